@@ -1,6 +1,7 @@
 //! What Argo CD is told of numo's kinds: one script of health for each, as its ConfigMap has them.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use anyhow::Result;
 
@@ -41,7 +42,8 @@ pub(crate) fn files() -> Result<BTreeMap<String, String>> {
          app.kubernetes.io/name: argocd-cm\n    app.kubernetes.io/part-of: argocd\ndata:\n"
     );
     for (group, kind) in KINDS {
-        text += &format!(
+        let _ = write!(
+            text,
             "  resource.customizations.health.{group}_{kind}: |\n{}",
             lines.concat()
         );

@@ -29,14 +29,6 @@ pub struct PauseArgs {
     object: ObjectArg,
 }
 
-#[cfg(test)]
-impl PauseArgs {
-    /// How the cluster is reached, and the namespace.
-    pub fn given(self) -> (ClusterArgs, Option<String>) {
-        (self.cluster, self.namespace)
-    }
-}
-
 /// Sets the annotation, or takes it away.
 pub async fn set_suspended(args: PauseArgs, suspended: bool) -> Result<(), CliError> {
     let verb = if suspended { "pause" } else { "resume" };
@@ -80,4 +72,12 @@ pub async fn set_suspended(args: PauseArgs, suspended: bool) -> Result<(), CliEr
     args.say.print(written, message)?;
     live::say_idle(&connection).await;
     Ok(())
+}
+
+#[cfg(test)]
+impl PauseArgs {
+    /// How the cluster is reached, and the namespace.
+    pub fn given(self) -> (ClusterArgs, Option<String>) {
+        (self.cluster, self.namespace)
+    }
 }

@@ -157,6 +157,13 @@ async fn what_is_asked_is_answered_in_every_format_and_what_is_wrong_is_named() 
         &["no node worker-9", "kubectl get nodes"],
     )
     .await?;
+    is_wrong(
+        &stage,
+        2,
+        &["explain", "worker1"],
+        &["no node worker1", "did you mean worker-"],
+    )
+    .await?;
     is_wrong(&stage, 2, &["explain", "upgrade"], &["mutexrunconfig/upgrade"]).await?;
     // What is listed by another command is said with that one.
     let rules = ["explain", "mutexrule/none"];
@@ -313,9 +320,8 @@ async fn what_is_asked_is_answered_in_every_format_and_what_is_wrong_is_named() 
     }
     // What is elsewhere is named, and so is it that nobody acts.
     let elsewhere = format!("-n {NAMESPACE}");
-    let in_default = stage.cluster.kubeconfig(User::Admin).display().to_string();
-    for verb in ["pause", "preview", "explain", "status"] {
-        let call = ["--kubeconfig", &in_default, verb, "mutexrunconfig/upgrade"];
+    for verb in ["pause", "preview"] {
+        let call = [verb, "-n", "default", "mutexrunconfig/upgrade"];
         is_wrong(&stage, 2, &call, &[&elsewhere]).await?;
     }
     assert!(!stage.call(&["status"]).await?.err.contains("no numo leads"));
@@ -449,7 +455,7 @@ async fn who_paused_what_and_why_is_kept_and_told_and_a_dry_run_writes_nothing()
     stage.say(&one).await?;
     gate.open_for_all()?;
     let why = crate::explained(&stage, "worker-1", "Stopped", 60).await?;
-    assert!(why.contains("spec.paused"), "{why}");
+    assert!(why.contains("by admin: a disk"), "{why}");
     let named = stage.say(&["status"]).await?;
     assert!(
         named.contains("`numo start stop-"),
@@ -477,7 +483,7 @@ async fn who_paused_what_and_why_is_kept_and_told_and_a_dry_run_writes_nothing()
     stage
         .until("the cordon is told beside the stop", 30, || async {
             let text = stage.say(&["explain", "worker-1"]).await?;
-            let told = "also    CordonedByOther: Node worker-1 spec.unschedulable: found true";
+            let told = "also    CordonedByOther: Node worker-1 is cordoned";
             anyhow::ensure!(
                 text.contains("why     Stopped: ") && text.contains(told),
                 "{text}"

@@ -822,7 +822,7 @@ async fn five_minutes_of_the_readme() -> Result<()> {
     page.run_until(t, "kubectl apply -f deploy/self-managed.yaml", &[])
         .await?;
     let here: &[(&str, &str)] = &[("kubectl numo", "numo"), ("kind-worker", "worker-0")];
-    let said = t.call(&page.take("--reason \"Replace a fan\"", here)?).await?;
+    let said = t.call(&page.take("--reason fan", here)?).await?;
     assert!(
         said.code == Some(3) && said.err.contains("EvictionBlocked: PodDisruptionBudget web/web"),
         "{said:?}"

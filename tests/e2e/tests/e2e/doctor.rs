@@ -195,7 +195,9 @@ async fn a_sound_installation_is_found_so_and_a_broken_one_is_named_with_its_cur
         );
     }
     // Elsewhere nobody runs.
-    let said = stage.call(&["doctor", "--operator-namespace", "elsewhere"]).await?;
+    let said = stage
+        .call(&["doctor", "--operator-namespace", "elsewhere"])
+        .await?;
     assert!(
         said.out.contains("has never run in namespace elsewhere"),
         "{said:?}"

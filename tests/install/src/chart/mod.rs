@@ -9,6 +9,7 @@ mod readme;
 pub use monitoring::alert_names;
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -142,7 +143,10 @@ fn labelled(text: &str) -> String {
     for piece in pieces {
         let (which, rest) = piece.split_once('\n').unwrap_or((piece, ""));
         let rest = rest.strip_prefix(part).unwrap_or(rest);
-        out += &format!("    {{{{- include \"numo.labels\" (list $ \"{which}\") | nindent 4 }}}}\n{rest}");
+        let _ = write!(
+            out,
+            "    {{{{- include \"numo.labels\" (list $ \"{which}\") | nindent 4 }}}}\n{rest}"
+        );
     }
     out
 }
@@ -317,7 +321,11 @@ fn definitions() -> Result<BTreeMap<String, String>> {
     let names = list
         .lines()
         .filter_map(|line| line.trim().strip_prefix("- "))
-        .filter(|name| name.ends_with(".yaml"));
+        .filter(|name| {
+            std::path::Path::new(name)
+                .extension()
+                .is_some_and(|end| end == "yaml")
+        });
     let of = |file: &str| {
         let name = file.strip_suffix(".yaml").context("a file of YAML")?;
         let text = read(&format!("deploy/crds/{file}"))?;

@@ -1,6 +1,7 @@
 //! What `deploy/monitoring` has, as templates: each part has a switch, and the bounds of alerts are values.
 
 use anyhow::{Context as _, Result, ensure};
+use std::fmt::Write as _;
 
 use super::{labelled, not_of_helm, once, only_if, placed};
 use crate::{NAMESPACE, RUNBOOKS, objects, read};
@@ -83,7 +84,8 @@ fn service_monitor() -> Result<String> {
     }
     let mut more = String::new();
     for key in ["relabelings", "metricRelabelings"] {
-        more += &format!(
+        let _ = write!(
+            more,
             "      {{{{- with .Values.monitoring.serviceMonitor.{key} }}}}\n      {key}:\n        \
              {{{{- toYaml . | nindent 8 }}}}\n      {{{{- end }}}}\n"
         );
@@ -127,27 +129,30 @@ fn alerts() -> Result<String> {
             ensure!(!is_told, "{name} does not end with runbook_url");
             alert.clone_into(&mut name);
             is_told = true;
-            out += &format!(
+            let _ = write!(
+                out,
                 "        {{{{- if not (has \"{name}\" .Values.monitoring.alerts.disabled) }}}}\n{line}\n"
             );
         } else if let Some(after) = line.strip_prefix("          for: ") {
-            out += &format!("          for: {}\n", other("for", after));
+            let _ = write!(out, "          for: {}\n", other("for", after));
         } else if let Some(severity) = line.strip_prefix("            severity: ") {
-            out += &format!("            severity: {}\n", other("severity", severity));
+            let _ = write!(out, "            severity: {}\n", other("severity", severity));
         } else if let Some(address) = line.strip_prefix("            runbook_url: ") {
             let anchor = address.strip_prefix(RUNBOOKS).context("an address of the docs")?;
-            out += &format!(
+            let _ = write!(
+                out,
                 "            runbook_url: {{{{ .Values.monitoring.alerts.runbooks }}}}{anchor}\n        {{{{- end }}}}\n"
             );
             is_told = false;
         } else {
-            out += &format!("{line}\n");
+            let _ = write!(out, "{line}\n");
         }
         // At once, by itself.
         if line.starts_with("          expr: ") && !line.ends_with('|') {
             let next = lines.peek().copied().unwrap_or_default();
             if !next.starts_with("          for: ") {
-                out += &format!(
+                let _ = write!(
+                    out,
                     "          {{{{- with dig \"{name}\" \"\" .Values.monitoring.alerts.for }}}}\n          for: {{{{ . }}}}\n          {{{{- end }}}}\n"
                 );
             }

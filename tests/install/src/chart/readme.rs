@@ -1,6 +1,7 @@
 //! The table of values in the chart's page, made from `values.yaml`: a comment above a key is its row.
 
 use anyhow::{Context as _, Result};
+use std::fmt::Write as _;
 
 use crate::read;
 
@@ -26,7 +27,11 @@ pub(super) fn page() -> Result<String> {
         } else {
             format!("`{default}`")
         };
-        table += &format!("| `{path}` | {default} | {} |\n", comment.replace('|', "\\|"));
+        let _ = write!(
+            table,
+            "| `{path}` | {default} | {} |\n",
+            comment.replace('|', "\\|")
+        );
     }
     Ok(format!("{before}{BEGIN}\n{table}\n{END}{after}"))
 }
