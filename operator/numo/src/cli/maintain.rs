@@ -339,6 +339,7 @@ fn words(status: &NodeMaintenanceStatus) -> String {
     };
     let progress = match (status.drain_progress, status.pending_pods.as_ref().map(Vec::len)) {
         (_, None) => String::new(),
+        (percent, Some(1)) => format!("drained {} %, 1 pod left; ", percent.unwrap_or(0)),
         (percent, Some(left)) => format!("drained {} %, {left} pods left; ", percent.unwrap_or(0)),
     };
     format!(

@@ -824,7 +824,7 @@ async fn five_minutes_of_the_readme() -> Result<()> {
     let here: &[(&str, &str)] = &[("kubectl numo", "numo"), ("kind-worker", "worker-0")];
     let said = t.call(&page.take("--reason fan", here)?).await?;
     assert!(
-        said.code == Some(3) && said.err.contains("EvictionBlocked: PodDisruptionBudget web/web"),
+        said.code == Some(3) && said.err.contains("is behind PodDisruptionBudget web/web"),
         "{said:?}"
     );
     page.run(t, "scale deployment/web", here).await?;

@@ -134,9 +134,9 @@ fn alerts() -> Result<String> {
                 "        {{{{- if not (has \"{name}\" .Values.monitoring.alerts.disabled) }}}}\n{line}\n"
             );
         } else if let Some(after) = line.strip_prefix("          for: ") {
-            let _ = write!(out, "          for: {}\n", other("for", after));
+            let _ = writeln!(out, "          for: {}", other("for", after));
         } else if let Some(severity) = line.strip_prefix("            severity: ") {
-            let _ = write!(out, "            severity: {}\n", other("severity", severity));
+            let _ = writeln!(out, "            severity: {}", other("severity", severity));
         } else if let Some(address) = line.strip_prefix("            runbook_url: ") {
             let anchor = address.strip_prefix(RUNBOOKS).context("an address of the docs")?;
             let _ = write!(
@@ -145,7 +145,7 @@ fn alerts() -> Result<String> {
             );
             is_told = false;
         } else {
-            let _ = write!(out, "{line}\n");
+            let _ = writeln!(out, "{line}");
         }
         // At once, by itself.
         if line.starts_with("          expr: ") && !line.ends_with('|') {

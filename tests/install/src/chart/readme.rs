@@ -27,9 +27,9 @@ pub(super) fn page() -> Result<String> {
         } else {
             format!("`{default}`")
         };
-        let _ = write!(
+        let _ = writeln!(
             table,
-            "| `{path}` | {default} | {} |\n",
+            "| `{path}` | {default} | {} |",
             comment.replace('|', "\\|")
         );
     }
