@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use numo_e2e::{NAMESPACE, Stage, process::binary};
 use numo_world::WorldSpec;
 use tokio::process::Command;
@@ -52,7 +52,8 @@ async fn unread(stage: &Stage, arguments: &str) -> Result<(Option<i32>, String)>
         .stderr(Stdio::piped())
         .kill_on_drop(true)
         .output();
-    let output = tokio::time::timeout(std::time::Duration::from_mins(2), numo).await??;
+    let output = tokio::time::timeout(std::time::Duration::from_mins(2), numo).await;
+    let output = output.with_context(|| format!("{arguments} goes on"))??;
     Ok((
         output.status.code(),
         String::from_utf8_lossy(&output.stderr).into_owned(),
