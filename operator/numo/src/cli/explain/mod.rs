@@ -76,16 +76,16 @@ pub async fn explain(mut args: ExplainArgs) -> Result<(), CliError> {
         args.namespace.get_or_insert(default);
     }
     if args.watch {
-        let mut before = Vec::new();
+        let mut before = None;
         return live::follow(&connection, None, async |look| {
             see_pods(&connection, look, &args.object).await?;
             let found = explained(look, &args)?;
-            if found != before {
-                if !before.is_empty() && args.output.is_text() {
+            if before.as_ref() != Some(&found) {
+                if before.is_some() && args.output.is_text() {
                     println!("---");
                 }
                 print(&found, look.now, &args.output)?;
-                before = found;
+                before = Some(found);
             }
             Ok(true)
         })
