@@ -34,7 +34,8 @@ fn health(all: &[Value]) -> Result<Vec<(String, String)>> {
             group.context("a group")?.0
         );
         let script = config["data"][&key].as_str().with_context(|| key.clone())?;
-        lines += &format!("{}\n", json!({"script": script, "obj": object}));
+        lines.push_str(&json!({"script": script, "obj": object}).to_string());
+        lines.push('\n');
     }
     let mut stdin = child.stdin.take().context("its input")?;
     let writes = std::thread::spawn(move || stdin.write_all(lines.as_bytes()));
