@@ -9,8 +9,8 @@ use tokio::process::Command;
 
 use crate::{prepare, quick, set, workers};
 
-/// Every verb that prints, without what writes files.
-const VERBS: [&str; 27] = [
+/// Every verb that prints, without what writes files and what is watched (`-w`), which goes on until it is ended.
+const VERBS: [&str; 25] = [
     "--help",
     "--version",
     "help",
@@ -27,12 +27,10 @@ const VERBS: [&str; 27] = [
     "explain reason/RuleWaits",
     "explain worker-0",
     "explain mutexrunconfig/upgrade -o yaml",
-    "explain worker-0 -w",
     "status",
     "status -A -o json",
     "status -o jsonpath={.owners[*].name}",
     "status -o custom-columns=NAME:.name",
-    "status -w",
     "doctor",
     "snapshot",
     "preview mutexrunconfig/upgrade --without-rules",
