@@ -9,8 +9,8 @@ use tokio::process::Command;
 
 use crate::{prepare, quick, set, workers};
 
-/// Every verb that prints, without what writes files and what is watched (`-w`), which goes on until it is ended.
-const VERBS: [&str; 25] = [
+/// Every verb that prints, without what writes files.
+const VERBS: [&str; 27] = [
     "--help",
     "--version",
     "help",
@@ -27,10 +27,12 @@ const VERBS: [&str; 25] = [
     "explain reason/RuleWaits",
     "explain worker-0",
     "explain mutexrunconfig/upgrade -o yaml",
+    "explain worker-0 -w",
     "status",
     "status -A -o json",
     "status -o jsonpath={.owners[*].name}",
     "status -o custom-columns=NAME:.name",
+    "status -w",
     "doctor",
     "snapshot",
     "preview mutexrunconfig/upgrade --without-rules",
@@ -49,8 +51,9 @@ async fn unread(stage: &Stage, arguments: &str) -> Result<(Option<i32>, String)>
         .stdout(writer)
         .stderr(Stdio::piped())
         .kill_on_drop(true)
-        .output();
-    let output = tokio::time::timeout(std::time::Duration::from_mins(2), numo).await;
+        .spawn()?;
+    // Not `output()`: that reads standard output, whatever it was set to.
+    let output = tokio::time::timeout(std::time::Duration::from_mins(2), numo.wait_with_output()).await;
     let output = output.with_context(|| format!("{arguments} goes on"))??;
     Ok((
         output.status.code(),
@@ -71,8 +74,10 @@ async fn a_reader_that_has_gone_ends_every_verb_without_a_word() -> Result<()> {
     let pause = format!("pause {run} --dry-run");
     for verb in VERBS.into_iter().chain([pause.as_str()]) {
         let (code, said) = unread(&stage, verb).await?;
+        // clap prints help and version by itself, and takes no notice.
+        let is_claps = verb.starts_with("--") || verb.starts_with("help");
         assert!(
-            matches!(code, Some(0 | 141)) && !said.contains("panicked") && !said.contains("ipe"),
+            code == Some(if is_claps { 0 } else { 141 }) && said.is_empty(),
             "numo {verb}: {code:?} {said}"
         );
     }
