@@ -135,17 +135,10 @@ pub(crate) async fn push(args: &PushArgs) -> Result<(), CliError> {
     })?;
     let rule = load(&engine()?, &args.component.display().to_string(), &component).await?;
     let inspection = rule.inspection();
-    let imports = inspection.imports.iter();
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
     let push = Push {
         component,
-        surface: ComponentSurface {
-            exports: vec![format!("numo:rule/evaluation@{}", inspection.contract)],
-            imports: imports
-                .map(|import| format!("{}/{}@{}", import.package, import.name, import.version))
-                .collect(),
-            target: None,
-        },
+        surface: ComponentSurface::from(inspection),
         created: created_from_epoch(epoch.as_deref()).map_err(CliError::Wrong)?,
         annotations,
         ..Push::default()

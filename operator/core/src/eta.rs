@@ -211,13 +211,17 @@ impl Pace {
 /// How fast the nodes of the owner of this report change, by the journals of its run; none before one is done.
 pub fn pace(report: &Report, observed: &Observed, now: Timestamp) -> Option<Pace> {
     let (median_seconds, of) = median_seconds(observed, &report.run_id)?;
-    let by_node: BTreeMap<&str, &ChangeView> = journals(observed, &report.run_id)
-        .map(|change| (change.spec.node_name.as_str(), change))
-        .collect();
     let in_flight = report.nodes.iter().filter(|(_, node)| node.in_flight());
-    let under_way = in_flight.map(|(name, _)| {
-        let begun = by_node.get(name.as_str()).map(|change| began(change));
-        begun.map_or(median_seconds, |begun| {
+    let mut in_flight: BTreeMap<&str, Option<&ChangeView>> =
+        in_flight.map(|(name, _)| (name.as_str(), None)).collect();
+    // A run has thousands of journals, and few nodes in flight: one pass for all of them.
+    for change in journals(observed, &report.run_id) {
+        if let Some(found) = in_flight.get_mut(change.spec.node_name.as_str()) {
+            found.get_or_insert(change);
+        }
+    }
+    let under_way = in_flight.into_values().map(|change| {
+        change.map(began).map_or(median_seconds, |begun| {
             (median_seconds - (now.as_second() - begun.as_second())).max(0)
         })
     });

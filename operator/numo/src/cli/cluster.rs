@@ -97,7 +97,7 @@ impl ClusterArgs {
     /// Connects, and asks the API server whether it is there and knows who asks; the second part is the namespace of the
     /// kubeconfig's context.
     pub async fn connect(&self, verb: &str) -> Result<(Connection, String), CliError> {
-        let timeout = timeout(&self.request_timeout).map_err(CliError::Usage)?;
+        let timeout = timeout("--request-timeout", "30s or 1m", &self.request_timeout)?;
         let (connection, namespace, server) = self.reach(verb, timeout).await?;
         let patience = timeout.unwrap_or(PATIENCE);
         let late = || {
@@ -257,9 +257,13 @@ fn root(error: &dyn std::error::Error) -> String {
     last.to_string()
 }
 
-/// kubectl's times: a number is seconds, 0 is none.
-fn timeout(given: &str) -> Result<Option<Duration>, String> {
-    let wrong = || format!("--request-timeout: found {given:?}, wanted a time such as 30s or 1m, or 0");
+/// kubectl's times: a number is seconds, 0 is none. `flag` and two times that it takes are named in the error.
+pub(super) fn timeout(flag: &str, such: &str, given: &str) -> Result<Option<Duration>, CliError> {
+    let wrong = || {
+        CliError::Usage(format!(
+            "{flag}: found {given:?}, wanted a time such as {such}, or 0"
+        ))
+    };
     let milliseconds = match given.parse::<u64>() {
         Ok(seconds) => seconds.checked_mul(1000),
         Err(_) => duration_millis(given).and_then(|found| u64::try_from(found).ok()),
@@ -276,11 +280,17 @@ mod tests {
 
     #[test]
     fn times_are_kubectls() {
-        assert_eq!(timeout("0"), Ok(None));
-        assert_eq!(timeout("5"), Ok(Some(Duration::from_secs(5))));
-        assert_eq!(timeout("1m30s"), Ok(Some(Duration::from_secs(90))));
+        let timeout = |given: &str| timeout("--request-timeout", "30s or 1m", given);
+        assert_eq!(timeout("0").unwrap(), None);
+        assert_eq!(timeout("5").unwrap(), Some(Duration::from_secs(5)));
+        assert_eq!(timeout("1m30s").unwrap(), Some(Duration::from_secs(90)));
+        assert_eq!(timeout("10m").unwrap(), Some(Duration::from_mins(10)));
         assert!(timeout("-1s").is_err());
-        assert!(timeout("soon").unwrap_err().contains("--request-timeout"));
+        let said = timeout("soon").unwrap_err().to_string();
+        assert!(
+            said.contains("--request-timeout") && said.contains("30s or 1m"),
+            "{said}"
+        );
         assert!(timeout(&u64::MAX.to_string()).is_err());
     }
 

@@ -1,8 +1,9 @@
 //! The help: verbs in groups, examples below each verb, the flags that every verb takes, and the table that tells the ways to stop
 //! apart. `numo reference` writes the same into the docs.
 
-mod examples;
+pub mod examples;
 
+use super::wrap::wrapped;
 use clap::Command;
 use std::fmt::Write as _;
 
@@ -158,11 +159,6 @@ fn grouped(command: &Command) -> String {
     text.trim_end().to_owned()
 }
 
-/// The examples of a verb, for the reference: what each does, and the call.
-pub fn examples(path: &str) -> &'static [(&'static str, &'static str)] {
-    examples::of(path)
-}
-
 /// `numo options`: the flags that every verb takes.
 pub fn options(command: &Command) {
     let mut text = "Every verb takes these flags, before it or after it. Where one stands on both sides, the one after the verb \
@@ -203,16 +199,7 @@ fn table(width: usize) -> String {
             ("effect", way.effect),
             ("undone by", way.undo),
         ] {
-            let mut line = format!("  {head:<11}");
-            for word in words.split(' ') {
-                if line.chars().count() + word.chars().count() >= width {
-                    let _ = writeln!(text, "{}", line.trim_end());
-                    line = " ".repeat(13);
-                }
-                line.push_str(word);
-                line.push(' ');
-            }
-            let _ = writeln!(text, "{}", line.trim_end());
+            text += &wrapped(words, (&format!("  {head:<11}"), &" ".repeat(13)), width - 1);
         }
     }
     text
@@ -242,7 +229,7 @@ mod tests {
                     .map(|sub| format!("{name} {}", sub.get_name())),
             );
             for path in paths.iter().skip(usize::from(paths.len() > 1)) {
-                assert!(!examples(path).is_empty(), "{path} has no example");
+                assert!(!examples::of(path).is_empty(), "{path} has no example");
             }
         }
         let help = crate::cli::command().render_help().to_string();

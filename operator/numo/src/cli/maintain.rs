@@ -2,7 +2,7 @@
 //! until the node is put back. What drains and what blocks is the operator's to say: its condition is shown as it stands.
 
 use super::{
-    cluster::ClusterArgs,
+    cluster::{ClusterArgs, timeout},
     completion,
     error::{self, CliError},
     live,
@@ -22,7 +22,7 @@ use kube::{
     },
 };
 use numo_api::{NodeMaintenanceStatus, conditions::types, marks};
-use numo_core::owners::plan::duration_millis;
+use numo_core::text::counted;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ impl Found {
 
 /// Begins a maintenance, or ends one.
 pub async fn maintain(args: MaintainArgs) -> Result<(), CliError> {
-    let timeout = timeout(&args.timeout)?;
+    let timeout = timeout("--timeout", "10m or 1h", &args.timeout)?;
     let (connection, _) = args.cluster.connect("maintain").await?;
     let speaker = Speaker::of(&connection, &args.say).await?;
     let all = maintenances(&connection, &args.node).await?;
@@ -86,20 +86,6 @@ pub async fn maintain(args: MaintainArgs) -> Result<(), CliError> {
         return follow(&api, &args, &name, timeout).await;
     }
     Ok(())
-}
-
-fn timeout(given: &str) -> Result<Option<Duration>, CliError> {
-    let milliseconds = match given.parse::<u64>() {
-        Ok(seconds) => seconds.checked_mul(1000),
-        Err(_) => duration_millis(given).and_then(|found| u64::try_from(found).ok()),
-    };
-    match milliseconds {
-        Some(0) => Ok(None),
-        Some(milliseconds) => Ok(Some(Duration::from_millis(milliseconds))),
-        None => Err(CliError::Usage(format!(
-            "--timeout: found {given:?}, wanted a time such as 10m or 1h, or 0"
-        ))),
-    }
 }
 
 /// The maintenances of a node, of both groups. A group that is not served has none.
@@ -339,8 +325,11 @@ fn words(status: &NodeMaintenanceStatus) -> String {
     };
     let progress = match (status.drain_progress, status.pending_pods.as_ref().map(Vec::len)) {
         (_, None) => String::new(),
-        (percent, Some(1)) => format!("drained {} %, 1 pod left; ", percent.unwrap_or(0)),
-        (percent, Some(left)) => format!("drained {} %, {left} pods left; ", percent.unwrap_or(0)),
+        (percent, Some(left)) => format!(
+            "drained {} %, {} left; ",
+            percent.unwrap_or(0),
+            counted(left, "pod")
+        ),
     };
     format!(
         "{progress}{}: {}",
@@ -365,8 +354,5 @@ mod tests {
             words(&blocked),
             "drained 40 %, 3 pods left; EvictionBlocked: PodDisruptionBudget shop/web"
         );
-        assert_eq!(timeout("10m").unwrap(), Some(Duration::from_mins(10)));
-        assert_eq!(timeout("0").unwrap(), None);
-        assert!(timeout("soon").is_err());
     }
 }

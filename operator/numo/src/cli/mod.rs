@@ -37,6 +37,7 @@ mod status;
 mod stop;
 mod version;
 mod word;
+mod wrap;
 mod written;
 
 pub use cluster::ClusterArgs;

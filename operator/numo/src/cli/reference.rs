@@ -1,19 +1,19 @@
 //! `numo reference`: the reference pages of the docs, made from the code. A test compares them with what is checked in.
 
 mod kinds;
+mod lines;
 mod schema;
-mod wrap;
 
 use super::{error::CliError, help};
 use crate::shell::metrics;
 use clap::{Arg, Args, Command};
+use lines::{MADE, wrapped};
 use numo_api::{
     Reason,
     conditions::Actor,
     words::{Seen, WORDS},
 };
 use std::{fmt::Write as _, path::PathBuf};
-use wrap::{MADE, wrapped};
 
 /// Arguments of `numo reference`.
 #[derive(Debug, Args)]
@@ -191,7 +191,7 @@ fn verb_page(page: &mut String, verb: &Command, before: &str, depth: usize) {
         let usage = verb.clone().render_usage().to_string();
         let usage = usage.trim_start_matches("Usage: ");
         let _ = std::writeln!(page, "\n```text\n{usage}\n```\n");
-        for (what, call) in help::examples(name.trim_start_matches("numo ")) {
+        for (what, call) in help::examples::of(name.trim_start_matches("numo ")) {
             let _ = std::writeln!(page, "- {what}: `{call}`");
         }
         page.push('\n');

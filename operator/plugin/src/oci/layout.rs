@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{digest::Digest, error::OciError};
+use crate::inspect::Inspection;
 
 /// Media type of a component's config.
 pub const CONFIG: &str = "application/vnd.wasm.config.v0+json";
@@ -174,6 +175,20 @@ pub struct ComponentSurface {
     /// The world it was made for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
+}
+
+impl From<&Inspection> for ComponentSurface {
+    /// The surface of a component that numo takes.
+    fn from(inspection: &Inspection) -> Self {
+        let imports = inspection.imports.iter();
+        Self {
+            exports: vec![format!("numo:rule/evaluation@{}", inspection.contract)],
+            imports: imports
+                .map(|import| format!("{}/{}@{}", import.package, import.name, import.version))
+                .collect(),
+            target: None,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use numo_cluster::{Cluster, Options};
 use numo_install::{objects, root};
 use serde_json::{Value, json};
 
-use crate::kustomize::{apply, until};
+use crate::kustomize::{apply, install};
 
 /// `kubectl apply -f examples/` is one of the first things that people do.
 #[test]
@@ -36,12 +36,7 @@ fn no_example_writes_over_another() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_chart_shows_as_examples_is_taken() -> Result<()> {
     let cluster = Cluster::start(Options::default()).await?;
-    until(
-        &cluster,
-        &["apply", "-k", "deploy/kustomize/all/kubernetes"],
-        "validatingwebhookconfiguration",
-    )
-    .await?;
+    install(&cluster).await?;
     crate::kustomize::run(&cluster, &["delete", "validatingwebhookconfiguration", "numo"])?;
     let chart = objects(&fs::read_to_string(crate::chart().join("Chart.yaml"))?)?.remove(0);
     let examples = chart["annotations"]["artifacthub.io/crdsExamples"].as_str();

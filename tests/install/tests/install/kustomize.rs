@@ -49,6 +49,12 @@ pub(crate) async fn until(cluster: &Cluster, words: &[&str], wanted: &str) -> Re
     anyhow::bail!("kubectl {words:?} never said {wanted}: {last}")
 }
 
+/// Installs all of numo, without a pod.
+pub(crate) async fn install(cluster: &Cluster) -> Result<()> {
+    let words = ["apply", "-k", "deploy/kustomize/all/kubernetes"];
+    until(cluster, &words, "validatingwebhookconfiguration").await
+}
+
 /// Applies an object as this user, or an administrator.
 pub(crate) fn apply(cluster: &Cluster, object: &Value, more: &[&str]) -> Result<String> {
     let file = tempfile::NamedTempFile::new()?;
@@ -365,8 +371,7 @@ async fn what_the_pages_delete_is_numos_alone() -> Result<()> {
         );
     }
     let cluster = Cluster::start(Options::default()).await?;
-    let install = ["apply", "-k", "deploy/kustomize/all/kubernetes"];
-    until(&cluster, &install, "validatingwebhookconfiguration").await?;
+    install(&cluster).await?;
     for (page, command) in &commands {
         let mut words = vec!["delete"];
         words.extend(command.split_whitespace());

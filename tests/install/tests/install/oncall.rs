@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     helm::numo,
-    kustomize::{apply, kubectl, run, until},
+    kustomize::{apply, install, kubectl, run, until},
 };
 
 /// Who is on call.
@@ -89,12 +89,7 @@ fn change(name: &str, run_uid: &str, directive: Option<&str>) -> Value {
 
 /// What those on call meet: a run whose first rule failed, a node of it that is held, a Plan, a NodeMaintenance, a budget.
 async fn stage(cluster: &Cluster) -> Result<String> {
-    until(
-        cluster,
-        &["apply", "-k", "deploy/kustomize/all/kubernetes"],
-        "validatingwebhookconfiguration",
-    )
-    .await?;
+    install(cluster).await?;
     run(cluster, &["delete", "validatingwebhookconfiguration", "numo"])?;
     apply(
         cluster,
@@ -347,12 +342,7 @@ async fn who_is_on_call_may_say_each_word_and_do_nothing_else() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_roles_view_edit_and_admin_have_their_part() -> Result<()> {
     let cluster = Cluster::start(Options::default()).await?;
-    until(
-        &cluster,
-        &["apply", "-k", "deploy/kustomize/all/kubernetes"],
-        "validatingwebhookconfiguration",
-    )
-    .await?;
+    install(&cluster).await?;
     for role in ["view", "edit", "admin"] {
         bound(&cluster, role, &format!("{role}@example.com"))?;
     }

@@ -401,15 +401,11 @@ fn sums(folder: &Path) -> Result<String> {
 
 /// Every file below a folder but the blobs of the layout, by its path from `top`.
 fn texts(folder: &Path, top: &Path) -> Result<Vec<String>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() && !path.ends_with(OCI) {
-            found.extend(texts(&path, top)?);
-        } else if path.is_file() {
-            found.push(path.strip_prefix(top)?.to_string_lossy().into_owned());
-        }
-    }
+    let all = install::files(folder)?.into_iter();
+    let outside = all.filter(|path| path.iter().all(|part| part != OCI));
+    let mut found = outside
+        .map(|path| Ok(path.strip_prefix(top)?.to_string_lossy().into_owned()))
+        .collect::<Result<Vec<String>>>()?;
     found.sort();
     Ok(found)
 }

@@ -44,16 +44,9 @@ pub fn all(layout: &Layout, facts: &Facts, folder: &Path) -> Result<BTreeMap<Str
 fn one(layout: &Layout, facts: &Facts, name: &str, component: Vec<u8>) -> Result<Value> {
     let inspection = inspect(&component, &Limits::default())
         .map_err(|refused| anyhow!("{name}: {}: {}", refused.reason.as_str(), refused.message))?;
-    let imports = inspection.imports.iter();
     let annotation = |key: &str, value: &str| (format!("org.opencontainers.image.{key}"), value.to_owned());
     let push = Push {
-        surface: ComponentSurface {
-            exports: vec![format!("numo:rule/evaluation@{}", inspection.contract)],
-            imports: imports
-                .map(|import| format!("{}/{}@{}", import.package, import.name, import.version))
-                .collect(),
-            target: None,
-        },
+        surface: ComponentSurface::from(&inspection),
         created: Timestamp::from_second(facts.when)?,
         annotations: BTreeMap::from([
             annotation("title", &format!("{name}.wasm")),

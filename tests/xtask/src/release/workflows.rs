@@ -119,6 +119,15 @@ fn workflows_have_few_rights_and_name_versions() {
     );
 }
 
+/// The files of the repository that git knows or would take, by these patterns; one a line.
+fn listed(patterns: &[&str]) -> String {
+    let mut git = Command::new("git");
+    git.current_dir(root())
+        .args(["ls-files", "--cached", "--others", "--exclude-standard", "--"])
+        .args(patterns);
+    said(&mut git).unwrap()
+}
+
 #[test]
 fn dependabot_looks_at_every_lock_file() {
     let files = files();
@@ -131,16 +140,7 @@ fn dependabot_looks_at_every_lock_file() {
         all
     };
     for (ecosystem, file) in [("cargo", "Cargo.lock"), ("gomod", "go.mod")] {
-        let mut git = Command::new("git");
-        git.current_dir(root()).args([
-            "ls-files",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-            "--",
-            file,
-        ]);
-        let listed = said(git.arg(format!("**/{file}"))).unwrap();
+        let listed = listed(&[file, &format!("**/{file}")]);
         let mut wanted: Vec<String> = listed
             .lines()
             .map(|path| format!("/{}", path.trim_end_matches(file).trim_end_matches('/')))
@@ -155,16 +155,7 @@ fn dependabot_looks_at_every_lock_file() {
 fn generated_files_are_marked_for_diffs() {
     let mut made: Vec<String> = numo_install::all().unwrap().into_keys().collect();
     made.extend(ready::definitions().unwrap().into_keys());
-    let mut git = Command::new("git");
-    git.current_dir(root()).args([
-        "ls-files",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-        "deploy",
-        "operator/docs",
-    ]);
-    let all = said(&mut git).unwrap();
+    let all = listed(&["deploy", "operator/docs"]);
     let mut git = Command::new("git");
     git.current_dir(root())
         .args(["check-attr", "linguist-generated", "--"])

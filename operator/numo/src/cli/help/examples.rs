@@ -292,7 +292,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
 ];
 
 /// The examples of a verb, by its path: `plugin new`.
-pub(super) fn of(path: &str) -> &'static [Example] {
+pub fn of(path: &str) -> &'static [Example] {
     let found = EXAMPLES.iter().find(|(verb, _)| *verb == path);
     found.map_or(&[], |(_, all)| *all)
 }

@@ -3,8 +3,8 @@
 //! Made of the definitions alone. What differs from the operators that numo replaces is told in the pages of each owner.
 
 use super::{
+    lines::{MADE, wrapped},
     schema,
-    wrap::{MADE, wrapped},
 };
 use serde_json::Value;
 use std::fmt::Write as _;

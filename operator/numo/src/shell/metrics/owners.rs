@@ -40,7 +40,7 @@ const STEPS: [Step; 16] = [
 
 /// An owner and something of it.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
-struct OwnerLabels {
+pub(super) struct OwnerLabels {
     kind: &'static str,
     namespace: String,
     name: String,
@@ -92,7 +92,7 @@ pub(super) struct Owners {
 }
 
 impl OwnerLabels {
-    fn of(owner: &Owner) -> Self {
+    pub(super) fn of(owner: &Owner) -> Self {
         Self {
             kind: owner.kind.name(),
             namespace: owner.key.namespace.clone(),

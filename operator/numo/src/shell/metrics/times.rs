@@ -2,20 +2,13 @@
 
 use super::{
     described::{ETA, ETA_BASIS, OPENS, RUN_FINISHED, RUN_SECONDS},
+    owners::OwnerLabels,
     series::{Series, register},
 };
 use jiff::Timestamp;
 use numo_api::mutex_run_config::RunStatus;
 use numo_core::{Owner, eta::Eta};
 use prometheus_client::{encoding::EncodeLabelSet, registry::Registry};
-
-/// An owner.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
-struct OwnerLabels {
-    kind: &'static str,
-    namespace: String,
-    name: String,
-}
 
 /// A run that has ended, and how.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
@@ -54,11 +47,7 @@ impl Times {
 
     /// Shows when the owner is done, as far as that can be told, and its last run once it has ended.
     pub(super) fn show(&self, owner: &Owner, eta: &Eta, run: Option<&RunStatus>) {
-        let labels = || OwnerLabels {
-            kind: owner.kind.name(),
-            namespace: owner.key.namespace.clone(),
-            name: owner.key.name.clone(),
-        };
+        let labels = || OwnerLabels::of(owner);
         let (done, opens) = match eta {
             Eta::In { at, of, .. } => (Some((at.as_second(), *of)), None),
             Eta::Opens { at, .. } => (None, Some(at.as_second())),

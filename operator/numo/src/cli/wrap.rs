@@ -1,20 +1,14 @@
-//! Lines of the pages: no longer than a reader of the source likes them.
+//! Text in lines that are no longer than a page or a terminal is wide.
 
-/// Said at the head of each page.
-pub(super) const MADE: &str = "<!-- Made from the code by `numo reference`; edit the code instead. -->\n";
-
-/// Columns of a line.
-const WIDTH: usize = 120;
-
-/// A text in lines: the first begins with one lead, the others with another. A word is never broken, and neither is what
-/// stands in backticks.
-pub(super) fn wrapped(text: &str, first: &str, rest: &str) -> String {
+/// A text in lines of at most `width` columns: the first begins with one lead, the others with another. A word is never broken, and
+/// neither is what stands in backticks.
+pub(super) fn wrapped(text: &str, (first, rest): (&str, &str), width: usize) -> String {
     let mut page = String::new();
     let mut line = first.to_owned();
     let mut is_empty = true;
     let mut in_code = false;
     for word in text.split_whitespace() {
-        let fits = is_empty || in_code || line.chars().count() + 1 + word.chars().count() <= WIDTH;
+        let fits = is_empty || in_code || line.chars().count() + 1 + word.chars().count() <= width;
         if !fits {
             page.push_str(line.trim_end());
             page.push('\n');
@@ -40,7 +34,7 @@ mod tests {
     #[test]
     fn a_long_text_has_short_lines() {
         let text = "word ".repeat(60);
-        let page = wrapped(&text, "- ", "  ");
+        let page = wrapped(&text, ("- ", "  "), 120);
         assert_eq!(page.lines().count(), 3, "{page}");
         assert!(page.lines().all(|line| line.len() <= 120), "{page}");
         assert!(
@@ -51,7 +45,7 @@ mod tests {
 
     #[test]
     fn code_is_not_broken() {
-        let page = wrapped(&format!("{} `two words`", "x".repeat(115)), "", "");
+        let page = wrapped(&format!("{} `two words`", "x".repeat(115)), ("", ""), 120);
         assert!(page.contains("`two words`"), "{page}");
     }
 }
