@@ -561,7 +561,9 @@ async fn the_guide_for_openshift() -> Result<()> {
         ..with_canary(workers(3))
     })
     .await?;
-    let mut page = Page::read("operator/docs/openshift.md")?;
+    let mut guide = Page::read("operator/docs/openshift.md")?;
+    let mut pools = Page::read("operator/docs/openshift-pools.md")?;
+    let mut page = Page::read("operator/docs/openshift-recovery.md")?;
     site.run("oc apply -f deploy/openshift.yaml || oc apply -f deploy/openshift.yaml")
         .await?;
     site.run("oc -n node-upgrade-mutex-operator rollout status deployment/numo")
@@ -570,7 +572,7 @@ async fn the_guide_for_openshift() -> Result<()> {
     let ready = "oc -n node-upgrade-mutex-operator get mutexrunconfig upgrade -o jsonpath='{.status.conditions[?(@.type==\"Ready\")].reason}'";
     site.until(ready, "UpToDate").await?;
 
-    let both = page.take(
+    let both = pools.take(
         "oc adm upgrade",
         &[
             ("NAME", "upgrade"),
@@ -599,12 +601,14 @@ async fn the_guide_for_openshift() -> Result<()> {
         .world
         .machine_health_check(MachineApi::OpenShift, 100_000.0)
         .await?;
-    page.run(
-        &site.terminal,
-        "cluster.x-k8s.io/paused=\"\"",
-        &[("NAME", "workers")],
-    )
-    .await?;
+    pools
+        .run(
+            &site.terminal,
+            "cluster.x-k8s.io/paused=\"\"",
+            &[("NAME", "workers")],
+        )
+        .await?;
+    pools.end()?;
 
     // numo is lost while worker-0 changes in the canary.
     site.world.inject(Fault::SlowReboot {
@@ -619,7 +623,7 @@ async fn the_guide_for_openshift() -> Result<()> {
     site.world
         .until("worker-0 reboots in the canary", reboots, seen)
         .await?;
-    let said = page
+    let said = guide
         .run(
             &site.terminal,
             "numo explain NODE ",
@@ -633,11 +637,12 @@ async fn the_guide_for_openshift() -> Result<()> {
         said.contains("WaitingForTurn") && said.contains("earliest"),
         "{said}"
     );
+    guide.end()?;
     let prefix = page.take("P=numo", &[])?;
     site.terminal.keep(&prefix);
     let t = &site.terminal;
-    let pools = page.run(t, "scale deployment/numo --replicas=0", &[]).await?;
-    assert!(pools.contains("worker\tpaused=true"), "{pools}");
+    let paused = page.run(t, "scale deployment/numo --replicas=0", &[]).await?;
+    assert!(paused.contains("worker\tpaused=true"), "{paused}");
     site.until(
         "oc -n node-upgrade-mutex-operator get pods -l app.kubernetes.io/name=numo -o name; echo none",
         "none",
@@ -1108,11 +1113,13 @@ async fn what_an_alert_says_to_do() -> Result<()> {
 }
 
 /// Pages whose blocks of commands are run by the tests above, and pages whose commands are steps of `cargo xtask test`.
-const PAGES: [&str; 12] = [
+const PAGES: [&str; 14] = [
     "operator/docs/first-rule.md",
     "operator/docs/migration/node-maintenance-operator.md",
     "operator/docs/migration/node-upgrade-mutex-operator.md",
     "operator/docs/migration/system-upgrade-controller.md",
+    "operator/docs/openshift-pools.md",
+    "operator/docs/openshift-recovery.md",
     "operator/docs/openshift.md",
     "operator/docs/reference/alerts.md",
     "operator/docs/rules.md",
