@@ -89,7 +89,7 @@ async fn readyz(State(metrics): State<Metrics>) -> impl IntoResponse {
     } else {
         (
             StatusCode::SERVICE_UNAVAILABLE,
-            "the API server has not answered yet\n".to_owned(),
+            "the API server has not answered yet, or does not trust the webhook yet\n".to_owned(),
         )
     }
 }

@@ -70,6 +70,8 @@ pub enum OperatorError {
 pub const OLDEST_MINOR: u32 = 31;
 /// How long the last events may take to be written when the operator stops.
 const LAST_EVENTS: Duration = Duration::from_secs(3);
+/// How long readiness waits for the API server to trust the webhook.
+const TRUSTED_WITHIN: Duration = Duration::from_mins(1);
 /// Name of the leader lease, in the operator's namespace.
 pub const LEADER_LEASE: &str = "numo-leader";
 
@@ -84,8 +86,13 @@ fn warn_of_missing_confinement() {
     }
 }
 
-/// Serves metrics, probes and the webhook, as far as they are asked for.
-async fn serve(connection: &Connection, options: &Options, metrics: &Metrics) -> Result<(), OperatorError> {
+/// Serves metrics, probes and the webhook, as far as they are asked for. Gives back whether the API server trusts the webhook, where
+/// one is served.
+async fn serve(
+    connection: &Connection,
+    options: &Options,
+    metrics: &Metrics,
+) -> Result<Option<signal::Receiver<bool>>, OperatorError> {
     if let Some(address) = options.metrics_address {
         let bound = http::serve(address, What::Metrics, metrics.clone())
             .await
@@ -98,11 +105,26 @@ async fn serve(connection: &Connection, options: &Options, metrics: &Metrics) ->
             .map_err(|source| OperatorError::Metrics { address, source })?;
         tracing::info!(address = %bound, "serving /healthz and /readyz for probes");
     }
-    if let Some(webhook) = options.webhook.clone() {
-        let bound = webhook::serve(connection, &options.settings, webhook).await?;
-        tracing::info!(address = %bound, "serving the webhook");
+    let Some(webhook) = options.webhook.clone() else {
+        return Ok(None);
+    };
+    let (bound, trusted) = webhook::serve(connection, &options.settings, webhook).await?;
+    tracing::info!(address = %bound, "serving the webhook");
+    Ok(Some(trusted))
+}
+
+/// Says that the process is ready once the API server trusts its webhook: who waits for the rollout may create a NodeMaintenance then.
+/// Where the API server cannot be told, `numo doctor` and the log say so, and nothing else waits for it for ever.
+async fn be_ready(metrics: Metrics, trusted: Option<signal::Receiver<bool>>) {
+    if let Some(mut trusted) = trusted {
+        let told = trusted.wait_for(|trusted| *trusted);
+        if tokio::time::timeout(TRUSTED_WITHIN, told).await.is_err() {
+            tracing::warn!(
+                "ready, and the API server does not trust the webhook yet: it refuses each new NodeMaintenance"
+            );
+        }
     }
-    Ok(())
+    metrics.ready.store(true, Ordering::Release);
 }
 
 /// Works as the leader until the planner or the lease ends; says whether the lease was lost.
@@ -133,7 +155,7 @@ pub async fn run(
     check_version(&connection).await?;
     let metrics = Metrics::new();
     warn_of_missing_confinement();
-    serve(&connection, &options, &metrics).await?;
+    let trusted = serve(&connection, &options, &metrics).await?;
     tokio::spawn(services::keep(
         connection.clone(),
         options.evaluator.cluster_networks.clone(),
@@ -154,7 +176,7 @@ pub async fn run(
     // A follower is ready: it does all that is asked of it. It stays so when it leads: what it has to list first holds up
     // nobody who asks it something, and a replica that flaps holds up a rollout. Lists that do not end are told by the probes' words,
     // a metric, and in the end `/healthz`.
-    metrics.ready.store(true, Ordering::Release);
+    tokio::spawn(be_ready(metrics.clone(), trusted));
     let mut stopping = stop.clone();
     let fence = tokio::select! {
         fence = candidate.win() => fence,

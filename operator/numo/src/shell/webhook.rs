@@ -38,7 +38,10 @@ use std::{
     sync::{Arc, RwLock},
     time::Duration,
 };
-use tokio::{net::TcpListener, sync::Semaphore};
+use tokio::{
+    net::TcpListener,
+    sync::{Semaphore, watch as signal},
+};
 use tokio_rustls::TlsAcceptor;
 
 /// Where the certificate comes from.
@@ -96,12 +99,13 @@ const REVIEWS: (usize, Duration) = (4, Duration::from_secs(8));
 /// Nodes of a page.
 const PAGE: u32 = 500;
 
-/// Serves until the process ends. The address is given back, for port 0.
+/// Serves until the process ends. Gives back the address, for port 0, and whether the API server was told who vouches for the
+/// certificate: before that each new NodeMaintenance is refused.
 pub async fn serve(
     connection: &Connection,
     settings: &Settings,
     options: WebhookOptions,
-) -> Result<SocketAddr, WebhookError> {
+) -> Result<(SocketAddr, signal::Receiver<bool>), WebhookError> {
     let listen = |source| WebhookError::Listen {
         address: options.address,
         source,
@@ -113,11 +117,13 @@ pub async fn serve(
         Certificate::from_folder(folder)?.server()?;
     }
     let served = Served::new(RwLock::new(None));
+    let (trusted, is_trusted) = signal::channel(false);
     tokio::spawn(keep(
         connection.clone(),
         settings.namespace.clone(),
         options.certs,
         served.clone(),
+        trusted,
     ));
     let admission = Admission {
         reviewed: Reviewed::watch(connection, settings.clone()),
@@ -136,7 +142,7 @@ pub async fn serve(
         )
         .with_state(admission);
     tokio::spawn(serve::accept(listener, Some(served), router, BOUNDS));
-    Ok(bound)
+    Ok((bound, is_trusted))
 }
 
 /// What is read of an AdmissionReview (`admission.k8s.io/v1`). All else is skipped, and specs stay the text that they came as until they
@@ -200,7 +206,13 @@ async fn obtain(
 
 /// Keeps the certificate that is served and the one that the API server trusts the same, and young. Without one numo goes
 /// on, and nobody is served.
-async fn keep(connection: Connection, namespace: String, certs: WebhookCerts, served: Served) {
+async fn keep(
+    connection: Connection,
+    namespace: String,
+    certs: WebhookCerts,
+    served: Served,
+    trusted: signal::Sender<bool>,
+) {
     let mut last: Option<Certificate> = None;
     loop {
         match obtain(&connection, &namespace, &certs).await {
@@ -219,6 +231,9 @@ async fn keep(connection: Connection, namespace: String, certs: WebhookCerts, se
             Some(authority) => tell(&connection.write, authority).await,
             None => Ok(true),
         };
+        if told.is_ok() && last.is_some() {
+            trusted.send_replace(true);
+        }
         let told = told.unwrap_or_else(|error| {
             tracing::warn!(%error, "ValidatingWebhookConfiguration {CONFIGURATION} does not know the webhook's authority");
             false
