@@ -10,6 +10,7 @@ mod fuzz;
 mod lint;
 mod manifests;
 mod release;
+mod room;
 mod setup;
 mod step;
 mod structure;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use crate::{book, lint, setup, step};
+use crate::{book, lint, room, setup, step};
 
 /// Folders of packages whose tests need a control plane, 600 MB and many seconds of both cores to start, and how
 /// many run at once. Those that hand theirs on wait for machines more than for the processor.
@@ -130,6 +130,12 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     }
     if arguments.every_write {
         return every_write(run, &arguments.filter);
+    }
+    let target = step::root().join("target");
+    if !run.step("room on the disk", |_| {
+        room::look(&target).map(|()| Outcome::Done)
+    }) {
+        return run.finish();
     }
     if arguments.filter.is_empty() {
         run.step("rustfmt", |_| {
