@@ -16,6 +16,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         without_required_spec(crate::MutexRunConfig::crd()),
         crate::NodeChange::crd(),
         crate::MutexBudget::crd(),
+        crate::MutexWindow::crd(),
         crate::MutexBinding::crd(),
         medik8s,
         kubevirt,

@@ -22,6 +22,7 @@ pub mod mutex_rule;
 pub mod mutex_run_config;
 pub mod mutex_settings;
 pub mod mutex_target;
+pub mod mutex_window;
 pub mod node_change;
 pub mod node_maintenance;
 pub mod plan;
@@ -46,6 +47,7 @@ pub use mutex_run_config::{
 };
 pub use mutex_settings::{DrainBy, MutexSettings};
 pub use mutex_target::{MutexTarget, MutexTargetSpec, MutexTargetStatus};
+pub use mutex_window::{MutexWindow, MutexWindowSpec, MutexWindowStatus};
 pub use node_change::{
     Directive, DirectiveAction, Entry, NodeChange, NodeChangeSpec, NodeChangeStatus, Outcome, OwnerRef, Pin,
     RuleWait, Step, Target, Terms, VerdictRecord,

@@ -32,11 +32,12 @@ const NULLS: (&str, &str) = ("Plan", ".spec.mutex");
 const TIMES: [&str; 6] = ["at", "since", "closedSince", "startedAt", "endedAt", "finishedAt"];
 
 /// Label selectors that are numo's own: what the API server of a cluster takes of others is theirs.
-pub(crate) const SELECTORS: [(&str, &str); 9] = [
+pub(crate) const SELECTORS: [(&str, &str); 10] = [
     ("MutexRunConfig", ".spec.first"),
     ("MutexRunConfig", ".spec.awaitedWorkloads.namespaceSelector"),
     ("MutexRunConfig", ".spec.awaitedWorkloads.podSelector"),
     ("MutexBudget", ".spec.nodeSelector"),
+    ("MutexWindow", ".spec.nodeSelector"),
     ("MutexBinding", ".spec.ownerSelector.labels"),
     ("MutexBinding", ".spec.first"),
     ("MutexBinding", ".spec.drain.podSelector"),
@@ -56,10 +57,11 @@ const SETS: [(&str, &str); 7] = [
 ];
 
 /// Lists whose items are told apart by their `name`: several writers may each have theirs.
-const MAPS: [(&str, &str); 4] = [
+const MAPS: [(&str, &str); 5] = [
     ("MutexRule", ".spec.cel.objects"),
     ("MutexRunConfig", ".spec.window.freezes"),
     ("MutexBinding", ".spec.window.freezes"),
+    ("MutexWindow", ".spec.freezes"),
     ("Plan", ".spec.mutex.window.freezes"),
 ];
 
@@ -103,6 +105,7 @@ fn defaults() -> Vec<(&'static str, &'static str, Value)> {
         ),
         ("MutexRunConfig", ".spec.window.timeZone", json!("UTC")),
         ("MutexBinding", ".spec.window.timeZone", json!("UTC")),
+        ("MutexWindow", ".spec.timeZone", json!("UTC")),
         ("Plan", ".spec.mutex.window.timeZone", json!("UTC")),
     ]
 }

@@ -313,6 +313,20 @@ const MUTEX_BUDGET: &[Check] = &[
     limit(".spec.maxUnavailable"),
 ];
 
+const MUTEX_WINDOW: &[Check] = &[
+    check(
+        ".spec",
+        "has(self.nodeSelector)",
+        "found no nodeSelector, which selects no node; wanted {} for all nodes, or labels",
+    )
+    .of(".nodeSelector"),
+    check(
+        ".spec",
+        "has(self.openings) || (has(self.freezes) && size(self.freezes) > 0)",
+        "found neither openings nor freezes, wanted one of them",
+    ),
+];
+
 const MUTEX_BINDING: &[Check] = &[
     check(
         ".spec.ownerSelector",
@@ -414,6 +428,7 @@ fn checks(kind: &str) -> &'static [Check] {
         "MutexTarget" => MUTEX_TARGET,
         "MutexRunConfig" => MUTEX_RUN_CONFIG,
         "MutexBudget" => MUTEX_BUDGET,
+        "MutexWindow" => MUTEX_WINDOW,
         "MutexBinding" => MUTEX_BINDING,
         "NodeChange" => NODE_CHANGE,
         "NodeMaintenance" => NODE_MAINTENANCE,

@@ -28,7 +28,7 @@ impl<'s> Selector<'s> {
     }
 
     /// As [`matches`].
-    fn matches(self, labels: &Map) -> bool {
+    pub fn matches(self, labels: &Map) -> bool {
         let holds = |(key, value): (&String, &Value)| labels.get(key).map(String::as_str) == value.as_str();
         self.labels.into_iter().flatten().all(holds)
             && self

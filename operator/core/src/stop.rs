@@ -1,5 +1,5 @@
-//! What says at this moment that an owner is to begin nothing: a person, an operator that numo replaces, or an edit of a rule
-//! on whose Pass it was decided. The shell compares before each write of a round, so that what was decided before a stop begins no more after it. Whether
+//! What says at this moment that an owner is to begin nothing: a person, an operator that numo replaces, or an edit of a MutexWindow, or of
+//! a rule on whose Pass it was decided. The shell compares before each write of a round, so that what was decided before a stop begins no more after it. Whether
 //! something is begun at all is decided elsewhere: a stop that is here and nowhere else only has the round decided anew.
 
 use crate::{
@@ -44,7 +44,10 @@ pub fn standing(observed: &Observed, owner: &Owner) -> BTreeSet<String> {
     });
     let gone = uid.is_none().then_some("gone");
     let own = gone.or_else(|| of_itself(observed, owner)).map(ToOwned::to_owned);
-    let stops = budgets.chain(rivals).chain(told).chain(own);
+    // One that was made or edited meanwhile may be closed.
+    let windows = observed.windows.values();
+    let windows = windows.map(|one| format!("MutexWindow {} {} {}", one.name, one.uid, one.generation));
+    let stops = budgets.chain(windows).chain(rivals).chain(told).chain(own);
     stops.chain(rules).collect()
 }
 

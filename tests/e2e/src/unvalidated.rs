@@ -45,6 +45,7 @@ pub async fn strip(client: &Client) -> Result<()> {
         (numo_api::GROUP, "MutexTarget", json!({"machineConfigPools": []})),
         (numo_api::GROUP, "MutexRunConfig", json!({"mutexRules": [{}]})),
         (numo_api::NUMO_GROUP, "MutexBudget", json!({"maxUnavailable": -3})),
+        (numo_api::NUMO_GROUP, "MutexWindow", json!({"openings": [{}]})),
         (
             numo_api::NUMO_GROUP,
             "MutexBinding",
@@ -88,7 +89,7 @@ async fn takes(client: &Client, (group, kind): (&str, &str), spec: Value) -> Res
     let gvk = GroupVersionKind::gvk(group, numo_api::VERSION, kind);
     let resource = ApiResource::from_gvk(&gvk);
     let api: Api<DynamicObject> = match kind {
-        "MutexBudget" | "MutexBinding" => Api::all_with(client.clone(), &resource),
+        "MutexBudget" | "MutexWindow" | "MutexBinding" => Api::all_with(client.clone(), &resource),
         _ => Api::namespaced_with(client.clone(), crate::NAMESPACE, &resource),
     };
     let slip = json!({

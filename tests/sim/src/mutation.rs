@@ -120,6 +120,10 @@ pub enum Mutation {
     IgnoresHoursOfPlans,
     /// Hours of NodeMaintenances do not count.
     IgnoresHoursOfMaintenances,
+    /// MutexWindows do not count.
+    IgnoresMutexWindows,
+    /// Of several MutexWindows of a node only the first counts.
+    SeesOneWindow,
     /// Freezes do not count.
     IgnoresFreezes,
     /// Nodes are begun in the last second of an opening, whatever must be left.
@@ -132,7 +136,7 @@ pub enum Mutation {
 
 impl Mutation {
     /// Every one, with what the judge's verdict begins with.
-    pub const ALL: [(Self, &'static [&'static str]); 54] = [
+    pub const ALL: [(Self, &'static [&'static str]); 56] = [
         (Self::AsksNoRule, &["invariant 1:"]),
         (Self::BelievesOldPasses, &["invariant 1:"]),
         (Self::IgnoresBudgets, &["invariant 2:"]),
@@ -183,6 +187,8 @@ impl Mutation {
         (Self::IgnoresHoursOfRuns, &["invariant 13:"]),
         (Self::IgnoresHoursOfPlans, &["invariant 13:"]),
         (Self::IgnoresHoursOfMaintenances, &["invariant 13:"]),
+        (Self::IgnoresMutexWindows, &["invariant 13:"]),
+        (Self::SeesOneWindow, &["invariant 13:"]),
         (Self::IgnoresFreezes, &["invariant 13:"]),
         (Self::IgnoresEndsOfHours, &["invariant 13:"]),
         (Self::BeginsUnasked, &["invariant 1:"]),
@@ -249,6 +255,10 @@ impl Mutation {
             Self::IgnoresHoursOfRuns => forget_hours_of_runs(&mut view),
             Self::IgnoresHoursOfPlans => forget_hours(&mut view, "Plan"),
             Self::IgnoresHoursOfMaintenances => forget_hours(&mut view, "NodeMaintenance"),
+            Self::IgnoresMutexWindows => view.windows.clear(),
+            Self::SeesOneWindow => {
+                view.windows.pop_last();
+            }
             Self::IgnoresFreezes => each_hours(&mut view, |hours| hours.freezes = None),
             Self::IgnoresEndsOfHours => each_hours(&mut view, |hours| hours.min_remaining_seconds = Some(0)),
             Self::SkipsDrain => view.pods.values_mut().for_each(std::collections::BTreeMap::clear),

@@ -1,4 +1,4 @@
-//! When nodes of an owner may begin, as the owner or a MutexBinding says it: openings, freezes, and what is left of an opening. Reads
+//! When nodes may begin, as an owner, a MutexBinding or a MutexWindow says it: openings, freezes, and what is left of an opening. Reads
 //! no clock and no time zone database: both are given.
 //!
 //! An opening belongs to the day on which it begins, also past midnight; its end is outside. A local time that a change of
@@ -14,14 +14,10 @@ use jiff::{
 };
 use numo_api::{hours, plan::DAYS};
 
-/// Openings and freezes that are looked at one after the other to find a beginning.
+/// Times of a cron expression that are looked at one after the other to find a start.
 const LOOKED_AT: usize = 256;
-/// Openings without a gap that are taken for one.
-const JOINED: usize = 64;
 /// A change of the clocks moves civil times by no more than so much.
 const SHIFT: SignedDuration = SignedDuration::from_hours(2);
-/// How far ahead an end is told of (seconds): what is open for longer counts as open without an end.
-const AHEAD_SECONDS: i64 = 35 * 86_400;
 /// An opening of a week comes again within so many days, also where a change of the clocks skips one.
 const DAYS_AHEAD: i64 = 16;
 
@@ -79,23 +75,6 @@ impl PartialEq for Cron {
 
 impl Eq for Cron {}
 
-/// How hours stand at one time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Nodes may begin.
-    Open {
-        /// Until when; none if no end is in sight.
-        until: Option<Timestamp>,
-    },
-    /// No node begins.
-    Shut {
-        /// The freeze that holds, if one does.
-        freeze: Option<Freeze>,
-        /// When nodes may begin next; none is never.
-        opens: Option<Timestamp>,
-    },
-}
-
 impl Hours {
     /// Understands hours. `zone` finds a time zone by its name.
     ///
@@ -141,44 +120,6 @@ impl Hours {
         })
     }
 
-    /// How they stand at this time.
-    pub fn at(&self, now: Timestamp) -> State {
-        if let Some(freeze) = self.frozen(now) {
-            return State::Shut {
-                freeze: Some(freeze.clone()),
-                opens: self.opens_after(freeze.to),
-            };
-        }
-        if !self.is_in_opening(now) {
-            return State::Shut {
-                freeze: None,
-                opens: self.opens_after(now),
-            };
-        }
-        let freezes = self.freezes.iter().map(|freeze| freeze.from);
-        let first = freezes.filter(|from| *from > now).min();
-        let until = self.end_of_opening(now).into_iter().chain(first).min();
-        State::Open { until }
-    }
-
-    /// The first time from `at` on at which nodes may begin; none if there is none in sight.
-    pub fn opens_after(&self, at: Timestamp) -> Option<Timestamp> {
-        let mut at = at;
-        for _ in 0..LOOKED_AT {
-            if let Some(freeze) = self.frozen(at) {
-                at = freeze.to;
-            } else if self.is_in_opening(at) {
-                return Some(at);
-            } else {
-                let openings = self.openings.iter().flatten();
-                at = openings
-                    .filter_map(|opening| opening.starts_after(at, &self.zone))
-                    .min()?;
-            }
-        }
-        None
-    }
-
     /// A time as people at the place of the openings read it, and as everybody does.
     pub fn clock(&self, at: Timestamp) -> String {
         match self.zone.iana_name() {
@@ -194,36 +135,28 @@ impl Hours {
         }
     }
 
-    fn frozen(&self, at: Timestamp) -> Option<&Freeze> {
-        // Of several the one that ends last: the earlier one opens nothing.
-        let freezes = self.freezes.iter();
-        freezes
-            .filter(|freeze| freeze.from <= at && at < freeze.to)
-            .max_by_key(|freeze| freeze.to)
+    /// The freezes.
+    pub(super) fn freezes(&self) -> &[Freeze] {
+        &self.freezes
     }
 
-    fn is_in_opening(&self, at: Timestamp) -> bool {
-        let openings = self.openings.as_ref();
-        openings.is_none_or(|all| all.iter().any(|opening| opening.ends(at, &self.zone).is_some()))
+    /// Whether they have openings: without, nodes begin whenever no freeze holds.
+    pub(super) const fn has_openings(&self) -> bool {
+        self.openings.is_some()
     }
 
-    /// When the opening of this time ends, with those that follow without a gap; none if no end is in sight.
-    fn end_of_opening(&self, now: Timestamp) -> Option<Timestamp> {
-        let openings = self.openings.as_ref()?;
-        let mut end = now;
-        for _ in 0..JOINED {
-            let ends = openings
-                .iter()
-                .filter_map(|opening| opening.ends(end, &self.zone));
-            let Some(later) = ends.max() else {
-                return Some(end);
-            };
-            end = later;
-            if end.as_second() - now.as_second() > AHEAD_SECONDS {
-                return None;
-            }
-        }
-        None
+    /// When the last of its own openings ends that are open at this time; none if none is.
+    pub(super) fn opening_ends(&self, at: Timestamp) -> Option<Timestamp> {
+        let openings = self.openings.iter().flatten();
+        openings.filter_map(|opening| opening.ends(at, &self.zone)).max()
+    }
+
+    /// When the first of its own openings begins after this time.
+    pub(super) fn opening_starts_after(&self, at: Timestamp) -> Option<Timestamp> {
+        let openings = self.openings.iter().flatten();
+        openings
+            .filter_map(|opening| opening.starts_after(at, &self.zone))
+            .min()
     }
 }
 

@@ -8,4 +8,6 @@ pub mod not_ready;
 pub mod queue;
 pub(crate) mod room;
 pub mod schedule;
+pub mod union;
 pub mod window;
+pub mod windows;

@@ -5,13 +5,15 @@ use super::{
     gates::{self, Gate},
     leaving::leaving,
     schedule::Schedule,
+    windows,
 };
 use crate::{
     decision::Decision,
     eta,
     ledger::{self, Ledger},
-    observed::{ChangeView, NodeView, Observed},
+    observed::{ChangeView, NodeView, Observed, WindowView},
     rules::Admission,
+    selector::Selector,
     turn::{
         closed::{self, Probes},
         node::Next,
@@ -21,6 +23,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::Step;
+use std::collections::BTreeMap;
 
 /// The nodes of an owner that wait for their turn.
 pub trait Queue<'a> {
@@ -75,6 +78,52 @@ pub trait Queue<'a> {
     }
 }
 
+/// Why nodes do not begin at this time, worked out once for all that the same MutexWindows select.
+struct Shut<'a> {
+    windows: Vec<(&'a WindowView, Selector<'a>)>,
+    /// By the places of the windows that select a node.
+    known: BTreeMap<Vec<usize>, Option<Why>>,
+}
+
+impl<'a> Shut<'a> {
+    fn of(observed: &'a Observed) -> Self {
+        let windows = observed.windows.values();
+        let windows = windows.filter(|window| !window.selector.is_null());
+        Self {
+            windows: windows
+                .map(|window| (window, Selector::of(&window.selector)))
+                .collect(),
+            known: BTreeMap::new(),
+        }
+    }
+
+    fn refusal(
+        &mut self,
+        node: &NodeView,
+        schedule: &Schedule<'a>,
+        now: Timestamp,
+        median: &impl Fn() -> Option<i64>,
+    ) -> Option<Why> {
+        let each = self.windows.iter().enumerate();
+        let selecting = each.filter(|(_, (_, selector))| selector.matches(&node.labels));
+        let places: Vec<usize> = selecting.map(|(place, _)| place).collect();
+        if let Some(known) = self.known.get(&places) {
+            return known.clone();
+        }
+        let windows: Vec<&WindowView> = places
+            .iter()
+            .filter_map(|place| self.windows.get(*place))
+            .map(|(window, _)| *window)
+            .collect();
+        let why = match schedule.under(&windows) {
+            Ok(schedule) => schedule.refusal(now, median),
+            Err(why) => Some(why),
+        };
+        self.known.insert(places, why.clone());
+        why
+    }
+}
+
 /// Begins as many nodes as may be, and says of each other one what it waits for.
 pub fn admit<'a>(queue: &mut impl Queue<'a>) {
     let (observed, answers, now) = queue.seen();
@@ -82,10 +131,16 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
     let mut ledger = Ledger::of(observed, now);
     let mut probes = Probes::default();
     let mut asking = 0;
-    let median = || Some(eta::median_seconds(observed, queue.run_id()?)?.0);
-    let shut = queue.schedule().refusal(now, median);
-    if let Some(at) = queue.schedule().changes_after(now) {
-        queue.out().wake(at);
+    let run_id = queue.run_id().map(str::to_owned);
+    let median = || Some(eta::median_seconds(observed, run_id.as_deref()?)?.0);
+    let mut shut = Shut::of(observed);
+    for at in [
+        queue.schedule().changes_after(now),
+        windows::changes_after(observed, now),
+    ] {
+        if let Some(at) = at {
+            queue.out().wake(at);
+        }
     }
     let mut waiting = queue.waiting();
     // Whose turn was closed for too long stands behind the others.
@@ -97,7 +152,7 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
         let (node, change) = (queue.node(one), queue.change(one));
         let against = gates::weigh(queue.is_asked(one), |gate| match gate {
             Gate::Stop => ledger::stop(observed, node),
-            Gate::Window => shut.clone(),
+            Gate::Window => shut.refusal(node, queue.schedule(), now, &median),
             Gate::Leaving => {
                 let (why, at) = leaving(node, &taken, now)?;
                 if let Some(at) = at {

@@ -1,11 +1,19 @@
 //! Whether nodes of an owner may begin at this time, by all hours that hold for it. One question for every kind of owner; a Plan's own
 //! `spec.window` has the reference's meaning and is asked by the Plan (`window.rs`).
 //!
-//! Every hours that an owner is under must be open: those of a MutexBinding only take away. The forecast is asked before a turn
-//! only: a turn that began in time is not given back because it takes long.
+//! Every hours that an owner is under must be open: those of a MutexBinding only take away. The MutexWindows of a node hold as one
+//! beside them. The forecast is asked before a turn only: a turn that began in time is not given back because it takes long.
 
-use super::hours::{Freeze, Hours, State};
-use crate::{time::words, why::Why};
+use super::{
+    hours::{Freeze, Hours},
+    union::{State, Union},
+    windows,
+};
+use crate::{
+    observed::{NodeView, Observed, WindowView},
+    time::words,
+    why::Why,
+};
 use jiff::Timestamp;
 use numo_api::{Reason, conditions::Actor};
 use std::cell::OnceCell;
@@ -18,15 +26,54 @@ const TIMES_COMPARED: usize = 64;
 /// All that says when nodes of an owner begin.
 #[derive(Clone, Debug, Default)]
 pub struct Schedule<'a> {
-    /// By the field that has them, such as `spec.window`.
-    hours: Vec<(String, &'a Hours)>,
+    /// All of these must be open.
+    hours: Vec<Source<'a>>,
     /// By the field that has it, such as `spec.startAfter`.
     starts: Vec<(String, Timestamp)>,
     /// How the hours stand at the first time that was asked about.
     known: OnceCell<(Timestamp, Vec<State>)>,
+    /// No MutexWindow counts: what is so already goes on.
+    is_exempt: bool,
+}
+
+/// Hours that hold as one.
+#[derive(Clone, Debug)]
+struct Source<'a> {
+    /// What has them, such as `spec.window` or `MutexWindow nights`.
+    name: String,
+    /// In front of the fields of each, such as `spec.window` or `MutexWindow nights spec`.
+    fields: Vec<String>,
+    hours: Vec<&'a Hours>,
+}
+
+impl Source<'_> {
+    /// The form of a verb that fits the name.
+    fn verb(&self, one: &'static str, many: &'static str) -> &'static str {
+        if self.hours.len() == 1 { one } else { many }
+    }
+
+    fn union(&self) -> Union<'_, '_> {
+        Union(&self.hours)
+    }
+
+    /// A time as people at the place of the openings read it.
+    fn clock(&self, at: Timestamp) -> String {
+        self.hours
+            .first()
+            .map(|hours| hours.clock(at))
+            .unwrap_or_default()
+    }
 }
 
 impl<'a> Schedule<'a> {
+    /// The schedule of what another operator has begun: it is not begun anew, and no hours keep it from going on.
+    pub fn exempt() -> Self {
+        Self {
+            is_exempt: true,
+            ..Self::default()
+        }
+    }
+
     /// Puts the owner under the hours and the start that an object with `field` in front of its fields has.
     ///
     /// Errors: the field, what was found and what is wanted.
@@ -38,7 +85,14 @@ impl<'a> Schedule<'a> {
     ) -> Result<(), String> {
         match hours {
             None => {}
-            Some(Ok(hours)) => self.hours.push((format!("{field}.window"), hours)),
+            Some(Ok(hours)) => {
+                let name = format!("{field}.window");
+                self.hours.push(Source {
+                    fields: vec![name.clone()],
+                    name,
+                    hours: vec![hours],
+                });
+            }
             Some(Err(problem)) => return Err(format!("{field}.window.{problem}")),
         }
         if let Some(found) = start_after {
@@ -50,7 +104,45 @@ impl<'a> Schedule<'a> {
         Ok(())
     }
 
-    /// Why no turn goes on that has disrupted nothing yet.
+    /// The same for nodes that these MutexWindows select.
+    ///
+    /// Errors: a MutexWindow that cannot be understood; nothing begins under it.
+    pub fn under(&self, windows: &[&'a WindowView]) -> Result<Self, Why> {
+        let mut schedule = self.clone();
+        if windows.is_empty() || self.is_exempt {
+            return Ok(schedule);
+        }
+        let mut hours = Vec::new();
+        for window in windows {
+            hours.push(
+                window
+                    .hours
+                    .as_ref()
+                    .map_err(|problem| windows::wrong(window, problem))?,
+            );
+        }
+        let names: Vec<String> = windows
+            .iter()
+            .map(|window| format!("MutexWindow {}", window.name))
+            .collect();
+        schedule.known = OnceCell::new();
+        schedule.hours.push(Source {
+            name: names.join(" and "),
+            fields: names.iter().map(|name| format!("{name} spec")).collect(),
+            hours,
+        });
+        Ok(schedule)
+    }
+
+    /// Why no turn of this node goes on that has disrupted nothing yet.
+    pub fn closed_to(&self, node: &NodeView, observed: &Observed, now: Timestamp) -> Option<Why> {
+        match self.under(&windows::of_node(observed, node)) {
+            Ok(schedule) => schedule.closed(now),
+            Err(why) => Some(why),
+        }
+    }
+
+    /// Why no turn goes on that has disrupted nothing yet, whatever its node is.
     pub fn closed(&self, now: Timestamp) -> Option<Why> {
         let later = self.starts.iter().filter(|(_, start)| *start > now);
         if let Some((field, start)) = later.max_by_key(|(_, start)| *start) {
@@ -61,8 +153,8 @@ impl<'a> Schedule<'a> {
         let shut = states
             .iter()
             .zip(&self.hours)
-            .filter_map(|(state, (field, hours))| match state {
-                State::Shut { freeze, opens } => Some(shut(field, hours, freeze.as_ref(), *opens)),
+            .filter_map(|(state, source)| match state {
+                State::Shut { freeze, opens } => Some(shut(source, freeze.as_ref(), *opens)),
                 State::Open { .. } => None,
             });
         let worst = shut.max_by_key(|why| (why.until.is_none(), why.until))?;
@@ -76,7 +168,7 @@ impl<'a> Schedule<'a> {
     fn until_all_open(&self, now: Timestamp, worst: Why) -> Why {
         let mut at = now;
         for _ in 0..TIMES_COMPARED {
-            let opens = self.hours.iter().map(|(_, hours)| hours.opens_after(at));
+            let opens = self.hours.iter().map(|source| source.union().opens_after(at));
             let opens = opens.collect::<Option<Vec<_>>>();
             let Some(last) = opens.and_then(|all| all.into_iter().max()) else {
                 break;
@@ -88,20 +180,20 @@ impl<'a> Schedule<'a> {
             if worst.until == Some(at) {
                 return worst;
             }
-            let clock = self.hours.first().map(|(_, hours)| hours.clock(at));
+            let clock = self.hours.first().map(|source| source.clock(at));
             let clock = clock.unwrap_or_default();
             let message = format!("{}; all of its hours are open {clock}", worst.message);
             return Why::new(worst.reason, message).until(at);
         }
-        let fields: Vec<&str> = self.hours.iter().map(|(field, _)| field.as_str()).collect();
-        let fields = fields.join(" and ");
-        let message = format!("{fields} are never open at once: found no such time ahead, wanted one");
+        let names: Vec<&str> = self.hours.iter().map(|source| source.name.as_str()).collect();
+        let names = names.join(" and ");
+        let message = format!("{names} are never open at once: found no such time ahead, wanted one");
         Why::new(Reason::NeverOpens, message).ended_by(Actor::ClusterAdmin)
     }
 
     /// How each of the hours stands. Worked out once for the time of a decision, which asks for each node.
     fn states(&self, now: Timestamp) -> Vec<State> {
-        let work_out = || self.hours.iter().map(|(_, hours)| hours.at(now)).collect();
+        let work_out = || self.hours.iter().map(|source| source.union().at(now)).collect();
         let (at, known) = self.known.get_or_init(|| (now, work_out()));
         if *at == now { known.clone() } else { work_out() }
     }
@@ -112,11 +204,8 @@ impl<'a> Schedule<'a> {
         self.closed(now).or_else(|| {
             let states = self.states(now);
             let mut open = states.iter().zip(&self.hours);
-            open.find_map(|(state, (field, hours))| match state {
-                State::Open { until: Some(end) } => {
-                    let needed = hours.min_remaining_seconds.or_else(&median)?;
-                    ends_soon(field, hours, (now, *end), needed)
-                }
+            open.find_map(|(state, source)| match state {
+                State::Open { until: Some(end) } => ends_soon(source, (now, *end), &median),
                 State::Open { until: None } | State::Shut { .. } => None,
             })
         })
@@ -134,8 +223,10 @@ impl<'a> Schedule<'a> {
     }
 }
 
-fn shut(field: &str, hours: &Hours, freeze: Option<&Freeze>, opens: Option<Timestamp>) -> Why {
-    let next = opens.map(|at| hours.clock(at));
+fn shut(source: &Source<'_>, freeze: Option<&Freeze>, opens: Option<Timestamp>) -> Why {
+    let name = &source.name;
+    let hours = source.union();
+    let next = opens.map(|at| source.clock(at));
     let why = match (freeze, &next) {
         (Some(freeze), _) => {
             let reason = match freeze.reason.as_str() {
@@ -147,18 +238,26 @@ fn shut(field: &str, hours: &Hours, freeze: Option<&Freeze>, opens: Option<Times
                 |next| format!("nodes begin again {next}"),
             );
             let message = format!(
-                "{field} has freeze {}{reason} until {}; {then}",
+                "{name} {} freeze {}{reason} until {}; {then}",
+                source.verb("has", "have"),
                 freeze.name,
-                hours.clock(freeze.to)
+                source.clock(freeze.to)
             );
             Why::new(Reason::Frozen, message)
         }
         (None, Some(next)) => Why::new(
             Reason::OutsideWindow,
-            format!("{field} is closed ({hours}); it opens {next}"),
+            format!(
+                "{name} {} closed ({hours}); {} {next}",
+                source.verb("is", "are"),
+                source.verb("it opens", "they open")
+            ),
         ),
         (None, None) => {
-            let message = format!("{field} never opens ({hours}): found no opening ahead, wanted one");
+            let message = format!(
+                "{name} never {} ({hours}): found no opening ahead, wanted one",
+                source.verb("opens", "open")
+            );
             Why::new(Reason::NeverOpens, message)
         }
     };
@@ -168,20 +267,40 @@ fn shut(field: &str, hours: &Hours, freeze: Option<&Freeze>, opens: Option<Times
     }
 }
 
-/// `needed`: so many seconds must be left.
-fn ends_soon(field: &str, hours: &Hours, (now, end): (Timestamp, Timestamp), needed: i64) -> Option<Why> {
+/// Of several that are open the one counts that asks for the least.
+fn ends_soon(
+    source: &Source<'_>,
+    (now, end): (Timestamp, Timestamp),
+    median: &impl Fn() -> Option<i64>,
+) -> Option<Why> {
+    let hours = source.union();
     let left = end.as_second() - now.as_second();
-    if left >= needed {
-        return None;
+    let mut least: Option<(i64, String)> = None;
+    for (place, hours) in hours.opened_by(now) {
+        let (needed, basis) = match hours.min_remaining_seconds {
+            Some(seconds) => {
+                let field = source.fields.get(place).map_or("", String::as_str);
+                (seconds, format!("{field}.minRemainingSeconds is {seconds}"))
+            }
+            None => {
+                let median = median()?;
+                (
+                    median,
+                    format!("a node of it took {} in the median", words(median)),
+                )
+            }
+        };
+        if least.as_ref().is_none_or(|(known, _)| needed < *known) {
+            least = Some((needed, basis));
+        }
     }
-    let basis = match hours.min_remaining_seconds {
-        Some(seconds) => format!("{field}.minRemainingSeconds is {seconds}"),
-        None => format!("a node of it took {} in the median", words(needed)),
-    };
+    let (needed, basis) = least.filter(|(needed, _)| left < *needed)?;
+    let name = &source.name;
     let message = format!(
-        "{field} closes in {} ({}), and {basis}",
+        "{name} {} in {} ({}), and {basis}",
+        source.verb("closes", "close"),
         words(left),
-        hours.clock(end)
+        source.clock(end)
     );
     let mut at = end;
     for _ in 0..OPENINGS_COMPARED {
@@ -191,7 +310,7 @@ fn ends_soon(field: &str, hours: &Hours, (now, end): (Timestamp, Timestamp), nee
                 at = until;
             }
             _ => {
-                let message = format!("{message}; nodes begin again {}", hours.clock(opens));
+                let message = format!("{message}; nodes begin again {}", source.clock(opens));
                 return Some(Why::new(Reason::WindowEndsSoon, message).until(opens));
             }
         }

@@ -49,15 +49,17 @@ pub fn not_stopped(observed: &Observed, node: &NodeView, what: &str) -> Checked 
     }
 }
 
-/// 13: nothing is begun while the hours of the owner are closed, or nobody understands them.
+/// 13: nothing is begun while the hours of the owner or the MutexWindows of the node are closed, or nobody understands them.
 pub fn in_hours(
     schedule: Result<Schedule<'_>, String>,
-    node: &NodeView,
+    (observed, node): (&Observed, &NodeView),
     what: &str,
     now: Timestamp,
 ) -> Checked {
     let closed = match schedule {
-        Ok(schedule) => schedule.closed(now).map(|why| why.message.to_string()),
+        Ok(schedule) => schedule
+            .closed_to(node, observed, now)
+            .map(|why| why.message.to_string()),
         Err(problem) => Some(problem),
     };
     match closed {

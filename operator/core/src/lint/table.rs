@@ -146,7 +146,7 @@ fn begins<'a>(
         return breach(13, format!("{name} would be begun while its owner is suspended"));
     }
     not_stopped(seen.observed, node, "admitted")?;
-    in_hours(owner.schedule(), node, "admitted", seen.now)?;
+    in_hours(owner.schedule(), (seen.observed, node), "admitted", seen.now)?;
     owner.begin(node)?;
     if spec.in_service {
         return Ok(());

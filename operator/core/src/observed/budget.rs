@@ -1,8 +1,8 @@
-//! What administrators set for every owner: MutexBudgets and MutexBindings.
+//! What administrators set for every owner: MutexBudgets, MutexWindows and MutexBindings.
 
 use super::amount::IntOrPercent;
 use crate::{admit::hours::Hours, key::Map};
-use numo_api::{MutexBindingSpec, MutexBindingStatus, MutexBudgetStatus};
+use numo_api::{MutexBindingSpec, MutexBindingStatus, MutexBudgetStatus, MutexWindowSpec, MutexWindowStatus};
 
 /// A MutexBudget.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +25,25 @@ pub struct BudgetView {
     pub generation: i64,
     /// The status last written.
     pub status: MutexBudgetStatus,
+}
+
+/// A MutexWindow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WindowView {
+    /// Name.
+    pub name: String,
+    /// `spec` as given; empty where it cannot be read.
+    pub spec: MutexWindowSpec,
+    /// `spec.nodeSelector` as given; null selects none.
+    pub selector: serde_json::Value,
+    /// Its hours; where they cannot be understood, the field under `spec`, what was found and what is wanted.
+    pub hours: Result<Hours, String>,
+    /// uid.
+    pub uid: String,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// The status last written.
+    pub status: MutexWindowStatus,
 }
 
 /// A MutexBinding.

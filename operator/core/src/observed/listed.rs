@@ -5,10 +5,11 @@ use crate::{owner::OwnerKind, why::Why};
 use numo_api::Reason;
 
 /// Kinds without which nothing begins, for any owner.
-const NEEDED: [&str; 5] = [
+const NEEDED: [&str; 6] = [
     "nodes",
     "nodechanges",
     "mutexbudgets",
+    "mutexwindows",
     "mutexbindings",
     "mutexrules",
 ];

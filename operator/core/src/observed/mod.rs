@@ -18,7 +18,7 @@ mod settings;
 
 pub use self::{
     amount::IntOrPercent,
-    budget::{BindingView, BudgetView},
+    budget::{BindingView, BudgetView, WindowView},
     change::{ChangeView, LeaseView},
     foreign::{ForeignController, Rival},
     job::{JobEnd, JobView, PlanJobView},
@@ -70,6 +70,8 @@ pub struct Observed {
     pub changes: BTreeMap<Key, ChangeView>,
     /// MutexBudgets by name.
     pub budgets: BTreeMap<String, BudgetView>,
+    /// MutexWindows by name.
+    pub windows: BTreeMap<String, WindowView>,
     /// Node leases by node name.
     pub leases: BTreeMap<String, LeaseView>,
     /// Namespaces by name: whether they are being deleted.

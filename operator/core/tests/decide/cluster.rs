@@ -28,7 +28,7 @@ use numo_core::{
     observed::{
         Annotated, BudgetView, ChangeView, ClusterVersionView, ConfigView, EvaluationView, JobEnd, JobView,
         Key, LeaseView, Leaving, MachineApi, MachineView, NodeView, Observed, PoolView, RebootLock, Refusal,
-        RuleAnswer, RuleView, RuleWords, RunConfigView, Settings, TargetView, Validity,
+        RuleAnswer, RuleView, RuleWords, RunConfigView, Settings, TargetView, Validity, WindowView,
     },
     ready,
     rules::{EVALUATED_PASS_SECONDS, JOB_PASS_SECONDS},
@@ -309,6 +309,7 @@ impl Cluster {
             "job" => self.job(line),
             "evaluation" => self.evaluation(line),
             "budget" => self.budget(line),
+            "window" => self.window(line),
             "machine" => self.machine(line),
             "healthcheck" => self.health_check(line),
             "kured" => self.kured(line),
@@ -1036,6 +1037,28 @@ impl Cluster {
     }
 
     /// `budget all max:1 [group:zone] [paused] [label:k=v]`.
+    /// `window NAME SPEC`: a MutexWindow; without a nodeSelector it is of all nodes.
+    fn window(&mut self, line: &Line<'_>) {
+        let name = line.word(1).to_owned();
+        let (_, spec) = line.text.split_once(&name).expect("a spec");
+        let mut spec: serde_json::Value = serde_json::from_str(spec.trim()).expect("a spec");
+        if spec.get("nodeSelector").is_none() {
+            spec["nodeSelector"] = serde_json::json!({});
+        }
+        let selector = spec["nodeSelector"].clone();
+        let spec: numo_api::MutexWindowSpec = serde_json::from_value(spec).expect("a spec");
+        let view = WindowView {
+            name: name.clone(),
+            hours: hours(&spec.hours()),
+            spec,
+            selector,
+            uid: format!("{name}-uid"),
+            generation: 1,
+            status: numo_api::MutexWindowStatus::default(),
+        };
+        self.observed.windows.insert(name, view);
+    }
+
     fn budget(&mut self, line: &Line<'_>) {
         let name = line.word(1);
         let selector = match line.option("label") {

@@ -10,7 +10,10 @@ use jiff::Timestamp;
 use numo_api::marks;
 use numo_core::{
     Snapshot,
-    admit::hours::{Hours, State},
+    admit::{
+        hours::Hours,
+        union::{State, Union},
+    },
     decide, invariant,
     model::Imagined,
     names,
@@ -28,7 +31,7 @@ fn time(text: &str) -> Timestamp {
 /// How hours stand: `open until …`, `shut until …`, with the name of a freeze.
 fn stands(hours: &Hours, at: &str) -> String {
     let until = |at: Option<Timestamp>| at.map_or_else(|| "never".to_owned(), |at| at.to_string());
-    match hours.at(time(at)) {
+    match Union(&[hours]).at(time(at)) {
         State::Open { until: end } => format!("open until {}", until(end)),
         State::Shut { freeze: None, opens } => format!("shut until {}", until(opens)),
         State::Shut {

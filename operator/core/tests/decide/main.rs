@@ -43,4 +43,5 @@ mod stepped;
 mod stop;
 mod toy;
 mod unknown_kind;
+mod windows;
 mod words;

@@ -23,6 +23,8 @@ pub enum What {
     Target,
     /// A MutexBudget.
     Budget,
+    /// A MutexWindow.
+    Window,
     /// A MutexBinding.
     Binding,
     /// A reason: its sentence, without a cluster.
@@ -31,7 +33,7 @@ pub enum What {
 
 impl What {
     /// Every kind.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Node,
         Self::Run,
         Self::Plan,
@@ -39,6 +41,7 @@ impl What {
         Self::Rule,
         Self::Target,
         Self::Budget,
+        Self::Window,
         Self::Binding,
         Self::Reason,
     ];
@@ -53,6 +56,7 @@ impl What {
             Self::Rule => "mutexrule",
             Self::Target => "mutextarget",
             Self::Budget => "mutexbudget",
+            Self::Window => "mutexwindow",
             Self::Binding => "mutexbinding",
             Self::Reason => "reason",
         }
@@ -67,6 +71,7 @@ impl What {
             Self::Rule => &["rule"],
             Self::Target => &["target"],
             Self::Budget => &["budget"],
+            Self::Window => &["window"],
             Self::Binding => &["binding"],
         }
     }
@@ -86,6 +91,7 @@ impl What {
             Self::Rule => &[Kind::MutexRule],
             Self::Target => &[Kind::MutexTarget],
             Self::Budget => &[Kind::MutexBudget],
+            Self::Window => &[Kind::MutexWindow],
             Self::Binding => &[Kind::MutexBinding],
             Self::Reason => &[],
         }
@@ -269,6 +275,7 @@ mod tests {
             ("nm", What::Maintenance),
             ("nodemaintenances", What::Maintenance),
             ("mutexbudgets", What::Budget),
+            ("mutexwindows", What::Window),
             ("mutexbindings", What::Binding),
         ] {
             assert_eq!(given.parse(), Ok(wanted), "{given}");

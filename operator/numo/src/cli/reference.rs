@@ -374,6 +374,8 @@ mod tests {
         "MutexBinding",
         "MutexBindings",
         "MutexBudget",
+        "MutexWindow",
+        "MutexWindows",
         "MutexRule",
         "MutexRules",
         "MutexRunConfig",

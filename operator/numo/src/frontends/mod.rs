@@ -8,6 +8,7 @@ pub mod mutex_budget;
 pub mod mutex_rule;
 pub mod mutex_run_config;
 pub mod mutex_target;
+pub mod mutex_window;
 pub mod node_maintenance;
 pub mod plan;
 mod shortfall;

@@ -22,6 +22,7 @@ pub enum Kind {
     MutexTarget,
     NodeChange,
     MutexBudget,
+    MutexWindow,
     NodeMaintenance,
     KubeVirtMaintenance,
     MutexBinding,

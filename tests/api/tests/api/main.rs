@@ -124,6 +124,7 @@ pub fn api(client: &Client, kind: &str) -> Api<DynamicObject> {
         "MutexRunConfig" => (numo_api::GROUP, numo_api::VERSION, "mutexrunconfigs"),
         "NodeChange" => (numo_api::NUMO_GROUP, numo_api::VERSION, "nodechanges"),
         "MutexBudget" => (numo_api::NUMO_GROUP, numo_api::VERSION, "mutexbudgets"),
+        "MutexWindow" => (numo_api::NUMO_GROUP, numo_api::VERSION, "mutexwindows"),
         "MutexBinding" => (numo_api::NUMO_GROUP, numo_api::VERSION, "mutexbindings"),
         "NodeMaintenance" => ("nodemaintenance.medik8s.io", "v1beta1", "nodemaintenances"),
         "Plan" => ("upgrade.cattle.io", "v1", "plans"),
@@ -132,7 +133,7 @@ pub fn api(client: &Client, kind: &str) -> Api<DynamicObject> {
     let gvk = GroupVersionKind::gvk(group, version, kind);
     let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
     match kind {
-        "MachineConfigPool" | "MutexBudget" | "MutexBinding" | "NodeMaintenance" => {
+        "MachineConfigPool" | "MutexBudget" | "MutexWindow" | "MutexBinding" | "NodeMaintenance" => {
             Api::all_with(client.clone(), &resource)
         }
         _ => Api::namespaced_with(client.clone(), NAMESPACE, &resource),

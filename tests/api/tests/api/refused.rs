@@ -18,6 +18,9 @@ fn base(kind: &str) -> Value {
         "MutexTarget" => json!({"machineConfigPools": ["worker"]}),
         "MutexRunConfig" => json!({"mutexTargets": [{"name": "workers"}]}),
         "MutexBudget" => json!({"nodeSelector": {}}),
+        "MutexWindow" => {
+            json!({"nodeSelector": {}, "openings": [{"startTime": "22:00", "endTime": "04:00"}]})
+        }
         "MutexBinding" => json!({"ownerSelector": {"kind": "Plan"}}),
         "NodeMaintenance" => json!({"nodeName": "worker-0"}),
         "Plan" => json!({"upgrade": {"image": "x"}, "concurrency": 1}),
@@ -419,6 +422,36 @@ fn of_the_others() -> Vec<Slip> {
             "found operator Exists with values",
         ),
         (
+            "MutexWindow",
+            json!({"nodeSelector": null}),
+            "spec.nodeSelector",
+            "found no nodeSelector, which selects no node",
+        ),
+        (
+            "MutexWindow",
+            json!({"nodeSelector": odd}),
+            "spec.nodeSelector",
+            "found operator Exists with values",
+        ),
+        (
+            "MutexWindow",
+            json!({"openings": null}),
+            "spec",
+            "found neither openings nor freezes, wanted one of them",
+        ),
+        (
+            "MutexWindow",
+            json!({"openings": [{"startTime": "22:00"}]}),
+            "spec.openings[0]",
+            "found one of startTime and endTime",
+        ),
+        (
+            "MutexWindow",
+            json!({"freezes": [{"name": "audit", "from": "2026-12-20T00:00:00Z", "to": "2026-12-19T00:00:00Z"}]}),
+            "spec.freezes[0]",
+            "found a freeze that ends before it begins",
+        ),
+        (
             "MutexBinding",
             json!({"ownerSelector": null}),
             "spec.ownerSelector",
@@ -594,6 +627,7 @@ async fn an_empty_spec_is_refused_for_every_kind() -> Result<()> {
         "MutexTarget",
         "MutexRunConfig",
         "MutexBudget",
+        "MutexWindow",
         "MutexBinding",
         "NodeChange",
         "NodeMaintenance",
@@ -705,6 +739,7 @@ async fn whatever_the_operator_takes_is_admitted() -> Result<()> {
                 {"startTime": "23:59:59", "endTime": "0"}, {"cron": " */5 22-23 * JAN,FEB  FRI#2 ", "durationSeconds": 60},
             ]}}),
         ),
+        ("MutexWindow", json!({"openings": null, "freezes": [{"name": "audit", "from": "2026-12-19T00:00:00+01:00", "to": "2026-12-20T00:00:00Z"}]})),
         ("MutexBinding", json!({"ownerSelector": {"kind": "NodeMaintenance"}, "retries": 0, "drainBy": "Numo"})),
         ("MutexBinding", json!({"drain": {"order": "Label", "orderLabel": "rank"}})),
         ("NodeMaintenance", json!({"mutexRules": [{"name": "x"}], "drain": {"order": "Priority"}})),

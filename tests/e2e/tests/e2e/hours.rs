@@ -2,6 +2,13 @@
 
 use anyhow::{Result, ensure};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Node;
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams},
+};
+use numo_api::{MutexWindow, MutexWindowStatus};
+use numo_e2e::Stage;
 use numo_world::WorldSpec;
 use serde_json::{Value, json};
 
@@ -124,5 +131,133 @@ async fn hours_that_cannot_be_read_shut_a_run_and_name_the_field() -> Result<()>
         .await?;
     let wanted = "spec.window.timeZone: found \"Mars/Base\", wanted a time zone such as Europe/Warsaw";
     assert!(condition.contains(wanted), "{condition}");
+    stage.strike().await
+}
+
+fn mutex_window(name: &str, mut spec: Value) -> Value {
+    if spec.get("nodeSelector").is_none() {
+        spec["nodeSelector"] = json!({});
+    }
+    json!({
+        "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexWindow", "metadata": {"name": name}, "spec": spec,
+    })
+}
+
+/// The status of a MutexWindow, once it is as wanted.
+async fn window_is(
+    stage: &Stage,
+    name: &str,
+    wanted: impl Fn(&MutexWindowStatus) -> bool,
+) -> Result<MutexWindowStatus> {
+    let windows: Api<MutexWindow> = Api::all(stage.person.clone());
+    stage
+        .until(&format!("MutexWindow {name}"), 60, || async {
+            let status = windows.get(name).await?.status.unwrap_or_default();
+            Ok(wanted(&status).then_some(status))
+        })
+        .await
+}
+
+/// A MutexWindow holds for every kind of owner that changes one of its nodes, whatever their own hours are.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_window_keeps_every_owner_from_its_nodes() -> Result<()> {
+    let stage = plans::stage(2, Vec::new()).await?;
+    let label = json!({"metadata": {"labels": {"rack": "a"}}});
+    let nodes: Api<Node> = Api::all(stage.person.clone());
+    nodes
+        .patch("worker-1", &PatchParams::default(), &Patch::Merge(label))
+        .await?;
+    let racks = json!({"nodeSelector": {"matchLabels": {"rack": "a"}}, "freezes": freeze(in_seconds(3600))["freezes"]});
+    apply(&stage, &[mutex_window("racks", racks)]).await?;
+    let said = window_is(&stage, "racks", |status| status.nodes == Some(1)).await?;
+    assert_eq!(
+        (said.open, said.freeze.as_deref()),
+        (Some(false), Some("closing")),
+        "{said:?}"
+    );
+    assert!(said.opens_at.is_some(), "{said:?}");
+
+    apply(
+        &stage,
+        &[plans::plan(
+            "k3s",
+            "true",
+            json!({"cordon": true, "concurrency": 2}),
+        )],
+    )
+    .await?;
+    // The node beside it is none of the window's.
+    plans::waits(&stage, "k3s", "Frozen").await?;
+    stage
+        .until("the Job of worker-0", 60, || async {
+            let jobs = plans::jobs(&stage).await?;
+            Ok((jobs.len() == 1).then_some(()))
+        })
+        .await?;
+    maintenance::maintain(&stage, "nm", "worker-1", json!({})).await?;
+    let message = maintenance::waits(&stage, "nm", "Frozen").await?;
+    assert!(
+        message.starts_with("MutexWindow racks has freeze closing (the books are being closed) until"),
+        "{message}"
+    );
+    let text = explained(&stage, "worker-1", "Frozen", 60).await?;
+    assert!(
+        text.contains("MutexWindow racks: freeze closing, opens"),
+        "{text}"
+    );
+    let text = stage.say(&["explain", "mutexwindow/racks"]).await?;
+    assert!(text.contains("1 node: worker-1"), "{text}");
+    let status = stage.say(&["status", "-A"]).await?;
+    assert!(status.contains("WINDOW") && status.contains("racks"), "{status}");
+
+    // An opening of another window opens nothing that a freeze holds, and nothing but the clock ends the freeze.
+    let always = json!({"openings": [{"days": ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]}]});
+    let ends =
+        json!({"nodeSelector": {"matchLabels": {"rack": "a"}}, "freezes": freeze(in_seconds(8))["freezes"]});
+    apply(
+        &stage,
+        &[mutex_window("always", always), mutex_window("racks", ends)],
+    )
+    .await?;
+    maintenance::phase(&stage, "nodemaintenance.medik8s.io", "nm", "Succeeded").await?;
+    window_is(&stage, "racks", |status| status.open == Some(true)).await?;
+    maintenance::delete(&stage, "nodemaintenance.medik8s.io", "nm").await?;
+    plans::complete(&stage, "k3s").await?;
+    plans::is_given_back(&stage, "k3s").await?;
+    stage.strike().await
+}
+
+/// A window that cannot be understood lets no node begin that it selects, and says which field is wrong.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_window_that_cannot_be_read_shuts_its_nodes_and_a_run_waits_for_it() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    let mars = json!({"timeZone": "Mars/Base", "openings": [{"days": ["mon"]}]});
+    apply(&stage, &[mutex_window("mars", mars)]).await?;
+    let said = window_is(&stage, "mars", |status| !status.conditions.is_empty()).await?;
+    let ready = said.conditions.iter().find(|one| one.type_ == "Ready");
+    assert!(
+        ready.is_some_and(|one| one.status == "False" && one.reason.as_deref() == Some("InvalidField")),
+        "{said:?}"
+    );
+    prepare(&stage, &[quick()], json!({})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    let message = waits(&stage, "InvalidField").await?;
+    assert!(
+        message.contains(
+            "MutexWindow mars spec.timeZone: found \"Mars/Base\", wanted a time zone such as Europe/Warsaw"
+        ),
+        "{message}"
+    );
+    let text = explained(&stage, "worker-0", "InvalidField", 60).await?;
+    assert!(text.contains("kubectl edit mutexwindow mars"), "{text}");
+    let said = stage.call(&["doctor"]).await?.out;
+    assert!(said.contains("MutexWindow mars"), "{said}");
+    assert_eq!(stage.journals().await?.len(), 0, "nothing has begun");
+
+    // Who takes the window away lets the nodes begin.
+    let windows: Api<MutexWindow> = Api::all(stage.person.clone());
+    windows.delete("mars", &DeleteParams::default()).await?;
+    finish(&stage).await?;
+    stage.judge(&judgement(&["quick"], &[])).await?;
     stage.strike().await
 }

@@ -49,6 +49,7 @@ async fn delete_kinds(stage: &Stage) -> Result<()> {
         "mutexrunconfigs.openshift-optional.skrzypek.io",
         "nodechanges.numo.openshift-optional.skrzypek.io",
         "mutexbudgets.numo.openshift-optional.skrzypek.io",
+        "mutexwindows.numo.openshift-optional.skrzypek.io",
         "mutexbindings.numo.openshift-optional.skrzypek.io",
     ];
     for name in names {

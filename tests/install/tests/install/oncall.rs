@@ -361,7 +361,13 @@ async fn the_roles_view_edit_and_admin_have_their_part() -> Result<()> {
     ];
     until(&cluster, &words, "yes").await?;
     let own = ["mutexrunconfigs", "mutexrules", "mutextargets"];
-    let whole = ["mutexbudgets", "mutexbindings", MAINTENANCE, "plans"];
+    let whole = [
+        "mutexbudgets",
+        "mutexwindows",
+        "mutexbindings",
+        MAINTENANCE,
+        "plans",
+    ];
     for kind in own.iter().chain(&whole).chain(&["nodechanges"]) {
         for role in ["view", "edit", "admin"] {
             assert!(can(role, "list", kind), "{role} lists {kind}");

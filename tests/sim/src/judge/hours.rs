@@ -3,7 +3,10 @@
 
 use super::{Judge, Verdict, breach, fleet};
 use crate::world::{self, CLOCKS_CHANGE};
-use numo_api::hours::{Hours, Opening};
+use numo_api::{
+    MutexWindowSpec,
+    hours::{Hours, Opening},
+};
 use numo_core::{
     Owner, OwnerKind,
     observed::{NodeView, Observed},
@@ -17,13 +20,14 @@ impl Judge {
     /// 13: no node is begun, or asked about in its turn, while hours of its owner are closed, or would be too soon.
     pub(super) fn in_hours(&self, seen: &Observed, owner: &Owner, node: &NodeView, begins: bool) -> Verdict {
         let now = world::timestamp(self.decided_at).as_second();
-        if let Some(words) = closed(seen, owner, now) {
+        if let Some(words) = closed(seen, owner, now).or_else(|| windows_closed(seen, node, now)) {
             return breach(
                 "13",
                 format!("{} of {owner} goes on out of hours: {words}", node.name),
             );
         }
-        if begins && let Some(words) = ends_soon(seen, owner, now) {
+        let soon = || ends_soon(seen, owner, now).or_else(|| windows_end_soon(seen, node, now));
+        if begins && let Some(words) = soon() {
             return breach(
                 "13",
                 format!("{} of {owner} is begun too late: {words}", node.name),
@@ -31,6 +35,61 @@ impl Judge {
         }
         Ok(())
     }
+}
+
+/// The MutexWindows that select the node by the labels that they want of it: these worlds have no other selectors.
+fn windows<'a>(seen: &'a Observed, node: &NodeView) -> Vec<Hours> {
+    let selects = |spec: &MutexWindowSpec| {
+        let selector = spec.node_selector.as_ref();
+        selector.is_some_and(|selector| {
+            let mut wanted = selector.match_labels.iter().flatten();
+            wanted.all(|(key, value)| node.labels.get(key) == Some(value))
+        })
+    };
+    let specs = seen.windows.values().map(|window| &window.spec);
+    specs
+        .filter(|spec| selects(spec))
+        .map(MutexWindowSpec::hours)
+        .collect()
+}
+
+/// Whether a node may begin under these windows: outside the freezes of all of them, and in an opening of one, where one has any.
+fn are_open(windows: &[Hours], at: i64) -> bool {
+    let only_freezes = |hours: &Hours| Hours {
+        openings: None,
+        ..hours.clone()
+    };
+    let only_openings = |hours: &Hours| Hours {
+        freezes: None,
+        ..hours.clone()
+    };
+    let mut bounded = windows.iter().filter(|hours| hours.openings.is_some()).peekable();
+    windows.iter().all(|hours| is_open(&only_freezes(hours), at))
+        && (bounded.peek().is_none() || bounded.any(|hours| is_open(&only_openings(hours), at)))
+}
+
+/// What closes the node, whoever would begin it, at a time (seconds of the epoch of UNIX), if anything.
+pub fn windows_closed(seen: &Observed, node: &NodeView, at: i64) -> Option<String> {
+    let windows = windows(seen, node);
+    (!are_open(&windows, at)).then(|| format!("MutexWindows {windows:?}"))
+}
+
+/// Less is left than the least that a window says which is open now. One that says nothing asks for no less than nothing.
+fn windows_end_soon(seen: &Observed, node: &NodeView, at: i64) -> Option<String> {
+    let windows = windows(seen, node);
+    let is_bounded = windows.iter().any(|hours| hours.openings.is_some());
+    let open = windows.iter().filter(|hours| {
+        let openings = Hours {
+            freezes: None,
+            ..(*hours).clone()
+        };
+        !is_bounded || hours.openings.is_some() && is_open(&openings, at)
+    });
+    let least = open.map(|hours| hours.min_remaining_seconds.unwrap_or(0)).min()?;
+    let mut moments = (0..least).step_by(usize::try_from(STEP).unwrap_or(1));
+    let too_late = moments.any(|ahead| !are_open(&windows, at + ahead))
+        || least > 0 && !are_open(&windows, at + least - 1);
+    too_late.then(|| format!("MutexWindows {windows:?}"))
 }
 
 /// What closes an owner at a time (seconds of the epoch of UNIX), if anything.

@@ -323,6 +323,11 @@ pub(super) fn each_hours(view: &mut Observed, edit: impl Fn(&mut Hours)) {
     for binding in view.bindings.values_mut() {
         binding.hours = again(binding.spec.settings.window.as_ref());
     }
+    for window in view.windows.values_mut() {
+        if let Some(hours) = again(Some(&window.spec.hours())) {
+            window.hours = hours;
+        }
+    }
 }
 
 /// Every rule that is asked hears what another one said last.

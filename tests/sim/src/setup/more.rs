@@ -24,11 +24,12 @@ pub(super) fn add(world: &mut World, seed: u64, (faults, people): (bool, bool), 
         }
     }
     for place in world.places_of_hours() {
-        // A field of its own on a Plan is one gate more.
-        let of_hundred = if matches!(place, HoursOf::Plan(_)) {
-            WITH_HOURS / 2
-        } else {
-            WITH_HOURS
+        let of_hundred = match place {
+            // A field of its own on a Plan is one gate more.
+            HoursOf::Plan(_) => WITH_HOURS / 2,
+            // There are several, each for all owners.
+            HoursOf::Window(_) => WITH_HOURS / 3,
+            HoursOf::Run(_) | HoursOf::Binding(_) => WITH_HOURS,
         };
         if rng.random_ratio(of_hundred, 100) {
             world.set_hours(&place, MeantHours::drawn(rng));

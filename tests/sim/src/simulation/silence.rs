@@ -160,6 +160,7 @@ impl Simulation {
                         let now = self.world.time().as_second();
                         plan.is_some_and(|plan| plan.spec.window.is_some())
                             || judge::hours::closed(&self.world.truth, owner, now).is_some()
+                            || judge::hours::windows_closed(&self.world.truth, view, now).is_some()
                     }
                     Reason::PoolsPausing
                     | Reason::Admitting

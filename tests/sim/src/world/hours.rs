@@ -1,9 +1,12 @@
-//! Hours that people set on owners and MutexBindings, with time zones whose clocks change while a simulation goes on.
+//! Hours that people set on owners and MutexBindings, and in MutexWindows, with time zones whose clocks change while a simulation goes on.
 
 use super::{Object, World, timestamp};
 use jiff::tz::TimeZone;
-use numo_api::hours;
-use numo_core::{admit::hours::Hours, observed::Key};
+use numo_api::{MutexWindowSpec, MutexWindowStatus, hours, marks::openshift};
+use numo_core::{
+    admit::hours::Hours,
+    observed::{Key, WindowView},
+};
 use rand::{Rng, rngs::SmallRng};
 use serde_json::{Value, json};
 
@@ -14,6 +17,33 @@ pub const FORWARD: &str = "Sim/Forward";
 /// A time zone whose clocks go from 11:00 to 10:00 then.
 pub const BACK: &str = "Sim/Back";
 
+/// The MutexWindows that there may be, and the zone whose nodes each selects; none are all.
+const WINDOWS: [(&str, Option<&str>); 3] = [("all", None), ("zone-a", Some("a")), ("every", None)];
+
+/// A MutexWindow with these hours.
+fn mutex_window(name: &str, given: &hours::Hours) -> WindowView {
+    let zone = WINDOWS.iter().find(|(known, _)| *known == name);
+    let selector = match zone.and_then(|(_, zone)| *zone) {
+        None => json!({}),
+        Some(zone) => json!({"matchLabels": {openshift::ZONE: zone}}),
+    };
+    WindowView {
+        name: name.to_owned(),
+        spec: MutexWindowSpec {
+            node_selector: serde_json::from_value(selector.clone()).ok(),
+            openings: given.openings.clone(),
+            freezes: given.freezes.clone(),
+            time_zone: given.time_zone.clone(),
+            min_remaining_seconds: given.min_remaining_seconds,
+        },
+        selector,
+        hours: read(given),
+        uid: format!("{name}-uid"),
+        generation: 1,
+        status: MutexWindowStatus::default(),
+    }
+}
+
 /// Where hours stand.
 #[derive(Clone, Debug)]
 pub enum HoursOf {
@@ -23,6 +53,8 @@ pub enum HoursOf {
     Plan(Key),
     /// On a MutexBinding.
     Binding(String),
+    /// A MutexWindow.
+    Window(String),
 }
 
 /// `window` and `startAfter`.
@@ -127,7 +159,8 @@ impl World {
         let runs = truth.runs.keys().cloned().map(HoursOf::Run);
         let plans = truth.plans.keys().cloned().map(HoursOf::Plan);
         let bindings = truth.bindings.keys().cloned().map(HoursOf::Binding);
-        runs.chain(plans).chain(bindings).collect()
+        let windows = WINDOWS.map(|(name, _)| HoursOf::Window(name.to_owned()));
+        runs.chain(plans).chain(bindings).chain(windows).collect()
     }
 
     /// Someone sets hours, or takes them away.
@@ -153,6 +186,16 @@ impl World {
                 binding.generation += 1;
                 self.touch(Object::Binding(name.clone()));
             }
+            HoursOf::Window(name) => {
+                match window {
+                    None => self.truth.windows.remove(name),
+                    Some(window) => self
+                        .truth
+                        .windows
+                        .insert(name.clone(), mutex_window(name, &window)),
+                };
+                self.touch(Object::Window(name.clone()));
+            }
         }
     }
 
@@ -170,7 +213,12 @@ impl World {
         let of_bindings = truth.bindings.iter();
         let of_bindings = of_bindings.filter(|(_, binding)| has(&binding.spec.settings));
         let of_bindings = of_bindings.map(|(name, _)| HoursOf::Binding(name.clone()));
-        let all: Vec<HoursOf> = of_runs.chain(of_plans).chain(of_bindings).collect();
+        let windows = truth.windows.keys().cloned().map(HoursOf::Window);
+        let all: Vec<HoursOf> = of_runs
+            .chain(of_plans)
+            .chain(of_bindings)
+            .chain(windows)
+            .collect();
         for place in &all {
             self.set_hours(place, MeantHours::default());
         }

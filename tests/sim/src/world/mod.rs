@@ -121,6 +121,8 @@ pub enum Object {
     Change(Key),
     /// A MutexBudget.
     Budget(String),
+    /// A MutexWindow.
+    Window(String),
     /// A node lease.
     Lease(String),
     /// A MutexBinding.

@@ -180,7 +180,12 @@ impl Checks for Lint<'_, '_> {
                 let Some(member) = view.members.iter().find(|member| member.node.name == *name) else {
                     return breach(1, format!("{name} is not a node of this run"));
                 };
-                in_hours(self.schedule(), node, "let go", self.seen.now)?;
+                in_hours(
+                    self.schedule(),
+                    (self.seen.observed, node),
+                    "let go",
+                    self.seen.now,
+                )?;
                 released(view, member)
             }
             NodePurpose::Unshield => match mark::shielded(node) {

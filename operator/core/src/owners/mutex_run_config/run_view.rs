@@ -87,6 +87,11 @@ impl<'a> RunView<'a> {
         self.asked == Some(member.node.name.as_str())
     }
 
+    /// Why a turn of this node that has disrupted nothing yet does not go on at this time.
+    pub fn closed_to(&self, node: &NodeView) -> Option<Why> {
+        self.intent.schedule.closed_to(node, self.observed, self.now)
+    }
+
     /// Works it out.
     pub fn of(snapshot: &Snapshot<'a>, run: &'a RunConfigView) -> Self {
         let observed = snapshot.observed;

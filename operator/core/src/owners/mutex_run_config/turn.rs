@@ -421,7 +421,7 @@ impl steps::Turn for Turn<'_, '_> {
             let hold = self.pass.hold.cloned();
             return hold
                 .or_else(|| ledger::stop(view.observed, self.member.node))
-                .or_else(|| view.intent.schedule.closed(view.now));
+                .or_else(|| view.closed_to(self.member.node));
         }
         let against = weigh(view.is_asked(self.member), |gate| match gate {
             Gate::Owner => self.pass.hold.cloned(),

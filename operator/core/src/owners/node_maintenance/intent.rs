@@ -185,7 +185,7 @@ pub(super) fn schedule<'a>(view: &MaintenanceView, observed: &'a Observed) -> Re
     if let (Some(node), OwnerKind::NodeMaintenance(group)) = (node, view.owner.kind)
         && is_references(node, group, view, observed)
     {
-        return Ok(schedule);
+        return Ok(Schedule::exempt());
     }
     for (name, binding) in binding_views(view, observed) {
         let start_after = binding.spec.settings.start_after.as_deref();

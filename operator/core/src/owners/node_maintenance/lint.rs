@@ -47,7 +47,12 @@ impl Lint<'_> {
             return Ok(());
         }
         not_stopped(self.seen.observed, node, "cordoned")?;
-        in_hours(self.schedule(), node, "cordoned", self.seen.now)?;
+        in_hours(
+            self.schedule(),
+            (self.seen.observed, node),
+            "cordoned",
+            self.seen.now,
+        )?;
         self.keeps_quorum(node)?;
         let rules = rules_of(self.view, self.seen.observed);
         passed(&rules, name, (change, &rules::BEFORE_RELEASE), self.seen.now)

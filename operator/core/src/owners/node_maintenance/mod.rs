@@ -319,7 +319,7 @@ impl Pass<'_> {
                 problem.or_else(|| self.intent.suspended.clone())
             }
             Gate::Stop => ledger::stop(self.observed, node),
-            Gate::Window => self.intent.schedule.closed(self.now),
+            Gate::Window => self.intent.schedule.closed_to(node, self.observed, self.now),
             Gate::Quorum => quorum::refusal(self.observed, node),
             // A node that is cordoned, or not Ready, is drained like any: that is what people ask a maintenance for. Who wants the
             // latter to wait says so in a MutexBinding.

@@ -4,7 +4,10 @@
 use super::{leave::giving_back, node::cordoning, pass::Pass};
 use crate::{
     action::Action,
-    admit::gates::{self, Gate},
+    admit::{
+        gates::{self, Gate},
+        windows,
+    },
     mark::{self, CordonedBy},
     observed::{ChangeView, NodeView},
     probe::{self, Look},
@@ -37,12 +40,11 @@ impl<'a> Pass<'a> {
             self.report.phase = MaintenancePhase::Running;
         }
         let cordon = mark::cordoned_by(node).filter(|mark| mark.owner == self.view.uid);
-        if let Some(at) = self
-            .intent
-            .schedule
-            .changes_after(self.now)
-            .filter(|_| cordon.is_none())
-        {
+        let own = self.intent.schedule.changes_after(self.now);
+        let changes = own
+            .into_iter()
+            .chain(windows::changes_after(self.observed, self.now));
+        if let Some(at) = changes.min().filter(|_| cordon.is_none()) {
             self.wake(at);
         }
         steps::advance(&mut Turn {

@@ -37,7 +37,7 @@ impl Lint<'_> {
         if is_disrupted(change) {
             return Ok(());
         }
-        in_hours(self.schedule(), node, what, self.seen.now)
+        in_hours(self.schedule(), (self.seen.observed, node), what, self.seen.now)
     }
 
     /// 1, 10 and 13: a Job begins in the node's turn, after its rules.

@@ -346,7 +346,8 @@ impl<'a> Pass<'a> {
                 || running.contains(node.name.as_str())
                 || (goes_on.contains(node.name.as_str())
                     && self.is_behind(node)
-                    && ledger::stop(observed, node).is_none())
+                    && ledger::stop(observed, node).is_none()
+                    && self.intent.schedule.closed_to(node, observed, self.now).is_none())
             {
                 continue;
             }

@@ -108,7 +108,7 @@ impl<'a> Pass<'a> {
                 secrets.or_else(|| self.unresolved()).or_else(waits)
             }
             Gate::Window => {
-                let closed = || self.intent.schedule.closed(self.now);
+                let closed = || self.intent.schedule.closed_to(turn.node, self.observed, self.now);
                 (!turn.is_disrupted()).then(closed).flatten()
             }
             Gate::Stop => ledger::stop(self.observed, turn.node),

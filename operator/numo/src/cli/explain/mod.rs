@@ -15,6 +15,7 @@ mod node;
 mod owner;
 mod reason;
 mod surroundings;
+mod window;
 
 use self::{
     binding::binding,
@@ -25,6 +26,7 @@ use self::{
     node::node,
     owner::{plan, run},
     reason::reason,
+    window::window,
 };
 use crate::{
     cli::{
@@ -61,7 +63,7 @@ pub struct ExplainArgs {
     /// End with exit code 3 if it waits for anything
     #[arg(long, conflicts_with = "watch")]
     exit_code: bool,
-    /// A node, or KIND/NAME: node, mutexrunconfig, plan, nodemaintenance, mutexrule, mutextarget, mutexbudget, mutexbinding, reason
+    /// A node, or KIND/NAME: node, mutexrunconfig, plan, nodemaintenance, mutexrule, mutextarget, mutexbudget, mutexwindow, mutexbinding, reason
     #[arg(value_name = "NODE|KIND/NAME", add = clap_complete::ArgValueCompleter::new(completion::explained))]
     object: ObjectArg,
 }
@@ -217,6 +219,10 @@ fn found(look: &Look, args: &ExplainArgs) -> Result<Vec<Explanation>, CliError> 
         What::Budget => {
             let budgets = observed.budgets.get(name).into_iter();
             budgets.map(|_| budget(look, name)).collect()
+        }
+        What::Window => {
+            let windows = observed.windows.get(name).into_iter();
+            windows.map(|view| window(look, view)).collect()
         }
         What::Binding => {
             let bindings = observed.bindings.get(name).into_iter();

@@ -1,6 +1,9 @@
-//! What stands around a node: budgets, lease, cordon, readiness, and pods that a drain would not get past.
+//! What stands around a node: budgets, windows, lease, cordon, readiness, and pods that a drain would not get past.
 
-use super::explanation::{Explanation, NAMED};
+use super::{
+    explanation::{Explanation, NAMED},
+    window::around_windows,
+};
 use crate::cli::{
     live::{self, Look},
     word::Word,
@@ -16,7 +19,7 @@ use numo_core::{
     text::counted,
 };
 
-/// What stands around a node: budgets, lease, cordon, readiness, and pods that a drain would not get past.
+/// What stands around a node: budgets, windows, lease, cordon, readiness, and pods that a drain would not get past.
 pub(super) fn around(one: &mut Explanation, look: &Look, seen: &NodeView, owner: Option<&Owner>) {
     let observed = &look.store.observed;
     let uses = Ledger::of(observed, look.now).uses();
@@ -41,6 +44,7 @@ pub(super) fn around(one: &mut Explanation, look: &Look, seen: &NodeView, owner:
                 .extend(Word::kept(used.budget.annotations.get(marks::SAID)).pop());
         }
     }
+    around_windows(one, look, seen);
     around_lease(one, observed, seen);
     if seen.unschedulable && !one.tells(Reason::CordonedByOther) {
         one.link("node", "it is cordoned");

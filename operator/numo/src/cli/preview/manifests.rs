@@ -39,11 +39,12 @@ pub(super) fn manifests(path: &PathBuf) -> Result<Vec<DynamicObject>, CliError> 
 }
 
 /// Kinds that decisions read.
-const OURS: [Kind; 9] = [
+const OURS: [Kind; 10] = [
     Kind::MutexRule,
     Kind::MutexTarget,
     Kind::MutexRunConfig,
     Kind::MutexBudget,
+    Kind::MutexWindow,
     Kind::MutexBinding,
     Kind::NodeMaintenance,
     Kind::KubeVirtMaintenance,

@@ -229,13 +229,12 @@ impl Wait<'_> {
                 vec!["kubectl describe clusterversion version".to_owned()]
             }
             reason if reason.who() == Actor::ClusterAdmin || self.is_a_persons() => {
-                let bindings =
-                    self.of_each("MutexBinding", |name| format!("kubectl edit mutexbinding {name}"));
-                if bindings.is_empty() {
-                    self.edit()
-                } else {
-                    bindings
-                }
+                let named = [("MutexBinding", "mutexbinding"), ("MutexWindow", "mutexwindow")];
+                let edits = named.into_iter().flat_map(|(kind, resource)| {
+                    self.of_each(kind, |name| format!("kubectl edit {resource} {name}"))
+                });
+                let edits: Vec<String> = edits.collect();
+                if edits.is_empty() { self.edit() } else { edits }
             }
             _ => Vec::new(),
         }
@@ -433,6 +432,14 @@ mod tests {
         assert_eq!(
             first(Reason::OutsideWindow),
             ["kubectl -n ops edit mutexrunconfig upgrade"]
+        );
+        let both = "MutexWindow nights and MutexWindow weekend never open";
+        assert_eq!(
+            commands_of(&look, Some("a"), (Reason::NeverOpens, Actor::ClusterAdmin), both),
+            [
+                "kubectl edit mutexwindow nights",
+                "kubectl edit mutexwindow weekend"
+            ]
         );
         let bound = "MutexBinding nights spec.window never opens";
         assert_eq!(

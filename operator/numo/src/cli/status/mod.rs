@@ -6,6 +6,7 @@ mod maintenance;
 mod message;
 mod owner;
 mod picture;
+mod window;
 
 use self::picture::{Picture, Selection};
 use crate::cli::{

@@ -5,6 +5,7 @@ use super::{
     left::{LeftLine, left_behind, shown_left},
     maintenance::{MaintenanceLine, maintained},
     owner::OwnerLine,
+    window::{WindowLine, shown, windows},
 };
 use crate::cli::{
     error::CliError,
@@ -23,6 +24,7 @@ pub(super) struct Picture {
     pub(super) owners: Vec<OwnerLine>,
     pub(super) maintenances: Vec<MaintenanceLine>,
     pub(super) budgets: Vec<BudgetLine>,
+    pub(super) windows: Vec<WindowLine>,
     /// Marks whose owner is gone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) left_behind: Vec<LeftLine>,
@@ -97,6 +99,7 @@ impl Picture {
             owners: runs.chain(plans).collect(),
             maintenances: maintenances.map(|view| MaintenanceLine::of(look, view)).collect(),
             budgets: budgets(look),
+            windows: windows(look),
             left_behind: left_behind(look),
             unseen: look.unseen.clone(),
             idle: look.idle.clone(),
@@ -181,6 +184,10 @@ impl Picture {
         let budgets = used(&self.budgets, output);
         if !budgets.is_empty() {
             parts.push(budgets);
+        }
+        let windows = shown(&self.windows, output);
+        if !windows.is_empty() {
+            parts.push(windows);
         }
         if !self.left_behind.is_empty() {
             parts.push(shown_left(&self.left_behind, output));

@@ -1,4 +1,4 @@
-//! Checks the objects that people write: rules, bindings and runs. What numo says of them is in their status.
+//! Checks the objects that people write: rules, bindings, windows and runs. What numo says of them is in their status.
 
 use super::finding::{Findings, counted};
 use crate::shell::{
@@ -8,7 +8,7 @@ use crate::shell::{
     watched::{self, Object},
 };
 use kube::{Api, ResourceExt, api::ListParams};
-use numo_api::{Condition, MutexBinding, MutexRule, MutexRunConfig, Reason, conditions::types};
+use numo_api::{Condition, MutexBinding, MutexRule, MutexRunConfig, MutexWindow, Reason, conditions::types};
 use serde_json::Value;
 
 /// All rules.
@@ -64,6 +64,41 @@ pub(super) async fn rules(connection: &Connection, found: &mut Findings) -> Vec<
     list
 }
 
+/// An object of numo's own as its status judges it.
+struct Judged<'a> {
+    kind: &'static str,
+    /// As kubectl and numo name the kind.
+    resource: &'static str,
+    name: &'a str,
+    /// Whether the status is of the present spec.
+    is_current: bool,
+    conditions: &'a [Condition],
+}
+
+impl Judged<'_> {
+    /// Tells of an object that numo has not judged yet, or that is not Ready; true if there was nothing to tell.
+    fn tell(&self, found: &mut Findings) -> bool {
+        let (kind, resource, name) = (self.kind, self.resource, self.name);
+        let ready = self.conditions.iter().find(|one| one.type_ == "Ready");
+        match ready.filter(|_| self.is_current) {
+            None => found.note(
+                format!("{kind} {name} has not been judged by numo yet"),
+                format!("numo explain {resource}/{name}"),
+            ),
+            Some(ready) if ready.status == "False" => found.wrong(
+                format!(
+                    "{kind} {name} is not Ready ({}): {}",
+                    ready.reason.as_deref().unwrap_or_default(),
+                    ready.message.as_deref().unwrap_or_default()
+                ),
+                format!("kubectl edit {resource} {name}; numo explain {resource}/{name}"),
+            ),
+            Some(_) => return true,
+        }
+        false
+    }
+}
+
 /// All bindings: a gate that is not Ready stands open, or holds its owners for a slip of the pen.
 pub(super) async fn bindings(connection: &Connection, found: &mut Findings) {
     let api: Api<MutexBinding> = Api::all(connection.read.clone());
@@ -77,30 +112,27 @@ pub(super) async fn bindings(connection: &Connection, found: &mut Findings) {
     for one in list {
         let name = one.name_any();
         let status = one.status.unwrap_or_default();
-        let ready = status.conditions.iter().find(|one| one.type_ == "Ready");
-        let current =
-            one.metadata.generation.is_none() || status.observed_generation == one.metadata.generation;
-        match ready.filter(|_| current) {
-            None => found.note(
-                format!("MutexBinding {name} has not been judged by numo yet"),
-                format!("numo explain mutexbinding/{name}"),
-            ),
-            Some(ready) if ready.status == "False" => found.wrong(
-                format!(
-                    "MutexBinding {name} is not Ready ({}): {}",
-                    ready.reason.as_deref().unwrap_or_default(),
-                    ready.message.as_deref().unwrap_or_default()
-                ),
-                format!("kubectl edit mutexbinding {name}; numo explain mutexbinding/{name}"),
-            ),
-            Some(_) if status.owners_matched == Some(0) => found.note(
+        let judged = Judged {
+            kind: "MutexBinding",
+            resource: "mutexbinding",
+            name: &name,
+            is_current: one.metadata.generation.is_none()
+                || status.observed_generation == one.metadata.generation,
+            conditions: &status.conditions,
+        };
+        if !judged.tell(found) {
+            continue;
+        }
+        if status.owners_matched == Some(0) {
+            found.note(
                 format!(
                     "MutexBinding {name} gates nothing: no {} matches its spec.ownerSelector",
                     one.spec.owner_selector.kind
                 ),
                 format!("kubectl edit mutexbinding {name}, unless its owners are yet to come"),
-            ),
-            Some(_) => good += 1,
+            );
+        } else {
+            good += 1;
         }
     }
     if good == total && total > 0 {
@@ -108,6 +140,44 @@ pub(super) async fn bindings(connection: &Connection, found: &mut Findings) {
             "{} gate the owners that they select",
             counted(total, "MutexBinding")
         ));
+    }
+}
+
+/// All windows: one that cannot be understood, or never opens, lets no node begin that it selects.
+pub(super) async fn windows(connection: &Connection, found: &mut Findings) {
+    let api: Api<MutexWindow> = Api::all(connection.read.clone());
+    let list = match api.list(&ListParams::default()).await {
+        Ok(list) => list.items,
+        Err(kube::Error::Api(status)) if status.code == 404 => return,
+        Err(error) => return found.unknown("MutexWindows", &error),
+    };
+    let total = list.len();
+    let mut good = 0;
+    for one in list {
+        let name = one.name_any();
+        let status = one.status.unwrap_or_default();
+        let judged = Judged {
+            kind: "MutexWindow",
+            resource: "mutexwindow",
+            name: &name,
+            is_current: one.metadata.generation.is_none()
+                || status.observed_generation == one.metadata.generation,
+            conditions: &status.conditions,
+        };
+        if !judged.tell(found) {
+            continue;
+        }
+        if status.nodes == Some(0) {
+            found.note(
+                format!("MutexWindow {name} selects no node"),
+                format!("kubectl edit mutexwindow {name}, unless its nodes are yet to come"),
+            );
+        } else {
+            good += 1;
+        }
+    }
+    if good == total && total > 0 {
+        found.ok(format!("{} can be understood", counted(total, "MutexWindow")));
     }
 }
 

@@ -15,6 +15,7 @@ mod series;
 #[cfg(test)]
 mod tests;
 mod times;
+mod windows;
 mod writes;
 
 pub use self::described::{ALL, Described};
@@ -31,6 +32,7 @@ use self::{
     rules::Rules,
     series::register,
     times::Times,
+    windows::Windows,
     writes::Writes,
 };
 use jiff::Timestamp;
@@ -67,6 +69,7 @@ pub struct Metrics {
     times: Times,
     left: Left,
     budgets: Budgets,
+    windows: Windows,
     rules: Rules,
     node_changes: Gauge,
     /// Whether this numo leads.
@@ -113,7 +116,8 @@ impl Metrics {
         register(all, TOKEN_FAULTS, token_faults.clone());
         let (owners, times) = (Owners::register(all), Times::register(all));
         let left = Left::register(all);
-        let (budgets, rules) = (Budgets::register(all), Rules::register(all));
+        let (budgets, windows) = (Budgets::register(all), Windows::register(all));
+        let rules = Rules::register(all);
         let node_changes = Gauge::default();
         register(all, NODE_CHANGES, node_changes.clone());
         let (passes, breaches, events_dropped) = (Counter::default(), Counter::default(), Counter::default());
@@ -132,6 +136,7 @@ impl Metrics {
             times,
             left,
             budgets,
+            windows,
             rules,
             node_changes,
             leader,
@@ -191,11 +196,12 @@ impl Metrics {
         self.left.show(orphans);
     }
 
-    /// Shows budgets and journals.
+    /// Shows budgets, windows and journals.
     pub fn show_cluster(&self, observed: &Observed, now: Timestamp) {
         self.node_changes
             .set(i64::try_from(observed.changes.len()).unwrap_or(i64::MAX));
         self.budgets.show(observed, now);
+        self.windows.show(observed, now);
     }
 
     /// A rule is asked: its counters are there, at zero.

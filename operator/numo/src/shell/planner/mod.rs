@@ -167,9 +167,11 @@ impl Planner {
     async fn pass_over(&mut self, reach: Reach, stop: &signal::Receiver<bool>) {
         let due = self.due(reach);
         if due.is_empty() && reach < Reach::Everyone {
-            // Rules only that the last pass left over.
-            if !self.others.is_empty() {
+            // Rules only that the last pass left over, and windows whose time has come.
+            if self.others.next(self.context.now()) == Some(Duration::ZERO) {
                 self.others.write(&mut self.context).await;
+                let (metrics, now) = (&self.context.metrics, self.context.now());
+                metrics.show_cluster(&self.context.store.observed, now);
             }
             return;
         }
@@ -262,7 +264,7 @@ impl Planner {
         let decided = self.wakes.next(&store.observed, self.context.now());
         let judged = self.judgements.next(&self.context);
         let rivals = rivals::next(store);
-        let others = (!self.others.is_empty()).then_some(Duration::ZERO);
+        let others = self.others.next(self.context.now());
         [decided, judged, rivals, others]
             .into_iter()
             .flatten()

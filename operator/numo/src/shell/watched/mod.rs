@@ -19,6 +19,7 @@ mod mutex_budget;
 pub mod mutex_rule;
 pub mod mutex_run_config;
 mod mutex_target;
+mod mutex_window;
 mod namespace;
 pub mod node;
 pub mod node_change;
@@ -79,6 +80,7 @@ list! {
     MutexTarget => mutex_target::MUTEX_TARGET,
     NodeChange => node_change::NODE_CHANGE,
     MutexBudget => mutex_budget::MUTEX_BUDGET,
+    MutexWindow => mutex_window::MUTEX_WINDOW,
     NodeMaintenance => node_maintenance::NODE_MAINTENANCE,
     KubeVirtMaintenance => node_maintenance::KUBEVIRT_MAINTENANCE,
     Plan => plan::PLAN,
@@ -193,6 +195,7 @@ pub fn put(store: &mut Store, object: Object) -> bool {
         Object::Target(target) => mutex_target::put(store, *target),
         Object::Change(change) => node_change::put(store, *change),
         Object::Budget(budget) => mutex_budget::put(store, *budget),
+        Object::Window(window) => mutex_window::put(store, *window),
         Object::Namespace(name, view) => namespace::put(store, &name, *view),
         Object::Lease(node, lease) => lease::put(store, node, lease),
         Object::Job(key, job) => store.put_job(&key, job),
@@ -227,6 +230,7 @@ pub fn has_news(store: &Store, object: &Object) -> bool {
         Object::Rule(rule) | Object::Unreadable(rule, _) => mutex_rule::has_news(store, rule),
         Object::Target(target) => mutex_target::has_news(store, target),
         Object::Budget(budget) => mutex_budget::has_news(store, budget),
+        Object::Window(window) => mutex_window::has_news(store, window),
         Object::Binding(name, binding) => mutex_binding::has_news(store, name, binding),
         Object::Node(..)
         | Object::Pool(_)
@@ -289,6 +293,7 @@ pub fn weight(object: &Object) -> Option<usize> {
         | Object::Layered(..)
         | Object::RebootLocks(..)
         | Object::Budget(_)
+        | Object::Window(_)
         | Object::Namespace(..)
         | Object::Lease(..)
         | Object::Job(..)

@@ -6,6 +6,7 @@ use numo_core::observed::{
     Annotated, BindingView, BudgetView, ChangeView, ClusterVersionView, ConfigView, DisruptionBudgetView,
     EtcdPodView, ForeignController, JobView, Key, LeaseView, MachineApi, MachineView, MaintenanceView,
     NodeView, PlanJobView, PlanView, PodView, PoolView, RebootLock, RunConfigView, TargetView, Unread,
+    WindowView,
 };
 use numo_plugin::address::AddressRange;
 use serde_json::Value;
@@ -35,6 +36,7 @@ pub enum Object {
     Target(Box<TargetView>),
     Change(Box<ChangeView>),
     Budget(Box<BudgetView>),
+    Window(Box<WindowView>),
     Namespace(String, Box<NamespaceView>),
     Lease(String, LeaseView),
     Job(Key, JobView),
@@ -83,6 +85,7 @@ impl Object {
             Self::Target(target) => of(&target.key),
             Self::Change(change) => of(&change.key),
             Self::Budget(budget) => cluster(&budget.name),
+            Self::Window(window) => cluster(&window.name),
             Self::Lease(node, _) => of(&Key::new(marks::LEASE_NAMESPACE, format!("node-{node}"))),
             Self::Job(key, _)
             | Self::Pod(key, _, _)

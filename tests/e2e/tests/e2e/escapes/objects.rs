@@ -186,7 +186,7 @@ fn runs() -> Vec<Value> {
     ]
 }
 
-/// Budgets that stand in nobody's way, and bindings that gate nobody.
+/// Budgets and windows that stand in nobody's way, and bindings that gate nobody.
 fn budgets_and_bindings() -> Vec<Value> {
     let budget = |name: &str, spec: Value| thing(OWN, "MutexBudget", "", name, spec);
     let mut all = vec![
@@ -203,6 +203,18 @@ fn budgets_and_bindings() -> Vec<Value> {
             json!({"nodeSelector": {"matchLabels": {"evil": evil("stop-selector")}}}),
         ),
     ];
+    let freeze = json!({"name": short("window-freeze"), "from": "2020-01-01T00:00:00Z", "to": "2120-01-01T00:00:00Z", "reason": evil("window-reason")});
+    let windows = [
+        ("evil-freeze", json!({"freezes": [freeze]})),
+        (
+            "evil-zone",
+            json!({"openings": [{"days": ["mon"]}], "timeZone": short("window-zone")}),
+        ),
+    ];
+    all.extend(windows.map(|(name, mut spec)| {
+        spec["nodeSelector"] = json!({"matchLabels": {"none": "such"}});
+        thing(OWN, "MutexWindow", "", name, spec)
+    }));
     let bindings = [
         (
             "evil-labels",

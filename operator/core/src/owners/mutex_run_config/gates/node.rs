@@ -30,7 +30,7 @@ pub(crate) fn against(view: &RunView<'_>, member: &Member<'_>, gate: Gate) -> Op
         // Its cordon and its state are the doing of the owner that has it: nobody shall be told to uncordon it.
         Gate::State if !view.busy.contains_key(node.name.as_str()) => not_fit(member),
         Gate::Lease => leased(view, node),
-        Gate::Window => view.intent.schedule.closed(view.now),
+        Gate::Window => view.closed_to(node),
         // Directives are carried out before (`obeys_directive`). The MCO guards etcd when it takes a master, and numo pauses
         // no pool of those.
         Gate::Owner

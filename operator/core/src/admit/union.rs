@@ -1,0 +1,129 @@
+//! Several hours that hold as one, as the MutexWindows of a node do: open while an opening of any of them is open, shut while a freeze
+//! of any of them holds. One set of hours is a union of one. Reads no clock.
+
+use super::hours::{Freeze, Hours};
+use jiff::Timestamp;
+
+/// Openings and freezes that are looked at one after the other to find a beginning.
+const LOOKED_AT: usize = 256;
+/// Openings without a gap that are taken for one.
+const JOINED: usize = 64;
+/// How far ahead an end is told of (seconds): what is open for longer counts as open without an end.
+const AHEAD_SECONDS: i64 = 35 * 86_400;
+
+/// Hours that hold as one. None at all are always open.
+#[derive(Clone, Copy, Debug)]
+pub struct Union<'s, 'a>(pub &'s [&'a Hours]);
+
+/// How hours stand at one time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nodes may begin.
+    Open {
+        /// Until when; none if no end is in sight.
+        until: Option<Timestamp>,
+    },
+    /// No node begins.
+    Shut {
+        /// The freeze that holds, if one does.
+        freeze: Option<Freeze>,
+        /// When nodes may begin next; none is never.
+        opens: Option<Timestamp>,
+    },
+}
+
+impl<'a> Union<'_, 'a> {
+    /// How they stand at this time.
+    pub fn at(&self, now: Timestamp) -> State {
+        if let Some(freeze) = self.frozen(now) {
+            return State::Shut {
+                freeze: Some(freeze.clone()),
+                opens: self.opens_after(freeze.to),
+            };
+        }
+        if !self.is_in_opening(now) {
+            return State::Shut {
+                freeze: None,
+                opens: self.opens_after(now),
+            };
+        }
+        let freezes = self.0.iter().flat_map(|hours| hours.freezes());
+        let freezes = freezes.map(|freeze| freeze.from);
+        let first = freezes.filter(|from| *from > now).min();
+        let until = self.end_of_opening(now).into_iter().chain(first).min();
+        State::Open { until }
+    }
+
+    /// The first time from `at` on at which nodes may begin; none if there is none in sight.
+    pub fn opens_after(&self, at: Timestamp) -> Option<Timestamp> {
+        let mut at = at;
+        for _ in 0..LOOKED_AT {
+            if let Some(freeze) = self.frozen(at) {
+                at = freeze.to;
+            } else if self.is_in_opening(at) {
+                return Some(at);
+            } else {
+                let starts = self.0.iter().filter_map(|hours| hours.opening_starts_after(at));
+                at = starts.min()?;
+            }
+        }
+        None
+    }
+
+    /// The hours that let nodes begin at this time, by their places: all of them, where none has an opening.
+    pub fn opened_by(&self, at: Timestamp) -> impl Iterator<Item = (usize, &'a Hours)> {
+        let is_bounded = self.has_openings();
+        let each = self.0.iter().copied().enumerate();
+        each.filter(move |(_, hours)| !is_bounded || hours.opening_ends(at).is_some())
+    }
+
+    fn has_openings(&self) -> bool {
+        self.0.iter().any(|hours| hours.has_openings())
+    }
+
+    fn frozen(&self, at: Timestamp) -> Option<&'a Freeze> {
+        // Of several the one that ends last: the earlier one opens nothing.
+        let freezes = self.0.iter().flat_map(|hours| hours.freezes());
+        freezes
+            .filter(|freeze| freeze.from <= at && at < freeze.to)
+            .max_by_key(|freeze| freeze.to)
+    }
+
+    fn is_in_opening(&self, at: Timestamp) -> bool {
+        !self.has_openings() || self.0.iter().any(|hours| hours.opening_ends(at).is_some())
+    }
+
+    /// When the opening of this time ends, with those that follow without a gap; none if no end is in sight.
+    fn end_of_opening(&self, now: Timestamp) -> Option<Timestamp> {
+        if !self.has_openings() {
+            return None;
+        }
+        let mut end = now;
+        for _ in 0..JOINED {
+            let ends = self.0.iter().filter_map(|hours| hours.opening_ends(end));
+            let Some(later) = ends.max() else {
+                return Some(end);
+            };
+            end = later;
+            if end.as_second() - now.as_second() > AHEAD_SECONDS {
+                return None;
+            }
+        }
+        None
+    }
+}
+
+impl std::fmt::Display for Union<'_, '_> {
+    /// As they were given, for people.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let is_bounded = self.has_openings();
+        let told = self.0.iter().filter(|hours| !is_bounded || hours.has_openings());
+        for (index, hours) in told.enumerate() {
+            if index > 0 {
+                f.write_str("; ")?;
+            }
+            write!(f, "{hours}")?;
+        }
+        Ok(())
+    }
+}
