@@ -2,6 +2,8 @@
 
 use super::error::CliError;
 use clap::Args;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use numo_api::{GROUP, NUMO_GROUP};
 use std::path::PathBuf;
 
 /// Arguments of `numo crds`.
@@ -10,11 +12,23 @@ pub struct CrdsArgs {
     /// Write one file per definition into this folder instead of printing them
     #[arg(long, value_name = "DIR", alias = "output")]
     directory: Option<PathBuf>,
+    /// Only the kinds of numo's own groups: leave out NodeMaintenance and Plan, which other operators define too
+    #[arg(long)]
+    own: bool,
+}
+
+/// The definitions that these arguments ask for.
+fn wanted(args: &CrdsArgs) -> impl Iterator<Item = CustomResourceDefinition> {
+    let own = args.own;
+    let is_own = |crd: &CustomResourceDefinition| [GROUP, NUMO_GROUP].contains(&crd.spec.group.as_str());
+    numo_api::crds::all()
+        .into_iter()
+        .filter(move |crd| !own || is_own(crd))
 }
 
 /// Prints or writes the definitions.
 pub fn crds(args: &CrdsArgs) -> Result<(), CliError> {
-    for crd in numo_api::crds::all() {
+    for crd in wanted(args) {
         let yaml = serde_saphyr::to_string(&crd)
             .map_err(|error| CliError::Wrong(format!("a definition cannot be written: {error}")))?;
         match &args.directory {
@@ -33,4 +47,36 @@ pub fn crds(args: &CrdsArgs) -> Result<(), CliError> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::ResourceExt;
+
+    /// The other kinds are of other projects: a cluster that runs their operators has definitions of theirs.
+    #[test]
+    fn own_leaves_out_the_definitions_of_other_projects() {
+        let names = |own: bool| -> Vec<String> {
+            let args = CrdsArgs { directory: None, own };
+            wanted(&args).map(|crd| crd.name_any()).collect()
+        };
+        let own = names(true);
+        assert!(
+            own.iter()
+                .all(|name| name.ends_with("openshift-optional.skrzypek.io")),
+            "{own:?}"
+        );
+        let all = names(false);
+        let others: Vec<&String> = all.iter().filter(|name| !own.contains(name)).collect();
+        let foreign = [
+            "nodemaintenance.medik8s.io",
+            "nodemaintenance.kubevirt.io",
+            "upgrade.cattle.io",
+        ];
+        assert_eq!(others.len(), foreign.len(), "{others:?}");
+        for (name, group) in others.iter().zip(foreign) {
+            assert!(name.ends_with(group), "{name}");
+        }
+    }
 }

@@ -201,7 +201,8 @@ async fn the_way_from_system_upgrade_controller_and_back() -> Result<()> {
     assert!(found.contains("server-plan"), "{found}");
     page.run(t, "scale deployment system-upgrade-controller --replicas=0", &[])
         .await?;
-    page.run(t, "kubectl apply -k deploy/crds", &[]).await?;
+    page.run(t, "kubectl apply -k deploy/kustomize/all/self-managed", &[])
+        .await?;
     page.run(
         t,
         "set env deployment/numo --from=configmap/default-controller-env",

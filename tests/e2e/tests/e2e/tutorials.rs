@@ -212,7 +212,8 @@ async fn a_plan_goes_on_while_numo_is_upgraded_and_rolled_back() -> Result<()> {
         .await?;
 
     // Forward, while the rule about worker-0 runs.
-    page.run(t, "kubectl apply -k deploy/crds", &[]).await?;
+    page.run(t, "kubectl apply -k deploy/kustomize/all/self-managed", &[])
+        .await?;
     site.run(RESTART).await?;
     gate.open("worker-0")?;
     let done = "kubectl get nodes -l plan.upgrade.cattle.io/agents -o name";
