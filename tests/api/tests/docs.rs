@@ -50,16 +50,17 @@ fn cells(line: &str) -> Vec<&str> {
     line.trim().trim_matches('|').split('|').map(str::trim).collect()
 }
 
+/// The name of a column, and its cell.
+fn column(part: &str) -> Option<(&str, &str)> {
+    let (column, words) = part.strip_prefix('*')?.split_once("* ")?;
+    Some((if column == "Reason" { "reason" } else { column }, words))
+}
+
 /// The columns of a case that stands in a list: `  *Reason* NodeBusy · *ended by* admin · *test* E …`.
 fn columns(line: &str) -> Option<Vec<(&str, &str)>> {
     let line = line.strip_prefix("  ")?;
     let is_one = line.starts_with("*Reason* ") || line.starts_with("*test* ");
-    let of = |part: &'_ str| -> Option<(&str, &str)> {
-        let (column, words) = part.strip_prefix('*')?.split_once("* ")?;
-        let column = if column == "Reason" { "reason" } else { column };
-        Some((column, words))
-    };
-    is_one.then(|| line.split(" · ").filter_map(of).collect())
+    is_one.then(|| line.split(" · ").filter_map(column).collect())
 }
 
 /// The names of one column, how many there are, and which of them do not exist.

@@ -228,7 +228,7 @@ fn applies_every_definition(text: &str) -> bool {
         "-f deploy/crds/",
     ];
     let names_folder = |one: &&str| text.split(one).skip(1).any(is_at_an_end);
-    of_folder.iter().any(names_folder) || text.contains("numo crds |")
+    of_folder.iter().any(names_folder) || text.contains("numo crds | kubectl")
 }
 
 /// Plan and NodeMaintenance are of other projects, and overlays leave them out on purpose: no command of a page brings them back.

@@ -205,6 +205,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "Apply the definitions of numo's own kinds, and no other project's",
                 "numo crds --own | kubectl apply --server-side -f -",
             ),
+            (
+                "Write numo's definition of Plan over the one that is there",
+                "numo crds plans.upgrade.cattle.io | kubectl apply --server-side --force-conflicts -f -",
+            ),
             ("Write one file for each", "numo crds --directory crds"),
         ],
     ),
