@@ -86,7 +86,6 @@ pub(super) async fn definitions(connection: &Connection, found: &mut Findings) {
     }
 }
 
-/// Whether a definition serves every field of numo's own. Of another operator's only the fields count that gate objects.
 /// The command that installs this definition, and no other one.
 fn remedy(name: &str) -> String {
     format!(
@@ -94,6 +93,7 @@ fn remedy(name: &str) -> String {
     )
 }
 
+/// Whether a definition serves every field of numo's own. Of another operator's only the fields count that gate objects.
 fn compare(
     wanted: &CustomResourceDefinition,
     crd: &CustomResourceDefinition,
@@ -104,7 +104,7 @@ fn compare(
     let own = &wanted.spec.versions[0].name;
     let Some(has) = fields(crd, own) else {
         let message = format!("CustomResourceDefinition {name} does not serve version {own}");
-        found.wrong(message, &remedy(&name));
+        found.wrong(message, remedy(&name));
         return;
     };
     let lacks: Vec<String> = fields(wanted, own)
@@ -130,7 +130,7 @@ fn compare(
             "CustomResourceDefinition {name} lacks {} of this numo: {first}",
             counted(lacks.len(), "field")
         );
-        found.wrong(message, &format!("{}; Helm and OLM do so too", remedy(&name)));
+        found.wrong(message, format!("{}; Helm and OLM do so too", remedy(&name)));
     }
 }
 
