@@ -94,7 +94,8 @@ fn names_of(column: &str, cell: &str, tests: &BTreeSet<String>) -> (usize, Vec<S
 fn check(text: &str, tests: &BTreeSet<String>, exists: impl Fn(&str) -> bool) -> (usize, Vec<String>) {
     let (mut names, mut wrong) = (0, Vec::new());
     let mut head = Vec::new();
-    // A case of a list is open until the line with its reason and test.
+    // A case of a list is open until the line with its reason and test. Other pages have lists of other things.
+    let has_cases = text.lines().any(|line| columns(line).is_some());
     let mut is_open = false;
     for (line, number) in text.lines().zip(1..) {
         if let Some(columns) = columns(line) {
@@ -104,7 +105,11 @@ fn check(text: &str, tests: &BTreeSet<String>, exists: impl Fn(&str) -> bool) ->
                 names += more;
                 wrong.extend(faults.iter().map(|fault| format!("line {number}: {fault}")));
             }
-        } else if line.starts_with("- **") && line.contains(".** ") && std::mem::replace(&mut is_open, true) {
+        } else if has_cases
+            && line.starts_with("- **")
+            && line.contains(".** ")
+            && std::mem::replace(&mut is_open, true)
+        {
             wrong.push(format!(
                 "line {number}: the case before it has no reason and no test"
             ));
