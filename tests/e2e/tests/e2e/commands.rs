@@ -863,7 +863,8 @@ async fn the_log_is_as_its_page_says(site: &Site) -> Result<()> {
         "{said}"
     );
     let said = page.run(t, "runId", &[]).await?;
-    assert!(said.contains("worker-0"), "{said}");
+    // The journal of a maintenance is gone by now; the columns are fields of the kind.
+    assert!(said.starts_with("NODE") && said.contains("RUN"), "{said}");
     page.end()
 }
 
