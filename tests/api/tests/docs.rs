@@ -50,11 +50,70 @@ fn cells(line: &str) -> Vec<&str> {
     line.trim().trim_matches('|').split('|').map(str::trim).collect()
 }
 
-/// How many names the tables hold, and what is wrong with them, by line.
+/// The name of a column, and its cell.
+fn column(part: &str) -> Option<(&str, &str)> {
+    let (column, words) = part.strip_prefix('*')?.split_once("* ")?;
+    Some((if column == "Reason" { "reason" } else { column }, words))
+}
+
+/// The columns of a case that stands in a list: `  *Reason* NodeBusy · *ended by* admin · *test* E …`.
+fn columns(line: &str) -> Option<Vec<(&str, &str)>> {
+    let line = line.strip_prefix("  ")?;
+    let is_one = line.starts_with("*Reason* ") || line.starts_with("*test* ");
+    is_one.then(|| line.split(" · ").filter_map(column).collect())
+}
+
+/// The names of one column, how many there are, and which of them do not exist.
+fn names_of(column: &str, cell: &str, tests: &BTreeSet<String>) -> (usize, Vec<String>) {
+    let (mut names, mut wrong) = (0, Vec::new());
+    match column {
+        "reason" => {
+            // What joins reasons is written small: "NodeDegraded, then ChangeTimeout".
+            let reasons = words(cell).filter(|word| word.starts_with(|c: char| c.is_ascii_uppercase()));
+            for word in reasons {
+                names += 1;
+                if !Reason::ALL.iter().any(|reason| reason.name() == word) {
+                    wrong.push(format!("{word}: no reason of numo_api::Reason"));
+                }
+            }
+        }
+        "test" => {
+            for word in code(cell) {
+                names += 1;
+                if !tests.contains(word) {
+                    wrong.push(format!("{word}: no such fn in operator or tests"));
+                }
+            }
+        }
+        _ => {}
+    }
+    (names, wrong)
+}
+
+/// How many names the lists and tables hold, and what is wrong with them, by line.
 fn check(text: &str, tests: &BTreeSet<String>, exists: impl Fn(&str) -> bool) -> (usize, Vec<String>) {
     let (mut names, mut wrong) = (0, Vec::new());
     let mut head = Vec::new();
+    // A case of a list is open until the line with its reason and test. Other pages have lists of other things.
+    let has_cases = text.lines().any(|line| columns(line).is_some());
+    let mut is_open = false;
     for (line, number) in text.lines().zip(1..) {
+        if let Some(columns) = columns(line) {
+            is_open = false;
+            for (column, cell) in columns {
+                let (more, faults) = names_of(column, cell, tests);
+                names += more;
+                wrong.extend(faults.iter().map(|fault| format!("line {number}: {fault}")));
+            }
+        } else if has_cases
+            && line.starts_with("- **")
+            && line.contains(".** ")
+            && std::mem::replace(&mut is_open, true)
+        {
+            wrong.push(format!(
+                "line {number}: the case before it has no reason and no test"
+            ));
+        }
         let is_path = |word: &&str| {
             ["operator/", "tests/"]
                 .iter()
@@ -78,29 +137,13 @@ fn check(text: &str, tests: &BTreeSet<String>, exists: impl Fn(&str) -> bool) ->
             continue;
         }
         for (column, cell) in head.iter().zip(cells) {
-            match *column {
-                "reason" => {
-                    // What joins reasons is written small: "NodeDegraded, then ChangeTimeout".
-                    let reasons =
-                        words(cell).filter(|word| word.starts_with(|c: char| c.is_ascii_uppercase()));
-                    for word in reasons {
-                        names += 1;
-                        if !Reason::ALL.iter().any(|reason| reason.name() == word) {
-                            wrong.push(format!("line {number}: {word}: no reason of numo_api::Reason"));
-                        }
-                    }
-                }
-                "test" => {
-                    for word in code(cell) {
-                        names += 1;
-                        if !tests.contains(word) {
-                            wrong.push(format!("line {number}: {word}: no such fn in operator or tests"));
-                        }
-                    }
-                }
-                _ => {}
-            }
+            let (more, faults) = names_of(column, cell, tests);
+            names += more;
+            wrong.extend(faults.iter().map(|fault| format!("line {number}: {fault}")));
         }
+    }
+    if is_open {
+        wrong.push("the last case: no reason and no test".to_owned());
     }
     (names, wrong)
 }
@@ -194,6 +237,19 @@ fn what_does_not_exist_is_named_with_its_line() {
             "line 5: Nonsense: no reason of numo_api::Reason",
             "line 5: gone: no such fn in operator or tests",
             "line 6: found 2 cells, wanted 3",
+        ]
+    );
+    let text = "- **One.** It waits,\n  for long.\n  *Reason* Nonsense · *ended by* admin · *test* C `gone`\n- **Two.** It goes.\n\
+                - **Three.** It goes.";
+    let (names, wrong) = check(text, &BTreeSet::new(), |_| false);
+    assert_eq!(names, 2);
+    assert_eq!(
+        wrong,
+        [
+            "line 3: Nonsense: no reason of numo_api::Reason",
+            "line 3: gone: no such fn in operator or tests",
+            "line 5: the case before it has no reason and no test",
+            "the last case: no reason and no test",
         ]
     );
 }

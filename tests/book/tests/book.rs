@@ -8,13 +8,8 @@ use numo_book::{CONFIGURATION, SUMMARY, chapters, dead, dead_in_html, long_rows,
 /// Folders all of whose pages are chapters.
 const OF_THE_BOOK: [&str; 2] = ["operator/docs", "operator/adr"];
 
-/// Pages whose tables have wider rows than others may: what each test shows is named in one row.
-const WIDE: [&str; 4] = [
-    "README.md",
-    "deploy/helm/numo/README.md",
-    "deploy/olm/README.md",
-    "operator/docs/cases.md",
-];
+/// Pages whose tables have wider rows than others may: they hold commands.
+const WIDE: [&str; 3] = ["README.md", "deploy/helm/numo/README.md", "deploy/olm/README.md"];
 
 /// As many characters as a row of a table may have: two lines of a terminal.
 const WIDEST: usize = 200;

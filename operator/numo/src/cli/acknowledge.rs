@@ -25,7 +25,7 @@ pub struct AcknowledgeArgs {
     /// Namespace of the object [default: that of the kubeconfig's context]
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
-    /// The MutexRunConfig, or plan/NAME
+    /// MutexRunConfig (NAME or mutexrunconfig/NAME), or plan/NAME
     #[arg(value_name = "RUN|plan/NAME", add = clap_complete::ArgValueCompleter::new(completion::owners))]
     object: ObjectArg,
     /// Take it back: the owner is not Ready until somebody has looked

@@ -2,6 +2,9 @@
 
 use super::error::CliError;
 use clap::Args;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::ResourceExt;
+use numo_api::{GROUP, NUMO_GROUP};
 use std::path::PathBuf;
 
 /// Arguments of `numo crds`.
@@ -10,11 +13,38 @@ pub struct CrdsArgs {
     /// Write one file per definition into this folder instead of printing them
     #[arg(long, value_name = "DIR", alias = "output")]
     directory: Option<PathBuf>,
+    /// Only the kinds of numo's own groups: leave out NodeMaintenance and Plan, which other operators define too
+    #[arg(long)]
+    own: bool,
+    /// Only these definitions, by the name that `kubectl get crds` shows [default: all]
+    #[arg(value_name = "NAME", conflicts_with = "own")]
+    names: Vec<String>,
+}
+
+/// The definitions that these arguments ask for.
+///
+/// # Errors
+/// If numo has no definition of a name.
+fn wanted(args: &CrdsArgs) -> Result<Vec<CustomResourceDefinition>, CliError> {
+    let mut all = numo_api::crds::all();
+    let known: Vec<String> = all.iter().map(ResourceExt::name_any).collect();
+    if let Some(unknown) = args.names.iter().find(|name| !known.contains(name)) {
+        let known = known.join(", ");
+        return Err(CliError::Usage(format!(
+            "NAME: found {unknown}, wanted one of {known}"
+        )));
+    }
+    let is_own = |crd: &CustomResourceDefinition| [GROUP, NUMO_GROUP].contains(&crd.spec.group.as_str());
+    all.retain(|crd| {
+        let is_named = args.names.is_empty() || args.names.contains(&crd.name_any());
+        is_named && (!args.own || is_own(crd))
+    });
+    Ok(all)
 }
 
 /// Prints or writes the definitions.
 pub fn crds(args: &CrdsArgs) -> Result<(), CliError> {
-    for crd in numo_api::crds::all() {
+    for crd in wanted(args)? {
         let yaml = serde_saphyr::to_string(&crd)
             .map_err(|error| CliError::Wrong(format!("a definition cannot be written: {error}")))?;
         match &args.directory {
@@ -33,4 +63,47 @@ pub fn crds(args: &CrdsArgs) -> Result<(), CliError> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(own: bool, names: &[&str]) -> Result<Vec<String>, CliError> {
+        let args = CrdsArgs {
+            directory: None,
+            own,
+            names: names.iter().copied().map(str::to_owned).collect(),
+        };
+        Ok(wanted(&args)?.iter().map(ResourceExt::name_any).collect())
+    }
+
+    /// The other kinds are of other projects: a cluster that runs their operators has definitions of theirs.
+    #[test]
+    fn own_leaves_out_the_definitions_of_other_projects() {
+        let own = names(true, &[]).unwrap();
+        assert!(
+            own.iter()
+                .all(|name| name.ends_with("openshift-optional.skrzypek.io")),
+            "{own:?}"
+        );
+        let mut others = names(false, &[]).unwrap();
+        others.retain(|name| !own.contains(name));
+        assert_eq!(
+            others,
+            [
+                "nodemaintenances.nodemaintenance.medik8s.io",
+                "nodemaintenances.nodemaintenance.kubevirt.io",
+                "plans.upgrade.cattle.io",
+            ]
+        );
+    }
+
+    #[test]
+    fn names_choose_definitions_and_a_wrong_one_is_refused() {
+        let plans = "plans.upgrade.cattle.io";
+        assert_eq!(names(false, &[plans]).unwrap(), [plans]);
+        let wrong = names(false, &[plans, "plans"]).unwrap_err().to_string();
+        assert!(wrong.contains("found plans,") && wrong.contains(plans), "{wrong}");
+    }
 }

@@ -47,12 +47,12 @@ pub struct Way {
     pub undo: &'static str,
 }
 
-/// The ways to stop, the widest first. In each of them what is under way comes to its end and what numo took is given back.
+/// The ways to stop, the widest first. In each of them what is under way continues to its end, and numo restores what it changed.
 pub const WAYS: [Way; 7] = [
     Way {
         name: "numo stop",
         on: "all nodes, or those of labels (-l) or of a MutexBudget, whoever owns them",
-        effect: "no node begins, and none is released that waits for its rules",
+        effect: "no new node is started, and no node that waits for its rules is released; clean-up that is under way continues",
         undo: "numo start",
     },
     Way {
@@ -70,7 +70,7 @@ pub const WAYS: [Way; 7] = [
     Way {
         name: "numo hold NODE",
         on: "one node",
-        effect: "it stays where it is; others go on as far as budgets let them",
+        effect: "it stays in its step; other nodes continue within their budgets",
         undo: "numo hold NODE --undo",
     },
     Way {
@@ -82,13 +82,13 @@ pub const WAYS: [Way; 7] = [
     Way {
         name: "numo abort KIND/NAME",
         on: "the current run of a MutexRunConfig, or upgrade of a Plan",
-        effect: "it is given up: no further node begins; pools with outdated nodes stay paused",
+        effect: "it ends: no further node is started; pools with outdated nodes stay paused",
         undo: "numo abort KIND/NAME --undo",
     },
     Way {
         name: "kubectl delete KIND NAME",
         on: "one owner",
-        effect: "it is given up, and what numo took for it is given back first",
+        effect: "it ends, and numo first restores what it changed for it",
         undo: "kubectl apply -f FILE",
     },
 ];
@@ -189,8 +189,8 @@ pub fn stopping() {
 
 /// The ways to stop as text for a terminal, so many letters wide.
 fn table(width: usize) -> String {
-    let mut text = "Ways to stop, the widest first. In each of them what is under way comes to its end, and what numo took is given \
-                    back.\n"
+    let mut text = "Ways to stop, the widest first. In each of them what is under way continues to its end, and numo restores what it \
+                    changed.\n"
         .to_owned();
     for way in &WAYS {
         let _ = write!(text, "\n{}\n", way.name);

@@ -75,11 +75,11 @@ enum Verb {
     Preview(Box<preview::PreviewArgs>),
     /// Write what a preview needs of this cluster to a file, scrubbed
     Snapshot(snapshot::SnapshotArgs),
-    /// Stop everything: nothing new begins on any node
+    /// Stop everything: no new node is started
     Stop(stop::StopArgs),
     /// Let nodes change again after `stop`
     Start(stop::StartArgs),
-    /// Have one MutexRunConfig, Plan or NodeMaintenance begin nothing new
+    /// Stop one MutexRunConfig, Plan or NodeMaintenance: it starts no new node
     Pause(pause::PauseArgs),
     /// Let an owner go on after `pause`
     Resume(pause::PauseArgs),
@@ -95,9 +95,9 @@ enum Verb {
     Retry(directive::RetryArgs),
     /// Leave a node out of its run
     Skip(directive::SkipArgs),
-    /// Take every mark of numo's off a cluster that has no operator any more
+    /// Restore everything numo changed, on a cluster without an operator
     Release(release::ReleaseArgs),
-    /// Check an installation, and say what mends it
+    /// Check an installation, and say how to fix what is wrong
     Doctor(doctor::DoctorArgs),
     /// Write, build, test, push and sign rules as WebAssembly components
     Plugin(plugin::PluginArgs),

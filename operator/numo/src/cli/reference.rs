@@ -144,8 +144,8 @@ fn verbs(command: &Command) -> String {
     );
     let mut root = command.clone();
     root.build();
-    page += "\n## Ways to stop\n\nThe widest first; `numo help stopping` prints them. In each of them what is under way comes to its end, and \
-             what numo took is given back.\n\n| way | acts on | effect | undone by |\n|---|---|---|---|\n";
+    page += "\n## Ways to stop\n\nThe widest first; `numo help stopping` prints them. In each of them what is under way continues to its end, and \
+             numo restores what it changed.\n\n| way | acts on | effect | undone by |\n|---|---|---|---|\n";
     for way in &help::WAYS {
         let undo = way.undo.split("; ").next().unwrap_or_default();
         let more = cell(&way.undo.replacen(undo, "", 1));

@@ -1,5 +1,5 @@
-//! `numo release --offline`: takes back every mark of numo's from a cluster that has no operator any more, and never
-//! lets a node go by it. What is decided is the core's; it is written as the operator would write it.
+//! `numo release --offline`: restores everything that numo changed on a cluster that has no operator any more, and never
+//! releases a node by it. What is decided is the core's; it is written as the operator would write it.
 
 use super::{
     cluster::ClusterArgs,
@@ -64,21 +64,21 @@ pub struct ReleaseArgs {
     cluster: ClusterArgs,
     #[command(flatten)]
     output: OutputArgs,
-    /// Say that no operator is to do it. (With one, delete its objects: it gives everything back by itself)
+    /// Confirm that no operator is to do it. (A running one restores everything by itself when its objects are deleted)
     #[arg(long, required = true)]
     offline: bool,
     #[command(flatten)]
     place: OperatorPlace,
-    /// Take the leader lease from an operator that runs, and keep it for ten minutes: it is about to be uninstalled
+    /// Take the leader lease from an operator that runs, and keep it for ten minutes. Uninstall the operator within that time
     #[arg(long, env = "NUMO_TAKE_OVER")]
     take_over: bool,
-    /// That pools stay paused whose nodes would roll is no failure
+    /// Exit 0 even if some pools must stay paused, because their nodes would roll
     #[arg(long)]
     leave_held: bool,
-    /// How long nodes that are changing are waited for (seconds)
+    /// How long to wait for nodes that are changing (seconds)
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout_seconds: u64,
-    /// Say what would be written (client). There is no server: what is given back depends on what was given back before
+    /// Print what would be written (client). There is no `server`: what is restored depends on what was restored before
     #[arg(
         long,
         value_name = "HOW",
@@ -105,7 +105,7 @@ struct Released {
 pub async fn release(args: ReleaseArgs) -> Result<(), CliError> {
     if args.dry_run == DryRun::Server {
         return Err(CliError::Usage(
-            "--dry-run: found server, wanted client: what is given back in order depends on what was given back before"
+            "--dry-run: found server, wanted client: what is restored depends on what was restored before"
                 .to_owned(),
         ));
     }

@@ -197,7 +197,7 @@ pub async fn run(
         tracing::warn!("some events were not written in time");
     }
     candidate.release().await;
-    tracing::info!("stopped; the leader lease is given back");
+    tracing::info!("stopped; the leader lease is released");
     Ok(())
 }
 

@@ -80,7 +80,7 @@ impl Sources {
                     last.get_or_insert_default();
                 }
                 Ok(Said::Forbidden(message)) => {
-                    tracing::debug!(what, message, "ranges of the cluster cannot be read");
+                    tracing::debug!(what, words = message, "ranges of the cluster cannot be read");
                     last.get_or_insert_default();
                 }
                 Err(error) => {

@@ -201,7 +201,8 @@ async fn the_way_from_system_upgrade_controller_and_back() -> Result<()> {
     assert!(found.contains("server-plan"), "{found}");
     page.run(t, "scale deployment system-upgrade-controller --replicas=0", &[])
         .await?;
-    page.run(t, "kubectl apply -k deploy/crds", &[]).await?;
+    page.run(t, "kubectl apply -k deploy/kustomize/all/self-managed", &[])
+        .await?;
     page.run(
         t,
         "set env deployment/numo --from=configmap/default-controller-env",
@@ -833,8 +834,38 @@ async fn five_minutes_of_the_readme() -> Result<()> {
         "{said:?}"
     );
     page.run(t, "scale deployment/web", here).await?;
+    the_log_is_as_its_page_says(&site).await?;
     site.nothing_is_left().await?;
     site.strike().await
+}
+
+/// The page of the log, after a maintenance of worker-0.
+async fn the_log_is_as_its_page_says(site: &Site) -> Result<()> {
+    let t = &site.terminal;
+    let mut page = Page::read("operator/docs/logs.md")?;
+    let said = page.run(t, "app.kubernetes.io/name=numo --prefix", &[]).await?;
+    assert!(said.contains("[pod/numo-"), "{said}");
+    let owner = &[(
+        "MutexRunConfig node-upgrade-mutex-operator/upgrade",
+        "NodeMaintenance worker-0",
+    )];
+    let said = page.run(t, "jq -c", owner).await?;
+    let written: Vec<Vec<Value>> = said
+        .lines()
+        .map(serde_json::from_str)
+        .collect::<Result<_, _>>()
+        .with_context(|| said.clone())?;
+    let done = json!(["CreateChange", "worker-0", "done"]);
+    assert!(
+        written
+            .iter()
+            .any(|line| json!(line.get(1..).unwrap_or_default()) == done),
+        "{said}"
+    );
+    let said = page.run(t, "runId", &[]).await?;
+    // The journal of a maintenance is gone by now; the columns are fields of the kind.
+    assert!(said.starts_with("NODE") && said.contains("RUN"), "{said}");
+    page.end()
 }
 
 /// The first manifest of a page.
@@ -1113,8 +1144,9 @@ async fn what_an_alert_says_to_do() -> Result<()> {
 }
 
 /// Pages whose blocks of commands are run by the tests above, and pages whose commands are steps of `cargo xtask test`.
-const PAGES: [&str; 14] = [
+const PAGES: [&str; 15] = [
     "operator/docs/first-rule.md",
+    "operator/docs/logs.md",
     "operator/docs/migration/node-maintenance-operator.md",
     "operator/docs/migration/node-upgrade-mutex-operator.md",
     "operator/docs/migration/system-upgrade-controller.md",

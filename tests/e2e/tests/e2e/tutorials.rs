@@ -67,8 +67,8 @@ async fn the_tutorial_of_a_node_in_maintenance() -> Result<()> {
     assert!(left.contains("Succeeded"), "{left}");
     let back = page.run(t, "kubectl delete nm fan-of-worker-1", &[]).await?;
     ensure!(!back.contains("SchedulingDisabled"), "{back}");
-    let journal = page.run(t, "kubectl get nodechanges", &[]).await?;
-    assert!(journal.contains("worker-1"), "{journal}");
+    // The garbage collector may or may not have come by.
+    page.run(t, "kubectl get nodechanges", &[]).await?;
     site.nothing_is_left().await?;
     page.end()?;
     site.strike().await
@@ -92,7 +92,7 @@ async fn the_tutorial_of_a_plan() -> Result<()> {
     assert!(rule.contains("not-on-hold"), "{rule}");
     let said = t.call(&page.take("numo preview", &[])?).await?;
     assert!(said.out.contains("master-0"), "{said:?}");
-    page.run(t, "numo status\n", held).await?;
+    page.run(t, "numo status -A\n", held).await?;
     site.until(
         "numo explain master-1",
         "OnHold: the node has the annotation ops.example.com/hold",
@@ -212,7 +212,8 @@ async fn a_plan_goes_on_while_numo_is_upgraded_and_rolled_back() -> Result<()> {
         .await?;
 
     // Forward, while the rule about worker-0 runs.
-    page.run(t, "kubectl apply -k deploy/crds", &[]).await?;
+    page.run(t, "kubectl apply -k deploy/kustomize/all/self-managed", &[])
+        .await?;
     site.run(RESTART).await?;
     gate.open("worker-0")?;
     let done = "kubectl get nodes -l plan.upgrade.cattle.io/agents -o name";

@@ -200,3 +200,63 @@ fn what_would_break_an_object_is_found() -> Result<()> {
     assert_eq!(more, Vec::new());
     Ok(())
 }
+
+/// Texts with commands that people copy, below a folder.
+fn texts(folder: &std::path::Path, found: &mut Vec<(std::path::PathBuf, String)>) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let is_text = path
+            .extension()
+            .is_some_and(|end| ["md", "txt", "rs", "yaml"].iter().any(|one| end == *one));
+        if path.is_dir() {
+            texts(&path, found)?;
+        } else if is_text {
+            found.push((path.clone(), fs::read_to_string(&path)?));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a command of a text applies every definition: those of other projects too, over what their operators installed.
+fn applies_every_definition(text: &str) -> bool {
+    let is_at_an_end =
+        |rest: &str| !rest.starts_with(|next: char| next.is_alphanumeric() || "/_-.".contains(next));
+    let of_folder = [
+        "-k deploy/crds",
+        "-f deploy/crds",
+        "-k deploy/crds/",
+        "-f deploy/crds/",
+    ];
+    let names_folder = |one: &&str| text.split(one).skip(1).any(is_at_an_end);
+    of_folder.iter().any(names_folder) || text.contains("numo crds | kubectl")
+}
+
+/// Plan and NodeMaintenance are of other projects, and overlays leave them out on purpose: no command of a page brings them back.
+#[test]
+fn no_documented_command_applies_the_definitions_of_other_projects() -> Result<()> {
+    for bad in [
+        "kubectl apply -k deploy/crds",
+        "`kubectl apply -f deploy/crds/`",
+        "numo crds | kubectl apply -f -",
+    ] {
+        assert!(applies_every_definition(bad), "{bad}");
+    }
+    for good in [
+        "kubectl apply -f deploy/crds/a_b.yaml",
+        "numo crds --own | kubectl apply -f -",
+    ] {
+        assert!(!applies_every_definition(good), "{good}");
+    }
+    let mut all = vec![("README.md".into(), fs::read_to_string(root().join("README.md"))?)];
+    for folder in ["operator", "deploy", "examples"] {
+        texts(&root().join(folder), &mut all)?;
+    }
+    assert!(all.len() > 300, "{}", all.len());
+    let found: Vec<_> = all
+        .iter()
+        .filter(|(_, text)| applies_every_definition(text))
+        .collect();
+    let found: Vec<_> = found.iter().map(|(path, _)| path).collect();
+    assert!(found.is_empty(), "{found:?}");
+    Ok(())
+}

@@ -294,6 +294,15 @@ async fn there_and_back(client: &Client, site: &Site) -> Result<()> {
         notes.contains("plans.upgrade.cattle.io is of another release or operator"),
         "{notes}"
     );
+    // The notes name the command that writes numo's over it, and no other one.
+    let over = notes
+        .lines()
+        .find(|line| line.contains("kubectl apply"))
+        .context("a command")?;
+    assert_eq!(
+        over.trim(),
+        "numo crds plans.upgrade.cattle.io | kubectl apply --server-side --force-conflicts -f -"
+    );
     assert_eq!(
         deployment(client).await?.spec.context("a spec")?.replicas,
         Some(2)

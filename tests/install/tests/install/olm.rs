@@ -242,6 +242,52 @@ fn the_bundle_passes_scorecard_and_is_taken_by_every_olm_of_today() -> Result<()
     Ok(())
 }
 
+/// Words of the page's commands that begin so, without those that begin with `-`.
+fn named(page: &str, command: &str) -> BTreeSet<String> {
+    let of = |line: &str| {
+        let words = line.strip_prefix(command)?.split_whitespace();
+        Some(words.map(str::to_owned).collect::<Vec<String>>())
+    };
+    let words = page.lines().filter_map(of).flatten();
+    words.filter(|word| !word.starts_with('-')).collect()
+}
+
+/// OLM v0 leaves what has no namespace: the page has to name all of it, or a role that people are bound to stays for ever.
+#[test]
+fn the_page_deletes_all_that_olm_leaves_and_what_was_applied_by_hand() -> Result<()> {
+    let page = fs::read_to_string(root().join("operator/docs/olm.md"))?;
+    for (kind, command) in [
+        ("ClusterRole", "kubectl delete clusterrole "),
+        ("ConsoleCLIDownload", "kubectl delete consoleclidownload "),
+    ] {
+        let mut brought = BTreeSet::new();
+        for entry in fs::read_dir(bundle().join("manifests"))? {
+            let all = objects(&fs::read_to_string(entry?.path())?)?;
+            let of_kind = all.iter().filter(|object| object["kind"] == kind);
+            brought
+                .extend(of_kind.filter_map(|object| Some(object["metadata"]["name"].as_str()?.to_owned())));
+        }
+        assert!(!brought.is_empty(), "the bundle has a {kind}");
+        assert_eq!(named(&page, command), brought, "{command}");
+    }
+    let applied = named(&page, "kubectl apply ");
+    let mut deleted = named(&page, "kubectl delete ");
+    // Its namespace is shared, so its objects are deleted one by one.
+    deleted.insert("deploy/olm/examples/node-leases.yaml".to_owned());
+    let examples = fs::read_dir(root().join("deploy/olm/examples"))?;
+    for entry in examples {
+        let file = format!("deploy/olm/examples/{}", entry?.file_name().to_string_lossy());
+        let is_optional = file.ends_with("/egress.yaml");
+        assert!(is_optional || applied.contains(&file), "{file} is not applied");
+        let is_olms = file.contains("/olm-v");
+        assert!(
+            is_optional || is_olms || deleted.contains(&file),
+            "{file} is not deleted"
+        );
+    }
+    Ok(())
+}
+
 /// Stand-ins for definitions that every OpenShift has: they take anything.
 fn definitions_of_openshift() -> Vec<Value> {
     let of = |kind: &str, plural: &str, group: &str, scope: &str| {

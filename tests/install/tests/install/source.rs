@@ -203,6 +203,13 @@ fn the_chart_names_every_definition_that_it_brings() -> Result<()> {
     let owners = fs::read_to_string(root().join("deploy/helm/artifacthub-repo.yml"))?;
     let owners = objects(&owners)?.remove(0);
     assert!(owners["repositoryID"].is_string() && owners["owners"][0]["email"].is_string());
+    // Two catalogues about one operator do not promise different things.
+    let csv = fs::read_to_string(root().join("deploy/olm/base.yaml"))?;
+    let capabilities = &objects(&csv)?.remove(0)["metadata"]["annotations"]["capabilities"];
+    assert_eq!(
+        chart["annotations"]["artifacthub.io/operatorCapabilities"],
+        *capabilities
+    );
     let images = of("images")?;
     assert_eq!(images[0]["image"], format!("numo:{}", env!("CARGO_PKG_VERSION")));
     Ok(())

@@ -16,6 +16,7 @@ use super::{
     binary::Platform,
     image::{Image, Labels, Layer},
     layout::Layout,
+    publisher,
 };
 use crate::step;
 
@@ -29,6 +30,13 @@ const CATALOG: &str = "/catalog";
 const CHART_TYPES: [&str; 2] = [
     "application/vnd.cncf.helm.config.v1+json",
     "application/vnd.cncf.helm.chart.content.v1.tar+gzip",
+];
+/// Who owns the chart's repository.
+const OWNERS: &str = "artifacthub-repo.yml";
+/// Media types of it.
+const OWNERS_TYPES: [&str; 2] = [
+    "application/vnd.cncf.artifacthub.config.v1+yaml",
+    "application/vnd.cncf.artifacthub.repository-metadata.layer.v1.yaml",
 ];
 
 /// Images by digest: `REPOSITORY@sha256:…`.
@@ -80,7 +88,7 @@ fn with_image(of: &str, text: &str, facts: &Facts, image: &str) -> Result<String
     Ok(out)
 }
 
-/// One manifest for each platform, and the Job that gives everything back.
+/// One manifest for each platform, the Job that restores everything, and the list of what is deleted after it.
 pub fn manifests(facts: &Facts, to: &Path, images: &Images) -> Result<()> {
     for (name, image) in [
         ("kubernetes", &images.plain),
@@ -92,7 +100,22 @@ pub fn manifests(facts: &Facts, to: &Path, images: &Images) -> Result<()> {
         let text = with_image(&path, &read(&path)?, facts, image)?;
         write(&to.join(format!("{name}.yaml")), &facts.publisher.fill(&text))?;
     }
-    Ok(())
+    // It has no image.
+    let text = read("deploy/remove.yaml")?;
+    write(&to.join("remove.yaml"), &facts.publisher.fill(&text))
+}
+
+/// Who owns the chart's repository, for Artifact Hub: as a file in `to` and as an artifact. None if the publisher is not there.
+pub fn artifact_hub(facts: &Facts, layout: &Layout, to: &Path) -> Result<Option<Value>> {
+    if facts.publisher.get(publisher::ARTIFACT_HUB).is_empty() {
+        return Ok(None);
+    }
+    let text = facts.publisher.fill(&read(&format!("deploy/helm/{OWNERS}"))?);
+    write(&to.join(OWNERS), &text)?;
+    let config = layout.blob(OWNERS_TYPES[0], b"")?;
+    let mut layer = layout.blob(OWNERS_TYPES[1], text.as_bytes())?;
+    layer["annotations"] = json!({"org.opencontainers.image.title": OWNERS});
+    Ok(Some(layout.manifest(&config, &[layer], &json!({}))?))
 }
 
 /// The examples: rules by their digests.

@@ -184,6 +184,16 @@ fn artifacts(parts: &Parts, to: &Path, layout: &Layout, licences: &str) -> Resul
         version,
         chart,
     ));
+    // Artifact Hub looks for it by this tag.
+    if let Some(owners) = install::artifact_hub(facts, layout, to)? {
+        let charts = format!("{registry}/charts/numo");
+        all.push(Named::new(
+            "owners for Artifact Hub",
+            &charts,
+            "artifacthub.io",
+            owners,
+        ));
+    }
     all.push(Named::new(
         "bundle for OLM",
         &format!("{registry}/bundle"),

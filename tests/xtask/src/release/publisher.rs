@@ -42,6 +42,11 @@ const FIELDS: [(&str, &str, &str); 9] = [
     ("organisation", "a name", "the numo authors"),
 ];
 
+/// The one field that may be left out: the ID that Artifact Hub gives the chart's repository.
+pub const ARTIFACT_HUB: &str = "artifacthub";
+/// What stands for it in the repository.
+const NO_REPOSITORY: &str = "00000000-0000-0000-0000-000000000000";
+
 /// Domains that belong to nobody (RFC 2606).
 const RESERVED: [&str; 6] = [
     "example",
@@ -86,10 +91,14 @@ impl Publisher {
             let is_email = !what.contains("e-mail") || value.contains('@');
             ensure!(is_email, "{shown}: {field}: found {value}, wanted {what}");
         }
-        if let Some(other) = found
-            .keys()
-            .find(|key| !FIELDS.iter().any(|(field, ..)| field == key))
-        {
+        if let Some(id) = found.get(ARTIFACT_HUB) {
+            ensure!(
+                is_uuid(id),
+                "{shown}: {ARTIFACT_HUB}: found {id}, wanted an ID like {NO_REPOSITORY}, or no such field"
+            );
+        }
+        let is_known = |key: &str| key == ARTIFACT_HUB || FIELDS.iter().any(|(field, ..)| *field == key);
+        if let Some(other) = found.keys().find(|key| !is_known(key)) {
             bail!("{shown}: {other}: no such field");
         }
         let is_repository = format!("{}:0", found["registry"]).parse::<numo_plugin::oci::Reference>();
@@ -121,7 +130,11 @@ impl Publisher {
                 text = text.replace(&placeholder, self.get(field));
             }
         }
-        text
+        // Only in its own field: elsewhere such an ID is the UID of an object that is not there.
+        text.replace(
+            &format!("repositoryID: {NO_REPOSITORY}"),
+            &format!("repositoryID: {}", self.get(ARTIFACT_HUB)),
+        )
     }
 
     /// The fields that are placeholders, in the order of the file's list, each with what is to be done.
@@ -131,8 +144,24 @@ impl Publisher {
             let is_one = is_reserved(found) || found.eq_ignore_ascii_case(placeholder);
             is_one.then(|| format!("{path}: {field}: {found} is a placeholder, wanted {what}"))
         };
-        FIELDS.into_iter().filter_map(of).collect()
+        let mut all: Vec<String> = FIELDS.into_iter().filter_map(of).collect();
+        if self.get(ARTIFACT_HUB) == NO_REPOSITORY {
+            all.push(format!(
+                "{path}: {ARTIFACT_HUB}: {NO_REPOSITORY} is a placeholder, wanted the ID of the chart's repository at Artifact Hub, or \
+                 no such field"
+            ));
+        }
+        all
     }
+}
+
+/// Whether a text is 32 hexadecimal digits in the groups of a UUID.
+fn is_uuid(text: &str) -> bool {
+    let groups: Vec<&str> = text.split('-').collect();
+    groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12])
+        && text
+            .chars()
+            .all(|letter| letter == '-' || letter.is_ascii_hexdigit())
 }
 
 /// Whether a name or address is under a domain that belongs to nobody.
@@ -155,7 +184,12 @@ fn capital(text: &str) -> String {
 }
 
 /// What no text of a release says: beside the placeholders the domain of them all.
-const LEFT: [&str; 3] = ["numo.example", "registry.example.com/numo", "the numo authors"];
+const LEFT: [&str; 4] = [
+    "numo.example",
+    "registry.example.com/numo",
+    "the numo authors",
+    "repositoryid: 00000000-0000-0000-0000-000000000000",
+];
 
 /// The first placeholder of a text, with its line, counted from 1.
 pub fn left(text: &str) -> Option<(usize, &'static str)> {

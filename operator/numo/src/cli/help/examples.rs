@@ -67,7 +67,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "doctor",
         &[
             (
-                "What is wrong with the installation, and what mends it",
+                "What is wrong with the installation, and how to fix it",
                 "numo doctor",
             ),
             (
@@ -202,8 +202,12 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "crds",
         &[
             (
-                "Apply the definitions",
-                "numo crds | kubectl apply --server-side -f -",
+                "Apply the definitions of numo's own kinds, and no other project's",
+                "numo crds --own | kubectl apply --server-side -f -",
+            ),
+            (
+                "Write numo's definition of Plan over the one that is there",
+                "numo crds plans.upgrade.cattle.io | kubectl apply --server-side --force-conflicts -f -",
             ),
             ("Write one file for each", "numo crds --directory crds"),
         ],

@@ -86,6 +86,13 @@ pub(super) async fn definitions(connection: &Connection, found: &mut Findings) {
     }
 }
 
+/// The command that installs this definition, and no other one.
+fn remedy(name: &str) -> String {
+    format!(
+        "install the definition of this numo: numo crds {name} | kubectl apply --server-side --force-conflicts -f -"
+    )
+}
+
 /// Whether a definition serves every field of numo's own. Of another operator's only the fields count that gate objects.
 fn compare(
     wanted: &CustomResourceDefinition,
@@ -97,10 +104,7 @@ fn compare(
     let own = &wanted.spec.versions[0].name;
     let Some(has) = fields(crd, own) else {
         let message = format!("CustomResourceDefinition {name} does not serve version {own}");
-        found.wrong(
-            message,
-            "install the definitions of this numo: numo crds | kubectl apply --server-side -f -",
-        );
+        found.wrong(message, remedy(&name));
         return;
     };
     let lacks: Vec<String> = fields(wanted, own)
@@ -126,11 +130,7 @@ fn compare(
             "CustomResourceDefinition {name} lacks {} of this numo: {first}",
             counted(lacks.len(), "field")
         );
-        found.wrong(
-            message,
-            "install the definitions of this numo: numo crds | kubectl apply --server-side -f -; Helm and OLM do so \
-             too",
-        );
+        found.wrong(message, format!("{}; Helm and OLM do so too", remedy(&name)));
     }
 }
 

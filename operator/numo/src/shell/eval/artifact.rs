@@ -294,7 +294,7 @@ impl Artifacts {
             Err(kube::Error::Api(status)) if status.code == 403 => {
                 tracing::warn!(
                     kind,
-                    message = status.message,
+                    words = status.message,
                     "mirrors of registries cannot be read"
                 );
                 return Ok(Vec::new());

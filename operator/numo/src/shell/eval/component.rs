@@ -253,7 +253,7 @@ impl Inner {
                 reason = answer.verdict.report().reason,
                 milliseconds = u64::try_from(answer.usage.duration.as_millis()).unwrap_or(u64::MAX),
                 host_calls = answer.usage.host_calls,
-                "a rule was asked"
+                "a rule was evaluated"
             );
         }
         Ok(wasm::answer(answer.map(|answer| answer.verdict)))

@@ -208,7 +208,7 @@ impl Inner {
         }
         let reply = self.children.evaluate(turn, &text, seconds(rule)).await?;
         let answer = cel::answer(reply);
-        tracing::info!(rule = %request.rule, node = request.node, verdict = answer.word(), "a rule was asked");
+        tracing::info!(rule = %request.rule, node = request.node, verdict = answer.word(), "a rule was evaluated");
         Ok(answer)
     }
 

@@ -55,7 +55,7 @@ impl Inner {
             .await
             .map_err(|error| refused("spec.prometheus", &error))?;
         let answer = prometheus::judge(rule, request, &answer, now);
-        tracing::info!(rule = %request.rule, node = request.node, verdict = answer.word(), "a rule was asked");
+        tracing::info!(rule = %request.rule, node = request.node, verdict = answer.word(), "a rule was evaluated");
         Ok(answer)
     }
 }

@@ -116,7 +116,7 @@ impl Evictions {
                 let asked = tokio::time::timeout(PATIENCE, apply::evict(&client, &eviction)).await;
                 let said = asked.unwrap_or_else(|_| Said::Busy("not answered in time".to_owned()));
                 metrics.wrote("Evict", if said == Said::Accepted { "ok" } else { "refused" });
-                tracing::info!(%owner, node, pod = %eviction.pod, ?said, "asked to go");
+                tracing::info!(%owner, node, pod = %eviction.pod, ?said, "an eviction was requested");
                 said
             };
             let _ = sender.send(Seen::Evicted(node, Box::new(eviction), said, clock.now()));

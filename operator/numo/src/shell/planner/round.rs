@@ -204,7 +204,7 @@ fn decide_and_lint(context: &Context, owner: &Owner, answers: &Answers) -> Decis
     let metrics = &context.metrics;
     metrics.decide_seconds.observe(begun.elapsed().as_secs_f64());
     for breach in invariant::lint(&snapshot, &mut decision) {
-        tracing::error!(run = %owner, invariant = breach.invariant, message = breach.message, "invariant breach: not carried out");
+        tracing::error!(%owner, invariant = breach.invariant, words = breach.message, "invariant breach: not carried out");
         metrics.breaches.inc();
         let why = format!("invariant {}: {}", breach.invariant, breach.message);
         decision.report.hold = Some(Why::new(Reason::InvariantBreach, why));

@@ -92,7 +92,7 @@ impl Writes {
 
     fn note_success(&mut self, context: &mut Context, write: &Write<'_>, events: Vec<Published>) {
         let (owner, chain, name) = (write.owner, write.chain, name(write.action));
-        tracing::info!(run = %owner, chain, action = name, "done");
+        tracing::info!(%owner, chain, action = name, "done");
         context.metrics.wrote(name, "ok");
         self.repeats.forget(owner, chain);
         self.refused.remove(&(owner.clone(), chain.to_owned()));
@@ -108,7 +108,7 @@ impl Writes {
 
     fn note_silence(&mut self, context: &Context, write: &Write<'_>) {
         let name = name(write.action);
-        tracing::warn!(run = %write.owner, chain = write.chain, action = name, "not answered in time");
+        tracing::warn!(owner = %write.owner, chain = write.chain, action = name, "not answered in time");
         context.metrics.wrote(name, "failed");
         let words = format!("not answered within {} s", PATIENCE.as_secs());
         self.note_failure(context, write, &words);
@@ -118,7 +118,7 @@ impl Writes {
         let (owner, chain, name) = (write.owner, write.chain, name(write.action));
         match error {
             ApplyError::Stale { .. } | ApplyError::Gone { .. } => {
-                tracing::info!(run = %owner, chain, action = name, %error, "seen differently by the API server; deciding anew");
+                tracing::info!(%owner, chain, action = name, %error, "seen differently by the API server; deciding anew");
                 context.metrics.wrote(name, "stale");
                 let words = error.to_string();
                 if self.repeats.note(owner, chain, write.action, &words, write.at) {
@@ -127,7 +127,7 @@ impl Writes {
                 }
             }
             ApplyError::Refused { about, code, message } => {
-                tracing::warn!(run = %owner, chain, action = name, about, code, message, "refused");
+                tracing::warn!(%owner, chain, action = name, about, code, words = message, "refused");
                 context.metrics.wrote(name, "refused");
                 if let Action::CreateJob(request) = write.action {
                     let (job, message) = (request.job.clone(), message.clone());
@@ -138,7 +138,7 @@ impl Writes {
                 }
             }
             ApplyError::Unreachable { .. } => {
-                tracing::warn!(run = %owner, chain, action = name, %error, "not written");
+                tracing::warn!(%owner, chain, action = name, %error, "not written");
                 context.metrics.wrote(name, "failed");
                 if let Action::CreateJob(request) = write.action {
                     let (job, message) = (request.job.clone(), error.to_string());

@@ -75,6 +75,41 @@ fn what_a_release_names_is_in_it_by_its_digest() {
     ready::has_no_placeholder(&made.at(""), &all).unwrap();
 }
 
+/// The commands of the pages need no file that a release lacks, and Artifact Hub finds who owns the chart.
+#[test]
+fn a_release_has_what_removes_it_and_who_owns_its_chart() {
+    let made = made();
+    let removed = objects(&made.text("remove.yaml")).unwrap();
+    let of_the_repository = fs::read_to_string(root().join("deploy/remove.yaml")).unwrap();
+    assert_eq!(removed.len(), objects(&of_the_repository).unwrap().len());
+    assert!(removed.iter().any(|one| one["kind"] == "Deployment"));
+    assert!(
+        !removed
+            .iter()
+            .any(|one| one["kind"] == "CustomResourceDefinition")
+    );
+
+    let owners = made.text("artifacthub-repo.yml");
+    let read = objects(&owners).unwrap().remove(0);
+    assert_eq!(read["repositoryID"], "6f1d7c52-90a4-4a7b-8d0e-3f2b1c5e7a90");
+    assert_eq!(
+        read["owners"],
+        json!([{"name": "Ada's Nodes", "email": "ada@numo.internal"}])
+    );
+    let pushed = made.named(&format!("{REGISTRY}/charts/numo:artifacthub.io"));
+    let manifest = made.layout().document(&pushed).unwrap();
+    assert_eq!(
+        manifest["config"]["mediaType"],
+        "application/vnd.cncf.artifacthub.config.v1+yaml"
+    );
+    let layer = &manifest["layers"][0];
+    assert_eq!(
+        layer["mediaType"],
+        "application/vnd.cncf.artifacthub.repository-metadata.layer.v1.yaml"
+    );
+    assert_eq!(made.layout().blob(layer).unwrap(), owners.as_bytes());
+}
+
 fn names(folder: &Path, top: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {

@@ -27,7 +27,8 @@ use crate::step::root;
 const PUBLISHER: &str = "organisation: Ada's Nodes\nwebsite: https://numo.internal\ndocs: https://docs.numo.internal\n\
                          source: https://code.numo.internal/numo\ndownloads: https://code.numo.internal/numo/releases/download\n\
                          registry: registry.numo.internal/ada/numo\nemail: ada@numo.internal\nsecurity: s@numo.internal\n\
-                         kubectl: registry.numo.internal/ada/kubectl@sha256:ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff\n";
+                         kubectl: registry.numo.internal/ada/kubectl@sha256:ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff\n\
+                         artifacthub: 6f1d7c52-90a4-4a7b-8d0e-3f2b1c5e7a90\n";
 
 const REGISTRY: &str = "registry.numo.internal/ada/numo";
 

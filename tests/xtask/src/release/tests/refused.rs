@@ -53,11 +53,19 @@ fn a_publisher_that_is_not_whole_is_refused_by_file_and_field() {
             "nickname: x\nsecurity:",
             "publisher.yaml: nickname: no such field",
         ),
+        (
+            "artifacthub: 6f1d7c52",
+            "artifacthub: numo",
+            "publisher.yaml: artifacthub: found numo-90a4-",
+        ),
     ] {
         let found = fault(read(&PUBLISHER.replace(from, to)));
         assert!(found.contains(words), "{words} is not in: {found}");
     }
     assert_eq!(read(PUBLISHER).unwrap().placeholders("x"), Vec::<String>::new());
+    // A publisher need not be at Artifact Hub.
+    let without = PUBLISHER.split_once("artifacthub:").unwrap().0;
+    assert_eq!(read(without).unwrap().placeholders("x"), Vec::<String>::new());
 }
 
 /// The file that is checked in names nobody, and each field of it says so.
@@ -66,7 +74,7 @@ fn a_placeholder_stops_a_release_and_no_dry_run() {
     let placeholders = Publisher::read(&root().join(publisher::FILE))
         .unwrap()
         .placeholders("deploy/publisher.yaml");
-    assert_eq!(placeholders.len(), 9, "{placeholders:#?}");
+    assert_eq!(placeholders.len(), 10, "{placeholders:#?}");
     let found = fault(crate::release::run(&Arguments {
         profile: "dev".to_owned(),
         ..Arguments::default()
