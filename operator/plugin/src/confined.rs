@@ -81,10 +81,10 @@ pub async fn ask(
         child.wait().await
     };
     // The processor's seconds are bounded in the child; those of the clock here.
-    let Ok(status) = tokio::time::timeout(time, exchange).await else {
-        return Ok(Ended::TooSlow);
+    let status = match tokio::time::timeout(time, exchange).await {
+        Ok(status) => status?,
+        Err(_) => return Ok(Ended::TooSlow),
     };
-    let status = status?;
     if answer.len() as u64 > most {
         return Ok(Ended::TooMuch);
     }
@@ -94,8 +94,8 @@ pub async fn ask(
     if spent_its_time(status) {
         return Ok(Ended::TooSlow);
     }
-    let said = String::from_utf8_lossy(&said);
-    Ok(Ended::Died(format!("ended with {status}: {}", said.trim())))
+    let words = format!("ended with {status}: {}", String::from_utf8_lossy(&said).trim());
+    Ok(Ended::Died(words))
 }
 
 /// Whether the kernel ended it at its limit of processor seconds: the soft one or the hard one.

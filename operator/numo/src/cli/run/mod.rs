@@ -241,7 +241,7 @@ async fn terminated() {
 /// There is no SIGTERM.
 #[cfg(not(unix))]
 async fn terminated() {
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 fn identity() -> String {
