@@ -65,8 +65,7 @@ pub async fn ask(
         drop(input);
     };
     let (mut answer, mut said) = (Vec::new(), Vec::new());
-    let mut output = output.take(most.saturating_add(1));
-    let mut words = words.take(WORDS);
+    let (mut output, mut words) = (output.take(most.saturating_add(1)), words.take(WORDS));
     let exchange = async {
         let ((), read, _) = tokio::join!(
             write,
@@ -94,8 +93,8 @@ pub async fn ask(
     if spent_its_time(status) {
         return Ok(Ended::TooSlow);
     }
-    let words = format!("ended with {status}: {}", String::from_utf8_lossy(&said).trim());
-    Ok(Ended::Died(words))
+    let said = String::from_utf8_lossy(&said);
+    Ok(Ended::Died(format!("ended with {status}: {}", said.trim())))
 }
 
 /// Whether the kernel ended it at its limit of processor seconds: the soft one or the hard one.
