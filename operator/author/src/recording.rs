@@ -553,7 +553,7 @@ impl Recording {
 
     /// Writes it, for its owner alone: it holds what the rule read.
     pub(crate) fn write(&self, path: &Path) -> Result<(), CliError> {
-        use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _};
+        use std::io::Write as _;
         let file = |source| CliError::File {
             path: path.to_owned(),
             source,
@@ -561,7 +561,9 @@ impl Recording {
         let mut text = serde_json::to_string_pretty(self).map_err(|error| file(error.into()))?;
         text.push('\n');
         let mut options = std::fs::OpenOptions::new();
-        let options = options.write(true).create(true).truncate(true).mode(0o600);
+        options.write(true).create(true).truncate(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut open = options.open(path).map_err(file)?;
         open.write_all(text.as_bytes()).map_err(file)
     }

@@ -5,9 +5,8 @@
 //! and of who may use what.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io::{self, Read as _, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -16,7 +15,7 @@ use sha2::Sha256;
 
 use crate::{
     digest::digest,
-    folder::{Folder, KEPT},
+    folder::{Folder, KEPT, new_file},
     text::hex,
 };
 
@@ -156,12 +155,7 @@ fn read_or_make_key(path: &Path) -> io::Result<[u8; 64]> {
     let mut key = [0; 64];
     File::open("/dev/urandom")?.read_exact(&mut key)?;
     let _ = fs::remove_file(path);
-    OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?
-        .write_all(&key)?;
+    new_file(path)?.write_all(&key)?;
     Ok(key)
 }
 

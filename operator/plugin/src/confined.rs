@@ -3,13 +3,11 @@
 
 use std::{
     io::{self, BufRead, Read as _},
-    os::unix::process::ExitStatusExt as _,
     path::Path,
-    process::Stdio,
+    process::{ExitStatus, Stdio},
     time::Duration,
 };
 
-use rustix::process::{Resource, Rlimit};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 #[cfg(target_os = "linux")]
@@ -21,10 +19,6 @@ use crate::unjailed as jail;
 const WORDS: u64 = 4096;
 /// Bytes of the first line of its input at most.
 const LINE: u64 = 64 * 1024;
-/// What the kernel sends at the soft and at the hard limit of processor seconds.
-const SIGXCPU: i32 = 24;
-const SIGKILL: i32 = 9;
-
 /// How a child ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -41,7 +35,7 @@ pub enum Ended {
 /// Runs `program` with `arguments`; it gets one line and the rest on standard input, and answers on standard output with
 /// at most `most` bytes.
 ///
-/// Errors: it could not be run.
+/// Errors: it could not be run, or this system has nothing to shut it in with.
 pub async fn ask(
     program: &Path,
     arguments: &[String],
@@ -49,6 +43,7 @@ pub async fn ask(
     most: u64,
     time: Duration,
 ) -> io::Result<Ended> {
+    jail::has_walls()?;
     let mut child = tokio::process::Command::new(program)
         .args(arguments)
         .env_clear()
@@ -70,8 +65,7 @@ pub async fn ask(
         drop(input);
     };
     let (mut answer, mut said) = (Vec::new(), Vec::new());
-    let mut output = output.take(most.saturating_add(1));
-    let mut words = words.take(WORDS);
+    let (mut output, mut words) = (output.take(most.saturating_add(1)), words.take(WORDS));
     let exchange = async {
         let ((), read, _) = tokio::join!(
             write,
@@ -86,21 +80,36 @@ pub async fn ask(
         child.wait().await
     };
     // The processor's seconds are bounded in the child; those of the clock here.
-    let Ok(status) = tokio::time::timeout(time, exchange).await else {
-        return Ok(Ended::TooSlow);
+    let status = match tokio::time::timeout(time, exchange).await {
+        Ok(status) => status?,
+        Err(_) => return Ok(Ended::TooSlow),
     };
-    let status = status?;
     if answer.len() as u64 > most {
         return Ok(Ended::TooMuch);
     }
     if status.success() {
         return Ok(Ended::Answered(answer));
     }
-    if matches!(status.signal(), Some(SIGXCPU | SIGKILL)) {
+    if spent_its_time(status) {
         return Ok(Ended::TooSlow);
     }
     let said = String::from_utf8_lossy(&said);
     Ok(Ended::Died(format!("ended with {status}: {}", said.trim())))
+}
+
+/// Whether the kernel ended it at its limit of processor seconds: the soft one or the hard one.
+#[cfg(unix)]
+fn spent_its_time(status: ExitStatus) -> bool {
+    const SIGXCPU: i32 = 24;
+    const SIGKILL: i32 = 9;
+    let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+    matches!(signal, Some(SIGXCPU | SIGKILL))
+}
+
+/// The same where there are no signals.
+#[cfg(not(unix))]
+fn spent_its_time(_: ExitStatus) -> bool {
+    false
 }
 
 /// The first line of a child's input, which says how it must bound itself. What is buffered behind it is not looked at.
@@ -124,21 +133,27 @@ pub fn missing() -> Vec<String> {
 /// there is another.
 ///
 /// Errors: a bound that the kernel offers could not be set.
+#[cfg(target_os = "linux")]
 pub fn confine(memory_bytes: u64, seconds: u64) -> io::Result<()> {
+    use rustix::process::{Resource, Rlimit, nice, setrlimit};
     let set = |resource, soft: u64, hard: u64| {
         let limit = Rlimit {
             current: Some(soft),
             maximum: Some(hard),
         };
-        rustix::process::setrlimit(resource, limit)
+        setrlimit(resource, limit)
     };
     set(Resource::Core, 0, 0)?;
-    let memory = set(Resource::As, memory_bytes, memory_bytes);
-    if cfg!(target_os = "linux") {
-        // Other systems bound a process's address space late, or not at all.
-        memory?;
-    }
+    set(Resource::As, memory_bytes, memory_bytes)?;
     set(Resource::Cpu, seconds, seconds + 1)?;
-    rustix::process::nice(10)?;
+    nice(10)?;
     jail::enter()
+}
+
+/// Bounds nothing.
+///
+/// Errors: always, so that nothing of a stranger's is read.
+#[cfg(not(target_os = "linux"))]
+pub fn confine(_: u64, _: u64) -> io::Result<()> {
+    jail::has_walls()
 }

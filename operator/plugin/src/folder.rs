@@ -1,10 +1,10 @@
 //! A folder on disk that is private to the operator (0700, files 0600) and bounded: what was used longest ago goes
-//! first. A file is written whole or not at all. It knows nothing of what the files are.
+//! first. A file is written whole or not at all. It knows nothing of what the files are. Where there are no modes of files it
+//! cannot be made.
 
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read as _, Write as _},
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::{
         Mutex, PoisonError,
@@ -26,21 +26,48 @@ pub(crate) struct Folder {
     room: Mutex<()>,
 }
 
+/// Makes a folder that only this user may look into, or shuts one of this user's that is there.
+#[cfg(unix)]
+fn make_private(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+    match fs::DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let about = fs::symlink_metadata(path)?;
+    if !about.is_dir() || about.uid() != rustix::process::geteuid().as_raw() {
+        let message = format!("{} is no folder of this user", path.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+    }
+    if about.mode() & 0o077 != 0 {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+    }
+    Ok(())
+}
+
+/// Who may look into a folder is not known here: nothing is kept.
+#[cfg(not(unix))]
+fn make_private(path: &Path) -> io::Result<()> {
+    let message = format!(
+        "{}: numo cannot make a private folder on this system",
+        path.display()
+    );
+    Err(io::Error::new(io::ErrorKind::Unsupported, message))
+}
+
+/// A new file that only this user may read.
+pub(crate) fn new_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
 impl Folder {
     /// Makes the folder if need be; its parent must exist. Fails when it belongs to someone else.
     pub(crate) fn open(path: PathBuf, most_bytes: u64) -> io::Result<Self> {
-        match fs::DirBuilder::new().mode(0o700).create(&path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
-        let about = fs::symlink_metadata(&path)?;
-        if !about.is_dir() || about.uid() != rustix::process::geteuid().as_raw() {
-            let message = format!("{} is no folder of this user", path.display());
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
-        }
-        if about.mode() & 0o077 != 0 {
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o700))?;
-        }
+        make_private(&path)?;
         let folder = Self {
             path,
             most_bytes,
@@ -81,16 +108,11 @@ impl Folder {
     pub(crate) fn write(&self, path: &Path, parts: &[&[u8]]) -> io::Result<()> {
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
         let beside = self.path.join(format!("new-{}-{serial}", std::process::id()));
-        let written = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&beside)
-            .and_then(|mut file| {
-                parts.iter().try_for_each(|part| file.write_all(part))?;
-                file.sync_data()?;
-                fs::rename(&beside, path)
-            });
+        let written = new_file(&beside).and_then(|mut file| {
+            parts.iter().try_for_each(|part| file.write_all(part))?;
+            file.sync_data()?;
+            fs::rename(&beside, path)
+        });
         if written.is_err() {
             self.discard(&beside);
         }

@@ -27,7 +27,7 @@ mod rule;
 mod scan;
 mod setup;
 mod ticker;
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(test, not(target_os = "linux")))]
 mod unjailed;
 
 #[doc(hidden)]

@@ -1,14 +1,18 @@
-//! In place of `jail.rs` where the kernel is not Linux: numo knows no walls there. A child is bounded in time, memory and answer alone, and
-//! the sandbox of WebAssembly is what shuts a component in. The operator runs on Linux; this is for the command line.
+//! In place of `jail.rs` where the kernel is not Linux: numo knows no walls there, so no child is begun that would read what a stranger
+//! wrote. No component is compiled and no expression evaluated, and a gate that asks one stays shut. The operator runs on Linux;
+//! this is for the command line.
 
 use std::io;
 
-/// Shuts nothing in.
+/// Why, and what helps; for the end of a sentence.
+const REFUSED: &str = "this needs Linux, whose kernel shuts in the process that reads a component or an expression (Landlock, \
+                       seccomp); run numo in a container or a virtual machine with Linux";
+
+/// Whether there is anything to shut a child in with.
 ///
-/// Errors: none.
-#[allow(clippy::unnecessary_wraps, reason = "as jail.rs has it")]
-pub(crate) fn enter() -> io::Result<()> {
-    Ok(())
+/// Errors: always.
+pub(crate) fn has_walls() -> io::Result<()> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, REFUSED))
 }
 
 /// What is missing, in words.
@@ -17,4 +21,19 @@ pub fn missing() -> Vec<String> {
         "Landlock".to_owned(),
         "seccomp, so that nothing is shut in".to_owned(),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_walls_nothing_of_a_strangers_is_read() {
+        let refused = has_walls().unwrap_err().to_string();
+        assert!(
+            refused.contains("needs Linux") && refused.contains("container"),
+            "{refused}"
+        );
+        assert_eq!(missing().len(), 2);
+    }
 }

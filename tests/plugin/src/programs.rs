@@ -77,6 +77,20 @@ pub fn componentize_py() -> Result<PathBuf> {
     })
 }
 
+/// `zig`, which compiles C for systems that this machine does not run, and has their headers. The first call installs it from the
+/// package index (90 MB); it needs Python. Blocks for seconds.
+pub fn zig() -> Result<PathBuf> {
+    const VERSION: &str = "0.17.1";
+    cached(&format!("ziglang-{VERSION}"), |folder| {
+        let (venv, target) = (folder.join("venv"), folder.join("zig"));
+        said(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
+        let mut pip = Command::new(venv.join("bin/pip"));
+        pip.args(["install", "--quiet", "--disable-pip-version-check", "--target"]);
+        said(pip.arg(&target).arg(format!("ziglang=={VERSION}")))?;
+        Ok(target.join("ziglang/zig"))
+    })
+}
+
 /// `componentize-qjs`, which makes components of JavaScript. The first call installs it from the package registry; it
 /// needs Node. Blocks for seconds.
 pub fn componentize_qjs() -> Result<PathBuf> {

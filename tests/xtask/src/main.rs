@@ -6,6 +6,7 @@ mod cluster;
 mod crds;
 mod demo;
 mod deny;
+mod elsewhere;
 mod fuzz;
 mod lint;
 mod manifests;

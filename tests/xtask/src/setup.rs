@@ -20,8 +20,17 @@ pub fn run() -> Result<ExitCode> {
 ///
 /// A Rust without rustup (a distribution's) must have them by itself.
 pub fn wasm_targets() -> Result<()> {
-    let missing: Vec<&str> = WASM_TARGETS
-        .into_iter()
+    add(&WASM_TARGETS).context("rules are built for them")
+}
+
+/// Adds targets, where they are missing.
+///
+/// # Errors
+/// One of them is not to be had.
+pub fn add(targets: &[&str]) -> Result<()> {
+    let missing: Vec<&str> = targets
+        .iter()
+        .copied()
         .filter(|target| !is_installed(target))
         .collect();
     if missing.is_empty() {
@@ -31,7 +40,7 @@ pub fn wasm_targets() -> Result<()> {
     rustup.args(["target", "add"]).args(&missing);
     step::must(&mut rustup).with_context(|| {
         format!(
-            "rules are built for {}, which this Rust does not have and rustup could not add",
+            "this Rust does not have {}, and rustup could not add them",
             missing.join(", ")
         )
     })?;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use crate::{book, lint, room, setup, step};
+use crate::{book, elsewhere, lint, room, setup, step};
 
 /// Folders of packages whose tests need a control plane, 600 MB and many seconds of both cores to start, and how
 /// many run at once. Those that hand theirs on wait for machines more than for the processor.
@@ -37,8 +37,8 @@ pub struct Arguments {
     /// Install mdBook if it is missing (minutes), and build the docs as a book; CI=true implies it
     #[arg(long)]
     book: bool,
-    /// Rules in Python and JavaScript and by cargo-component too, and the install by OLM's own operators: needs Python 3.10 and Node,
-    /// and installs their toolchains into the cache (minutes), as it builds OLM
+    /// Rules in Python and JavaScript and by cargo-component too, the install by OLM's own operators, and the command line compiled for
+    /// macOS and Windows: needs Python 3.10 and Node, and installs their toolchains into the cache (minutes), as it builds OLM
     #[arg(long)]
     all_tools: bool,
     /// Only the end-to-end tests, on clusters without the namespace of node leases, as OLM installs numo; at each step
@@ -227,6 +227,9 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     if arguments.filter.is_empty() {
         run.step("cargo-deny", |_| deny(arguments.deny));
         run.step("the book", |_| the_book(arguments.book));
+        run.step("command line for macOS and Windows", |_| {
+            of_elsewhere(arguments.all_tools)
+        });
     }
     run.finish()
 }
@@ -547,6 +550,24 @@ fn deny(wanted: bool) -> Result<Outcome> {
     }
     println!("{}", lint::DENY_IS_MISSING);
     Ok(Outcome::Skipped)
+}
+
+fn of_elsewhere(wanted: bool) -> Result<Outcome> {
+    if !wanted {
+        println!("{}", elsewhere::NOT_ASKED_FOR);
+        return Ok(Outcome::Skipped);
+    }
+    Ok(match elsewhere::check()? {
+        elsewhere::Found::Compiles => Outcome::Done,
+        elsewhere::Found::Fails(target) => {
+            println!("the command line does not compile for {target}");
+            Outcome::Failed
+        }
+        elsewhere::Found::Untried(why) => {
+            println!("{why}");
+            Outcome::Skipped
+        }
+    })
 }
 
 fn the_book(wanted: bool) -> Result<Outcome> {

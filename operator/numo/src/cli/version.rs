@@ -276,6 +276,14 @@ mod tests {
     }
 
     #[test]
+    fn what_a_build_did_not_record_is_said_so() {
+        assert_eq!(recorded(Some("0a1b2c")), "0a1b2c");
+        // An image that is built without `--build-arg REVISION` sets it empty.
+        assert_eq!(recorded(Some("")), UNRECORDED);
+        assert_eq!(recorded(None), UNRECORDED);
+    }
+
+    #[test]
     fn versions_that_are_too_far_apart_fail() {
         let operator = |skew| Operator {
             version: "0.9.0".to_owned(),

@@ -157,7 +157,13 @@ fn the_files_for_users_have_what_a_certified_image_needs() -> Result<()> {
         assert!(ubi.contains(label), "Dockerfile.ubi has no label {label}");
     }
     let multi = read("Dockerfile")?;
-    for words in ["TARGETARCH", "BUILDPLATFORM", "--locked", "crt-static"] {
+    for words in [
+        "TARGETARCH",
+        "BUILDPLATFORM",
+        "--locked",
+        "crt-static",
+        "NUMO_COMMIT=\"$REVISION\"",
+    ] {
         assert!(multi.contains(words), "Dockerfile has no {words}");
     }
     Ok(())

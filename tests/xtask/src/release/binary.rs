@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Error, Result, bail, ensure};
 
+use super::Facts;
 use crate::step;
 
 /// What a program runs on.
@@ -196,15 +197,47 @@ impl Binary {
     }
 }
 
+/// What follows a commit where the working tree had more.
+const CHANGED: &str = "-dirty";
+
+/// What a build records in a program, by the variables that it is told: the commit, and the commit's time and not the clock's, so
+/// that equal sources make an equal program. `numo version` says both.
+pub fn records(facts: &Facts) -> Result<[(&'static str, String); 2]> {
+    let changed = if facts.is_dirty { CHANGED } else { "" };
+    Ok([
+        ("NUMO_COMMIT", format!("{}{changed}", facts.commit)),
+        (
+            "NUMO_BUILD_DATE",
+            jiff::Timestamp::from_second(facts.when)?.to_string(),
+        ),
+    ])
+}
+
+/// Whether a program records this commit and no changes beside it; it is read from the file, so that of one for another machine it is
+/// known too.
+pub fn has_recorded(bytes: &[u8], commit: &str) -> bool {
+    let has = |words: &str| bytes.windows(words.len()).any(|found| found == words.as_bytes());
+    has(commit) && !has(&format!("{commit}{CHANGED}"))
+}
+
 /// Builds the program for a platform, static where that is possible. For another architecture Debian's cross compiler links
 /// (gcc-aarch64-linux-gnu). Takes many minutes.
-pub fn build(platform: Platform, profile: &str) -> Result<Binary> {
+pub fn build(platform: Platform, profile: &str, facts: &Facts) -> Result<Binary> {
     let target = platform.target();
     let mut rustup = Command::new("rustup");
     // A Rust without rustup has its targets by itself.
     let _ = step::succeeds(rustup.args(["target", "add", target]));
+    step::must(&mut compile(platform, profile, facts)?)
+        .with_context(|| format!("build numo for {platform}"))?;
+    let folder = if profile == "dev" { "debug" } else { profile };
+    let path = target_folder()?.join(target).join(folder).join("numo");
+    Ok(Binary { platform, path })
+}
+
+/// The call of cargo that builds it.
+pub fn compile(platform: Platform, profile: &str, facts: &Facts) -> Result<Command> {
     let mut cargo = step::cargo();
-    cargo.args([
+    cargo.envs(records(facts)?).args([
         "build",
         "--locked",
         "--package",
@@ -212,7 +245,7 @@ pub fn build(platform: Platform, profile: &str) -> Result<Binary> {
         "--bin",
         "numo",
         "--target",
-        target,
+        platform.target(),
         "--profile",
         profile,
     ]);
@@ -226,10 +259,7 @@ pub fn build(platform: Platform, profile: &str) -> Result<Binary> {
             "aarch64-linux-gnu-gcc",
         );
     }
-    step::must(&mut cargo).with_context(|| format!("build numo for {platform}"))?;
-    let folder = if profile == "dev" { "debug" } else { profile };
-    let path = target_folder()?.join(target).join(folder).join("numo");
-    Ok(Binary { platform, path })
+    Ok(cargo)
 }
 
 /// Where cargo puts what it builds.

@@ -184,6 +184,19 @@ fn is_free(to: &Path) -> Result<()> {
     )
 }
 
+/// What of the programs is not there: one for each platform, and in each the commit that it was built from.
+fn missing(binaries: &[(Platform, Vec<u8>)], commit: &str) -> Vec<String> {
+    let has = |platform: &Platform| binaries.iter().any(|(has, _)| has == platform);
+    let programs = Platform::ALL.iter().filter(|platform| !has(platform));
+    let unrecorded = binaries
+        .iter()
+        .filter(|(_, bytes)| !binary::has_recorded(bytes, commit));
+    programs
+        .map(|platform| format!("the program for {platform}"))
+        .chain(unrecorded.map(|(platform, _)| format!("commit {commit} in the program for {platform}")))
+        .collect()
+}
+
 /// Reads, and where they are not given builds, what the release is made from.
 fn parts(root: &Path, facts: Facts, arguments: &Arguments, changes: String) -> Result<Parts> {
     let mut given = arguments.binary.clone();
@@ -194,7 +207,7 @@ fn parts(root: &Path, facts: Facts, arguments: &Arguments, changes: String) -> R
             arguments.platform.clone()
         };
         for platform in all {
-            given.push(binary::build(platform, &arguments.profile)?);
+            given.push(binary::build(platform, &arguments.profile, &facts)?);
         }
     }
     given.sort_by_key(|binary| binary.platform);
@@ -209,16 +222,11 @@ fn parts(root: &Path, facts: Facts, arguments: &Arguments, changes: String) -> R
             )?;
         }
     }
-    let has = |platform: &Platform| binaries.iter().any(|(has, _)| has == platform);
     ensure!(
         binaries.iter().any(|(platform, _)| platform.has_image()),
         "--binary: none for linux, wanted one for the image"
     );
-    let mut missing: Vec<String> = Platform::ALL
-        .iter()
-        .filter(|platform| !has(platform))
-        .map(|platform| format!("the program for {platform}"))
-        .collect();
+    let mut missing = missing(&binaries, &facts.commit);
     if arguments.openshift_base.is_none() {
         missing.push("Red Hat's base below the image for OpenShift".to_owned());
     }

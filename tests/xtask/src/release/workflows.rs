@@ -86,6 +86,20 @@ fn every_task_that_a_workflow_calls_exists() {
     assert!(number >= 7, "found {number} calls only");
 }
 
+/// What a user's `numo version` says of the build, and that what is published was run once where it is at home.
+#[test]
+fn the_programs_of_a_release_record_their_commit_and_are_run() {
+    let workflow = &files()[".github/workflows/release.yaml"];
+    let steps = workflow["jobs"]["programs"]["steps"].as_array().unwrap();
+    let scripts: Vec<&str> = steps.iter().filter_map(|step| step["run"].as_str()).collect();
+    let at = |words: &str| scripts.iter().position(|script| script.contains(words));
+    let built = at("cargo build").unwrap();
+    for variable in ["NUMO_COMMIT=", "NUMO_BUILD_DATE="] {
+        assert!(scripts[built].contains(variable), "{variable}");
+    }
+    assert!(at("/numo version --client").is_some_and(|run| run > built));
+}
+
 /// A workflow has the rights that it needs, and runs no action of an unnamed version.
 #[test]
 fn workflows_have_few_rights_and_name_versions() {

@@ -54,6 +54,7 @@ impl RunArgs {
 
 /// Runs the operator until SIGTERM or SIGINT.
 pub async fn run(args: RunArgs) -> Result<(), CliError> {
+    can_run(std::env::consts::OS)?;
     start_log(&args)?;
     let metrics_address = address("--metrics-address", &args.metrics_address)?;
     let probe_address = address("--probe-address", &args.probe_address)?;
@@ -80,6 +81,19 @@ pub async fn run(args: RunArgs) -> Result<(), CliError> {
     // It holds the whole operator: on the stack it would be copied around.
     Box::pin(operator::run(connection, options, stopped)).await?;
     Ok(())
+}
+
+/// Whether the operator runs on this system: on others the processes that read strangers' rules cannot be shut in, and gates that ask
+/// them would never open.
+fn can_run(system: &str) -> Result<(), CliError> {
+    if system == "linux" {
+        return Ok(());
+    }
+    Err(CliError::Wrong(
+        "run: the operator runs on Linux only, whose kernel shuts in the process that reads a rule (Landlock, seccomp); run it in a \
+         cluster, or in a container or a virtual machine with Linux"
+            .to_owned(),
+    ))
 }
 
 /// What decisions are made with.
@@ -208,14 +222,26 @@ fn beside(folder: &Path) -> PathBuf {
 
 /// Waits for SIGTERM or SIGINT.
 async fn signalled() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-        return std::future::pending().await;
-    };
     tokio::select! {
-        _ = terminate.recv() => {}
+        () = terminated() => {}
         _ = tokio::signal::ctrl_c() => {}
     }
+}
+
+/// Waits for SIGTERM.
+#[cfg(unix)]
+async fn terminated() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match signal(SignalKind::terminate()) {
+        Ok(mut terminate) => drop(terminate.recv().await),
+        Err(_) => std::future::pending().await,
+    }
+}
+
+/// There is no SIGTERM.
+#[cfg(not(unix))]
+async fn terminated() {
+    std::future::pending::<()>().await;
 }
 
 fn identity() -> String {
@@ -235,5 +261,19 @@ fn address(flag: &str, text: &str) -> Result<Option<SocketAddr>, CliError> {
                 "{flag} {text}: {error}; wanted an address such as 127.0.0.1:8080, or off"
             ))
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_operator_runs_where_rules_can_be_shut_in() {
+        assert!(can_run("linux").is_ok());
+        for system in ["macos", "windows"] {
+            let refused = can_run(system).unwrap_err().to_string();
+            assert!(refused.contains("on Linux only"), "{refused}");
+        }
     }
 }

@@ -6,8 +6,8 @@ use numo_install::said;
 
 use super::{
     super::{
-        Arguments,
-        binary::{Binary, Platform},
+        Arguments, Facts,
+        binary::{self, Binary, Platform},
         notes,
         publisher::{self, Publisher},
         ready,
@@ -175,6 +175,47 @@ fn a_program_that_is_not_what_it_is_for_is_refused() {
     // A folder with something else in it is not emptied.
     let found = fault(crate::release::is_free(&root().join("deploy")));
     assert!(found.contains("files are there that are no release"), "{found}");
+}
+
+/// `numo version` says what a program was built from, and a release is of one commit.
+#[test]
+fn a_program_records_the_commit_that_it_is_built_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("publisher.yaml");
+    fs::write(&path, PUBLISHER).unwrap();
+    let commit = "0123456789abcdef0123456789abcdef01234567";
+    let facts = |is_dirty| Facts {
+        version: version().to_owned(),
+        publisher: Publisher::read(&path).unwrap(),
+        commit: commit.to_owned(),
+        is_dirty,
+        when: 1_700_000_000,
+        dry_run: false,
+    };
+    let told = |is_dirty| -> Vec<String> {
+        let command = binary::compile(Platform::LinuxAmd64, "release", &facts(is_dirty)).unwrap();
+        ["NUMO_COMMIT", "NUMO_BUILD_DATE"]
+            .iter()
+            .map(|name| {
+                let mut all = command.get_envs();
+                let found = all.find_map(|(key, value)| value.filter(|_| key == *name));
+                found.unwrap().to_string_lossy().into_owned()
+            })
+            .collect()
+    };
+    assert_eq!(told(false), [commit, "2023-11-14T22:13:20Z"]);
+    assert_eq!(told(true)[0], format!("{commit}-dirty"));
+    for (program, is_of_it) in [
+        (format!("\u{7f}ELF {commit} 2023"), true),
+        (format!("\u{7f}ELF {commit}-dirty"), false),
+        ("\u{7f}ELF not recorded".to_owned(), false),
+    ] {
+        let missing = crate::release::missing(&[(Platform::LinuxAmd64, program.into_bytes())], commit);
+        let named = missing
+            .iter()
+            .any(|one| one.contains("in the program for linux/amd64"));
+        assert_eq!(named, !is_of_it, "{missing:?}");
+    }
 }
 
 #[test]
