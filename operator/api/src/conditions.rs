@@ -219,6 +219,7 @@ reasons! {
     NodeLeaving: ClusterItself, "The node is being deleted or is marked for deletion by an autoscaler.";
     NodeGone: Nobody, "The node was deleted or created again while it was in flight.";
     WaitingForTurn: OtherNode, "As many nodes are in flight as spec.maxUnavailable allows.";
+    MaxUnavailableZero: ClusterAdmin, "maxUnavailable is 0: no node begins until it is raised.";
     BudgetExhausted: OtherNode, "A MutexBudget allows no further unavailable node.";
     MutexKeyBusy: OtherNode, "A node with the same value of a label in spec.mutexKeys is in flight.";
     NodeLeaseHeld: OtherController, "Another controller holds the lease of the node.";
@@ -244,6 +245,7 @@ reasons! {
     InMaintenance: Nobody, "The node is kept cordoned and drained until the object is deleted.";
     NodeLeaseUnavailable: ClusterAdmin, "Node leases cannot be had: the namespace medik8s-leases or the right to it is missing.";
     Admitting: Numo, "The node's turn has come: lease and shield are being taken.";
+    PlanStarting: Numo, "The Plan begins soon: MutexBindings that are made together with it are waited for, or its own gate is remembered first.";
     RuleStarting: Numo, "The next rule is about to start.";
     RuleRunning: RuleAuthor, "A rule is running.";
     RuleJobCannotStart: RuleAuthor, "The Job of a rule cannot start a pod.";

@@ -1,13 +1,18 @@
 //! MutexBinding: how kinds that are not numo's own are gated.
 
-use crate::{drain::DrainSettings, mutex_settings::MutexSettings};
+use crate::{
+    drain::DrainSettings,
+    mutex_settings::MutexSettings,
+    node_maintenance::{KUBEVIRT_GROUP, MEDIK8S_GROUP},
+    plan::PLAN_GROUP,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Puts rules and limits on owners of kinds that other projects defined (Plan, NodeMaintenance and
-/// others). A field of ours on their CRDs could be pruned; a binding cannot.
+/// Puts rules and limits on owners of the kinds that other projects defined: Plan and NodeMaintenance. A field of ours on
+/// their CRDs could be pruned; a binding cannot.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     crates(kube_core = "::kube_core"),
@@ -26,7 +31,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
     derive = "Default",
     derive = "PartialEq",
-    doc = "Puts rules and limits on owners of kinds that other projects defined (Plan, NodeMaintenance and others). A field of ours on their CRDs could be pruned; a binding cannot."
+    doc = "Puts rules and limits on owners of the kinds that other projects defined: Plan and NodeMaintenance. A field of ours on their CRDs could be pruned; a binding cannot."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MutexBindingSpec {
@@ -44,8 +49,13 @@ pub struct MutexBindingSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnerSelector {
+    /// API group of the owners: `upgrade.cattle.io` for Plan, `nodemaintenance.medik8s.io` or `nodemaintenance.kubevirt.io` for
+    /// NodeMaintenance. Default: every group of the kind. Given, the binding gates the owners of that group only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub api_group: Option<String>,
     /// Kind of the owners: `Plan` or `NodeMaintenance`. A MutexRunConfig names its rules itself.
-    #[schemars(length(max = 63))]
+    #[schemars(length(max = 63), extend("enum" = GATED_KINDS))]
     pub kind: String,
     /// Namespaces of the owners; absent means all. A NodeMaintenance is in no namespace: the field cannot be set for
     /// that kind.
@@ -75,3 +85,12 @@ pub struct MutexBindingStatus {
 
 /// Kinds of owners that a MutexBinding can gate.
 pub const GATED_KINDS: [&str; 2] = ["Plan", "NodeMaintenance"];
+
+/// The API groups that have such a kind; none of another kind.
+pub fn groups_of(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "Plan" => &[PLAN_GROUP],
+        "NodeMaintenance" => &[MEDIK8S_GROUP, KUBEVIRT_GROUP],
+        _ => &[],
+    }
+}

@@ -33,8 +33,8 @@ pub struct MutexBudgetSpec {
     /// The nodes it speaks of: `{}` is all nodes, absent is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<LabelSelector>,
-    /// How many may be unavailable: a number or a percentage, rounded down, at least 1. A literal 0
-    /// stops all admission. Default: 1.
+    /// How many may be unavailable: a number or a percentage, rounded down, at least 1. 0 (or `0%`) lets no node begin, until
+    /// whoever owns the object raises it. Default: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::int_or_percent")]
     pub max_unavailable: Option<IntOrString>,

@@ -62,8 +62,8 @@ pub struct MutexRunConfigSpec {
     /// `canary` is given, else DesiredConfig.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
-    /// How many nodes of all targets may be in flight at once: a number or a percentage, rounded down,
-    /// at least 1. Default: 1. MutexBudgets only lower it.
+    /// How many nodes of all targets may be in flight at once: a number or a percentage, rounded down, at least 1. 0 (or
+    /// `0%`) lets no node begin, until whoever owns the object raises it. Default: 1. MutexBudgets only lower it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::int_or_percent")]
     pub max_unavailable: Option<IntOrString>,
@@ -96,7 +96,8 @@ pub struct MutexRunConfigSpec {
     #[schemars(range(min = 1, max = 604_800))]
     pub change_timeout_seconds: Option<i64>,
     /// How many nodes may fail before no further node is admitted: a number, or a percentage of the nodes of the run,
-    /// rounded down, at least 1. Nodes that were deleted in their turn count. Default: 1.
+    /// rounded down, at least 1: 0 counts as 1. Nodes that were deleted in their turn count. Default: 1. A run begins by
+    /// itself with each upgrade, and nobody may be there to look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::int_or_percent")]
     pub failure_budget: Option<IntOrString>,

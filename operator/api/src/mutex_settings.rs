@@ -16,8 +16,9 @@ pub struct MutexSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub rules: Option<Vec<ObjectRef>>,
-    /// How many nodes of one owner may be in flight at once: a number or a percentage, rounded down, at
-    /// least 1.
+    /// How many nodes may be in flight at once, of one Plan or of all NodeMaintenances of one binding: a number or a
+    /// percentage, rounded down, at least 1. 0 (or `0%`) lets no node begin, until whoever owns the object raises it. Default:
+    /// no bound. A Plan has its own `spec.concurrency`, and each NodeMaintenance is asked for by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::int_or_percent")]
     pub max_unavailable: Option<IntOrString>,
@@ -37,8 +38,9 @@ pub struct MutexSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<LabelSelector>,
     /// How many nodes may fail before no further one is begun: a number, or a percentage of the nodes that the Plan
-    /// selects (of all nodes for NodeMaintenances, of which those of one binding count together), rounded down, at least 1.
-    /// Nodes that were deleted in their turn count. Default: no bound.
+    /// selects (of all nodes for NodeMaintenances, of which those of one binding count together), rounded down, at least 1: 0
+    /// counts as 1. Nodes that were deleted in their turn count. Default: no bound. A node that fails keeps its place in
+    /// `spec.concurrency` of its Plan, and each NodeMaintenance is asked for by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::int_or_percent")]
     pub failure_budget: Option<IntOrString>,

@@ -289,6 +289,30 @@ mod tests {
         }
     }
 
+    /// `adr/0027-two-spellings-stay.md`: what is stored under these two names is read by versions on both sides of an upgrade.
+    #[test]
+    fn acronyms_are_written_in_capitals_but_for_two() {
+        const ACRONYMS: [&str; 8] = ["Id", "Uid", "Url", "Tls", "Dns", "Http", "Pdb", "Ca"];
+        let mut odd = std::collections::BTreeSet::new();
+        let is_own = |crd: &CustomResourceDefinition| crd.spec.group.ends_with("skrzypek.io");
+        for mut crd in crds::all().into_iter().filter(is_own) {
+            for schema in schemas(&mut crd) {
+                each("", schema, &mut |name, _| {
+                    let mut words = ACRONYMS
+                        .into_iter()
+                        .flat_map(|word| name.match_indices(word).map(move |(at, _)| at + word.len()));
+                    // A word that goes on in small letters is another one.
+                    let ends =
+                        |at: usize| !name[at..].starts_with(|letter: char| letter.is_ascii_lowercase());
+                    if words.any(ends) {
+                        odd.insert(name.to_owned());
+                    }
+                });
+            }
+        }
+        assert_eq!(odd, ["bootId", "ruleUid"].map(str::to_owned).into());
+    }
+
     #[test]
     fn lines_of_a_comment_are_joined_and_paragraphs_and_lists_stay() {
         assert_eq!(paragraphs("One\ntwo.\n\nThree\nfour."), "One two.\n\nThree four.");

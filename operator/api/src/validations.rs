@@ -330,11 +330,18 @@ const MUTEX_WINDOW: &[Check] = &[
 const MUTEX_BINDING: &[Check] = &[
     check(
         ".spec.ownerSelector",
-        "self.kind in ['Plan', 'NodeMaintenance']",
-        "found a kind that no MutexBinding gates, wanted Plan or NodeMaintenance",
+        "!has(self.apiGroup) || self.kind != 'Plan' || self.apiGroup in ['upgrade.cattle.io']",
+        "found another apiGroup with kind Plan, wanted upgrade.cattle.io or none",
     )
-    .says("'found kind ' + self.kind + ', wanted Plan or NodeMaintenance (a MutexRunConfig names its rules itself)'")
-    .of(".kind"),
+    .says("'found apiGroup ' + self.apiGroup + ' with kind Plan, wanted upgrade.cattle.io or none'")
+    .of(".apiGroup"),
+    check(
+        ".spec.ownerSelector",
+        "!has(self.apiGroup) || self.kind != 'NodeMaintenance' || self.apiGroup in ['nodemaintenance.medik8s.io', 'nodemaintenance.kubevirt.io']",
+        "found another apiGroup with kind NodeMaintenance, wanted nodemaintenance.medik8s.io, nodemaintenance.kubevirt.io or none",
+    )
+    .says("'found apiGroup ' + self.apiGroup + ' with kind NodeMaintenance, wanted nodemaintenance.medik8s.io, nodemaintenance.kubevirt.io or none'")
+    .of(".apiGroup"),
     check(
         ".spec.ownerSelector",
         "self.kind != 'NodeMaintenance' || !has(self.namespaces)",
@@ -460,7 +467,10 @@ pub(crate) fn validated(mut crd: CustomResourceDefinition) -> CustomResourceDefi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{crds, mutex_binding::GATED_KINDS};
+    use crate::{
+        crds,
+        mutex_binding::{GATED_KINDS, groups_of},
+    };
 
     #[test]
     fn every_check_stands_at_a_field_and_is_about_one() {
@@ -481,10 +491,30 @@ mod tests {
     }
 
     #[test]
-    fn the_kinds_that_a_binding_gates_are_those_of_the_operator() {
-        let named = GATED_KINDS.map(|kind| format!("'{kind}'")).join(", ");
-        let rule = format!("self.kind in [{named}]");
-        assert!(MUTEX_BINDING.iter().any(|check| check.rule == rule), "{rule}");
+    fn the_kinds_and_groups_that_a_binding_gates_are_those_of_the_operator() {
+        for kind in GATED_KINDS {
+            let groups: Vec<String> = groups_of(kind).iter().map(|group| format!("'{group}'")).collect();
+            assert!(!groups.is_empty(), "{kind} is of no group");
+            let rule = format!(
+                "!has(self.apiGroup) || self.kind != '{kind}' || self.apiGroup in [{}]",
+                groups.join(", ")
+            );
+            assert!(MUTEX_BINDING.iter().any(|check| check.rule == rule), "{rule}");
+        }
+        for mut crd in crds::all()
+            .into_iter()
+            .filter(|crd| crd.spec.names.kind == "MutexBinding")
+        {
+            for schema in shape::schemas(&mut crd) {
+                let kind = shape::at(schema, ".spec.ownerSelector.kind").expect("a kind");
+                let found = kind.enum_.iter().flatten().map(|value| value.0.clone());
+                assert!(
+                    found.eq(GATED_KINDS.map(serde_json::Value::from)),
+                    "{:?}",
+                    kind.enum_
+                );
+            }
+        }
     }
 
     #[test]

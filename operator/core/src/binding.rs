@@ -10,11 +10,14 @@ use crate::{
     intent,
     key::Key,
     observed::{BindingView, Map, Observed},
-    owner::Owner,
+    owner::{Owner, OwnerKind},
     selector,
     why::Why,
 };
-use numo_api::{DrainBy, MutexBindingSpec, Phase, Reason, mutex_binding::GATED_KINDS};
+use numo_api::{
+    DrainBy, MutexBindingSpec, Phase, Reason,
+    mutex_binding::{GATED_KINDS, groups_of},
+};
 
 /// The phases in which the nodes of a Plan ask their rules.
 pub const PLAN_PHASES: [Phase; 6] = [
@@ -39,8 +42,17 @@ pub fn kind_meant(spec: &MutexBindingSpec) -> Option<&'static str> {
     })
 }
 
+/// Whether the group that a binding names, if it does, is that of the owner. One that cannot be meant is of all that have the kind.
+fn is_of_group(spec: &MutexBindingSpec, kind: OwnerKind) -> bool {
+    let Some(given) = spec.owner_selector.api_group.as_deref() else {
+        return true;
+    };
+    let can_be_meant = groups_of(kind.name()).contains(&given);
+    !can_be_meant || kind.api_version().split('/').next() == Some(given)
+}
+
 /// Whether a binding speaks of the owner of this kind, namespace (empty for none) and labels.
-pub fn speaks_of(spec: &MutexBindingSpec, kind: &str, namespace: &str, labels: &Map) -> bool {
+pub fn speaks_of(spec: &MutexBindingSpec, kind: OwnerKind, namespace: &str, labels: &Map) -> bool {
     let owners = &spec.owner_selector;
     let in_namespace = || {
         let named = owners.namespaces.as_ref();
@@ -48,7 +60,8 @@ pub fn speaks_of(spec: &MutexBindingSpec, kind: &str, namespace: &str, labels: &
     };
     let selector = owners.labels.as_ref();
     let selector = selector.map(|labels| serde_json::to_value(labels).unwrap_or_default());
-    kind_meant(spec) == Some(kind)
+    kind_meant(spec) == Some(kind.name())
+        && is_of_group(spec, kind)
         && in_namespace()
         && selector.is_none_or(|selector| {
             selector::wrong(&selector).is_some() || selector::matches(&selector, labels)
@@ -63,6 +76,16 @@ pub fn wrong_selector(spec: &MutexBindingSpec) -> Option<String> {
             "spec.ownerSelector.kind: found {:?}, wanted {} (a MutexRunConfig names its rules itself)",
             owners.kind,
             GATED_KINDS.join(" or ")
+        ));
+    }
+    let groups = groups_of(&owners.kind);
+    if let Some(given) = &owners.api_group
+        && !groups.contains(&given.as_str())
+    {
+        return Some(format!(
+            "spec.ownerSelector.apiGroup: found {given:?} with kind {}, wanted {} or none",
+            owners.kind,
+            groups.join(", ")
         ));
     }
     if owners.kind == "NodeMaintenance" && owners.namespaces.is_some() {
@@ -167,9 +190,9 @@ pub fn wrong(view: &BindingView, observed: &Observed) -> Option<Why> {
 /// The owners that a binding speaks of, in order.
 pub fn owners_of(spec: &MutexBindingSpec, observed: &Observed) -> Vec<Owner> {
     let plans = observed.plans.values();
-    let plans = plans.filter(|view| speaks_of(spec, "Plan", &view.key.namespace, &view.labels));
+    let plans = plans.filter(|view| speaks_of(spec, OwnerKind::Plan, &view.key.namespace, &view.labels));
     let maintenances = observed.maintenances.values();
-    let maintenances = maintenances.filter(|view| speaks_of(spec, "NodeMaintenance", "", &view.labels));
+    let maintenances = maintenances.filter(|view| speaks_of(spec, view.owner.kind, "", &view.labels));
     let plans = plans.map(|view| Owner::plan(view.key.clone()));
     plans.chain(maintenances.map(|view| view.owner.clone())).collect()
 }

@@ -12,13 +12,13 @@ use crate::{
     pools::{BUILT_IN, CONTROL_PLANE},
     ready,
     rules::unusable,
-    said, selector,
+    selector, suspended,
     turn::journal::MAX_VERDICTS,
     why::Why,
 };
 use numo_api::{
     MutexRunConfigSpec, ObjectRef, Order, Phase, Reason, Strategy, Terms,
-    marks::{SUSPEND, openshift},
+    marks::openshift,
     mutex_run_config::{HoldPools, NotReadyPolicy, OnExit, OnRefusal, Quarantine, Trigger},
 };
 use serde_json::Value;
@@ -149,7 +149,7 @@ impl<'a> Intent<'a> {
             hold_always: spec.hold == Some(HoldPools::Always) && spec.trigger == Some(Trigger::AnyConfig),
             quarantine: spec.quarantine == Some(Quarantine::Taint),
             pause_health_checks: spec.pause_health_checks,
-            suspended: suspended(run).or_else(|| observed.list_failed(OwnerKind::MutexRunConfig)),
+            suspended: suspended::of_run(run).or_else(|| observed.list_failed(OwnerKind::MutexRunConfig)),
             problems,
         }
     }
@@ -264,16 +264,6 @@ fn limit(field: &str, found: Option<&impl serde::Serialize>, problems: &mut Vec<
         problems.push(Why::new(Reason::InvalidField, format!("{field}: {problem}")));
         IntOrPercent::Int(1)
     })
-}
-
-fn suspended(run: &RunConfigView) -> Option<Why> {
-    let message = if run.spec.suspend == Some(true) {
-        format!("MutexRunConfig {} has spec.suspend: true", run.key)
-    } else {
-        let by = run.annotations.get(SUSPEND)?;
-        format!("MutexRunConfig {} {}", run.key, said::paused(by))
-    };
-    Some(Why::new(Reason::Suspended, message))
 }
 
 /// What a reference refers to; its namespace is the run's if it has none.

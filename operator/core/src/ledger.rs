@@ -5,7 +5,7 @@
 //! unavailable already does not raise the count.
 
 use crate::{
-    observed::{BudgetView, ChangeView, NodeView, Observed},
+    observed::{BudgetView, ChangeView, IntOrPercent, NodeView, Observed},
     owner::{MaintenanceGroup, OwnerKind},
     said, selector,
     text::counted,
@@ -63,6 +63,27 @@ pub fn start_command(budget: &str) -> String {
     } else {
         format!("numo start {budget}")
     }
+}
+
+/// That a `maxUnavailable` of this value lets no node begin, if it is 0: the field with its object, and the command that edits
+/// that object.
+pub fn closed_by_zero(limit: IntOrPercent, field: &str, edit: &str) -> Option<Why> {
+    limit.is_zero().then(|| {
+        let message = format!(
+            "{field} is 0, which lets no node begin; whoever owns the object raises it with `{edit}`"
+        );
+        Why::new(Reason::MaxUnavailableZero, message)
+    })
+}
+
+/// That a budget lets no node begin, if its limit is 0.
+pub fn closed(budget: &BudgetView) -> Option<Why> {
+    let name = &budget.name;
+    closed_by_zero(
+        budget.max_unavailable.clone().ok()?,
+        &format!("MutexBudget {name} spec.maxUnavailable"),
+        &format!("kubectl edit mutexbudget {name}"),
+    )
 }
 
 /// The group of nodes without the label.
@@ -152,9 +173,15 @@ impl<'a> Ledger<'a> {
                     return Some(Why::new(Reason::BudgetExhausted, message).ended_by(Actor::ClusterAdmin));
                 }
             };
+            if let Some(why) = closed(row.budget) {
+                // Its reason is one for all that a budget refuses: metrics count by it.
+                return Some(
+                    Why::new(Reason::BudgetExhausted, why.message.to_string()).ended_by(Actor::ClusterAdmin),
+                );
+            }
             let allowed = limit.of(*all);
             let raises = usize::from(!unavailable.contains(node.name.as_str()));
-            if allowed == 0 || (raises == 1 && unavailable.len() + 1 > allowed) {
+            if raises == 1 && unavailable.len() + 1 > allowed {
                 let of = match (&row.budget.group_by, group) {
                     (None, _) => String::new(),
                     (Some(key), NO_GROUP) => format!(" among nodes without label {key}"),
@@ -171,8 +198,7 @@ impl<'a> Ledger<'a> {
                     ),
                 );
                 // Whoever is in flight makes room when it is done; a node that is dead, cordoned, held or kept does not.
-                let makes_room = allowed > 0 && self.makes_room(unavailable);
-                return Some(if makes_room {
+                return Some(if self.makes_room(unavailable) {
                     why
                 } else {
                     why.ended_by(Actor::ClusterAdmin)

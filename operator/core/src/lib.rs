@@ -42,6 +42,7 @@ mod said;
 pub mod selector;
 pub mod standoff;
 pub mod stop;
+pub mod suspended;
 pub mod text;
 pub mod time;
 pub mod turn;

@@ -29,6 +29,8 @@ pub(crate) struct Room<'a> {
     limit: usize,
     keys: Vec<&'a str>,
     words: Words,
+    /// The field that lets nobody begin, in a sentence.
+    closed: Option<Why>,
     /// The sentence that all nodes share for which there is no room.
     full: OnceCell<Why>,
     /// Whether some of them are only being asked about in phase Admit.
@@ -45,9 +47,16 @@ impl<'a> Room<'a> {
             limit,
             keys: keys.into_iter().map(String::as_str).collect(),
             words,
+            closed: None,
             full: OnceCell::new(),
             some_are_asked: false,
         }
+    }
+
+    /// The same, closed by a field that lets nobody begin.
+    #[must_use]
+    pub fn closed_by(self, closed: Option<Why>) -> Self {
+        Self { closed, ..self }
     }
 
     /// A node has a place; `is_kept` says that it goes on only by a person's word.
@@ -89,9 +98,9 @@ impl<'a> Room<'a> {
 
     /// Why there is no place for the node, if so.
     pub fn refusal(&self, node: &NodeView) -> Option<Why> {
-        self.held_key(node).or_else(|| {
-            (self.found() >= self.limit).then(|| self.full.get_or_init(|| self.no_place()).clone())
-        })
+        let full = || (self.found() >= self.limit).then(|| self.full.get_or_init(|| self.no_place()).clone());
+        let closed = self.closed.clone();
+        closed.or_else(|| self.held_key(node)).or_else(full)
     }
 
     /// Another node holds a value of a key that the node has too.

@@ -33,11 +33,17 @@ impl IntOrPercent {
         }
     }
 
-    /// How many of `total`: percentages are rounded down, and whatever is not a literal 0 allows at
+    /// Whether it is written as 0 (or `0%`): nobody, of however many.
+    pub const fn is_zero(self) -> bool {
+        matches!(self, Self::Int(0) | Self::Percent(0))
+    }
+
+    /// How many of `total`: percentages are rounded down, and whatever is not written as 0 allows at
     /// least 1.
     pub fn of(self, total: usize) -> usize {
         match self {
             Self::Int(number) => usize::try_from(number).unwrap_or(0),
+            Self::Percent(0) => 0,
             Self::Percent(percent) => (total * usize::try_from(percent).unwrap_or(0) / 100).max(1),
         }
     }

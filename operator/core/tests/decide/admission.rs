@@ -36,6 +36,32 @@ fn as_many_nodes_fly_as_the_run_allows() {
         &cluster("{maxUnavailable: 10}"),
         "> admit b\n > admit c\n > admit d",
     );
+    // 0 means 0: nobody begins, and who may end that is told.
+    for zero in ["0", "0%"] {
+        check(
+            &cluster(&format!("{{maxUnavailable: {zero}}}")),
+            "node b Selected MaxUnavailableZero ~ MutexRunConfig numo/run spec.maxUnavailable is 0, which lets no node begin; whoever owns the object raises it with `kubectl -n numo edit mutexrunconfig run`
+             ends b ClusterAdmin
+             > nothing",
+        );
+    }
+}
+
+#[test]
+fn a_run_of_zero_ends_turns_that_have_not_begun_and_no_others() {
+    let cluster = "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 turn
+         node b worker 4.16.0 turn
+         rule slow Pre
+         change a PreRules pin:4.17.0
+         job slow/Pre/1 of a running
+         change b Admitted
+         run finalizer {maxUnavailable: 0}";
+    check(
+        cluster,
+        "node a PreRules RuleRunning\n > journal b Selected MaxUnavailableZero",
+    );
 }
 
 #[test]

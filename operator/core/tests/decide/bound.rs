@@ -62,6 +62,56 @@ fn these_fields_are_served_for_a_plan() {
 }
 
 #[test]
+fn a_binding_of_one_group_gates_that_group_and_no_other() {
+    let of = |kind: &str, group: &str, owner: &str| {
+        Cluster::parse(&format!(
+            "node a worker 4.16.0
+             {owner}
+             binding all spec {{\"ownerSelector\":{{\"kind\":\"{kind}\",\"apiGroup\":\"{group}\"}},\"maxUnavailable\":0}}
+             pods a"
+        ))
+    };
+    let gated = "node a Selected MaxUnavailableZero\n > nothing";
+    let (medik8s, kubevirt) = ("nodemaintenance.medik8s.io", "nodemaintenance.kubevirt.io");
+    let (new, old) = ("maintenance a finalizer", "maintenance a finalizer kubevirt");
+    check_cluster(&of("NodeMaintenance", medik8s, new), gated);
+    check_cluster(&of("NodeMaintenance", kubevirt, new), "> admit a");
+    for (group, owner, number) in [
+        (medik8s, new, 1),
+        (medik8s, old, 0),
+        (kubevirt, new, 0),
+        (kubevirt, old, 1),
+    ] {
+        let cluster = of("NodeMaintenance", group, owner);
+        let spec = &cluster.observed.bindings["all"].spec;
+        assert_eq!(
+            binding::owners_of(spec, &cluster.observed).len(),
+            number,
+            "{group} {owner}"
+        );
+    }
+    let plan = "plan concurrency:1 cordon finalizer";
+    check_cluster(&of("Plan", "upgrade.cattle.io", plan), gated);
+    // A slip gates every owner of the kind.
+    let of_maintenance = "nodemaintenance.medik8s.io, nodemaintenance.kubevirt.io or none";
+    for (kind, group, owner, wanted) in [
+        ("NodeMaintenance", "upgrade.cattle.io", new, of_maintenance),
+        ("NodeMaintenance", "", new, of_maintenance),
+        ("Plan", medik8s, plan, "upgrade.cattle.io or none"),
+    ] {
+        let cluster = of(kind, group, owner);
+        let words = format!("spec.ownerSelector.apiGroup: found {group:?} with kind {kind}, wanted {wanted}");
+        check_cluster(
+            &cluster,
+            &format!("node a Selected InvalidField ~ {words}\n > nothing"),
+        );
+        let (is_ready, why) = binding::state(&cluster.observed.bindings["all"], &cluster.observed);
+        assert!(!is_ready);
+        assert_eq!(&*why.message, words);
+    }
+}
+
+#[test]
 fn a_failure_budget_that_cannot_be_read_is_refused_as_max_unavailable_is() {
     for field in ["maxUnavailable", "failureBudget"] {
         let settings = format!("\"{field}\":\"many\"");

@@ -874,6 +874,10 @@ fn bindings_gate_the_maintenances_that_they_speak_of() {
         "hold WaitingForTurn ~ 1 node is in maintenance, and MutexBinding gate spec.maxUnavailable allows 1: b\n > nothing",
     );
     check(&two("2"), "> admit a");
+    check(
+        &two("0"),
+        "hold MaxUnavailableZero ~ MutexBinding gate spec.maxUnavailable is 0, which lets no node begin; whoever owns the object raises it with `kubectl edit mutexbinding gate`\n > nothing",
+    );
     check(&two("\"100%\""), "> admit a");
     check(
         &two("\"many\""),

@@ -668,6 +668,22 @@ fn never_two_control_plane_nodes_at_once() {
 }
 
 #[test]
+fn a_plan_that_is_new_says_so_and_one_without_nodes_does_not() {
+    let new = |node: &str| format!("{node}\n plan concurrency:1 cordon created:-1");
+    check(
+        &new("node a worker v0"),
+        "hold PlanStarting ~ the Plan is new: MutexBindings that are made together with it are waited for, for 2 s
+         node a Selected PlanStarting
+         ends a Numo
+         wake 1
+         > nothing",
+    );
+    // The Plan selects workers: nobody, and one that is done.
+    check(&new("node a master v0"), "hold -\n > nothing");
+    check(&new("node a worker v0\n at a"), "hold -\n > nothing");
+}
+
+#[test]
 fn gates_of_bindings_and_of_the_plan_itself() {
     let binding =
         |settings: &str| format!("binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},{settings}}}");
@@ -697,6 +713,26 @@ fn gates_of_bindings_and_of_the_plan_itself() {
         "hold FailureBudgetSpent
          node b Selected FailureBudgetSpent
          > nothing",
+    );
+    // 0 lets nobody begin: who owns the object is told, and the command.
+    let zero = "MutexBinding x spec.maxUnavailable is 0, which lets no node begin; whoever owns the object raises it with `kubectl edit mutexbinding x`";
+    check(
+        &format!(
+            "{four}\n plan concurrency:4 cordon\n {}",
+            binding("\"maxUnavailable\":0")
+        ),
+        &format!(
+            "hold MaxUnavailableZero ~ {zero}
+             node a Selected MaxUnavailableZero ~ {zero}
+             ends a ClusterAdmin
+             > nothing"
+        ),
+    );
+    check(
+        &format!(
+            "{four}\n plan concurrency:4 cordon finalizer spec {{\"mutex\":{{\"maxUnavailable\":\"0%\"}}}}"
+        ),
+        "node a Selected MaxUnavailableZero ~ spec.mutex.maxUnavailable is 0, which lets no node begin; whoever owns the object raises it with `kubectl -n ",
     );
     // One that cannot be understood gates all.
     check(

@@ -192,7 +192,7 @@ impl Cluster {
             pruned: line.has("pruned").then_some("mutex"),
             uid: format!("uid-{name}"),
             generation: line.number("generation", 1),
-            created: at(-100),
+            created: at(line.number("created", -100)),
             deleting: line.has("deleting"),
             finalizers: if line.has("finalizer") {
                 vec![marks::FINALIZER.to_owned()]

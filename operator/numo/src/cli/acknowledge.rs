@@ -26,7 +26,7 @@ pub struct AcknowledgeArgs {
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
     /// MutexRunConfig (NAME or mutexrunconfig/NAME), or plan/NAME
-    #[arg(value_name = "RUN|plan/NAME", add = clap_complete::ArgValueCompleter::new(completion::owners))]
+    #[arg(value_parser = ObjectArg::of_upgrade, value_name = "RUN|plan/NAME", add = clap_complete::ArgValueCompleter::new(completion::owners))]
     object: ObjectArg,
     /// Take it back: the owner is not Ready until somebody has looked
     #[arg(long)]

@@ -39,7 +39,7 @@ pub struct RetryArgs {
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
     /// Node whose rules are asked again, or mutexrunconfig/NAME to ask the PreRun rules of a run again
-    #[arg(value_name = "NODE|mutexrunconfig/NAME", add = clap_complete::ArgValueCompleter::new(completion::nodes))]
+    #[arg(value_parser = ObjectArg::of_retry, value_name = "NODE|mutexrunconfig/NAME", add = clap_complete::ArgValueCompleter::new(completion::nodes))]
     object: ObjectArg,
 }
 
@@ -54,7 +54,7 @@ pub struct SkipArgs {
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
     /// Node that is left out of its run or Plan
-    #[arg(value_name = "NODE", add = clap_complete::ArgValueCompleter::new(completion::nodes))]
+    #[arg(value_parser = ObjectArg::of_node, value_name = "NODE", add = clap_complete::ArgValueCompleter::new(completion::nodes))]
     object: ObjectArg,
 }
 
@@ -72,7 +72,7 @@ pub struct HoldArgs {
     #[arg(long)]
     undo: bool,
     /// Node that stays where it is
-    #[arg(value_name = "NODE", add = clap_complete::ArgValueCompleter::new(completion::nodes))]
+    #[arg(value_parser = ObjectArg::of_node, value_name = "NODE", add = clap_complete::ArgValueCompleter::new(completion::nodes))]
     object: ObjectArg,
 }
 
@@ -282,7 +282,7 @@ async fn turn_of(
     node: &str,
     namespace: Option<&str>,
 ) -> Result<Option<(DynamicObject, NodeChange)>, CliError> {
-    let (live, planned) = under_way(connection, namespace).await?;
+    let (mut live, planned) = under_way(connection, namespace).await?;
     let all = watch::api(&connection.read, Kind::NodeChange, namespace.unwrap_or_default());
     let params = ListParams::default().fields(&format!("spec.nodeName={node}"));
     let list = all.list(&params).await.map_err(error::api("nodechanges"))?;
@@ -296,9 +296,21 @@ async fn turn_of(
         step.is_some_and(|step| step != Step::Selected && !step.is_terminal())
             && planned.contains(&change.spec.owner_ref.uid)
     };
-    Ok(changes
-        .filter(|(_, change)| live.contains(&change.spec.target.run_id) || in_flight(change))
-        .max_by_key(|(_, change)| change.metadata.creation_timestamp.as_ref().map(|time| time.0)))
+    let made = |change: &NodeChange| change.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let mut changes: Vec<(DynamicObject, NodeChange)> = changes.collect();
+    changes.sort_by_key(|(_, change)| std::cmp::Reverse(made(change)));
+    let is_live = |change: &NodeChange, live: &BTreeSet<String>| {
+        live.contains(&change.spec.target.run_id) || in_flight(change)
+    };
+    // What a person said before the status was written is of a run that only a decision has: those that are newer are looked for.
+    let newer = changes.iter().take_while(|(_, change)| !is_live(change, &live));
+    if newer.filter(|(_, change)| change.status.is_none()).count() > 0 {
+        let look = live::look_by(connection).await?;
+        let decided = look.runs.iter().chain(&look.plans);
+        let of_namespace = decided.filter(|(key, _)| namespace.is_none_or(|wanted| key.namespace == wanted));
+        live.extend(of_namespace.map(|(_, decision)| decision.report.run_id.clone()));
+    }
+    Ok(changes.into_iter().find(|(_, change)| is_live(change, &live)))
 }
 
 /// The ids of runs that are under way, of owners of any kind, and the uids of Plans.

@@ -295,5 +295,9 @@ mod tests {
             assert!(!help(verb).contains("--kubeconfig"), "{verb}");
         }
         assert!(help("stopping").contains("spec.suspend"), "{}", help("stopping"));
+        let mut command = crate::cli::command();
+        let explain = command.find_subcommand_mut("explain").unwrap();
+        let long = explain.render_long_help().to_string();
+        assert!(long.contains("kubectl explain mutexrunconfig.spec"), "{long}");
     }
 }

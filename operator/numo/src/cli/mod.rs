@@ -30,6 +30,8 @@ mod release;
 mod remedy;
 mod run;
 mod said;
+#[cfg(test)]
+mod sample;
 mod screen;
 mod selector;
 mod snapshot;
@@ -70,6 +72,8 @@ enum Verb {
     /// Show owners, pools, nodes by step, budgets in use, and when it will be done
     Status(status::StatusArgs),
     /// Say why a node, a run, a rule or a target is where it is
+    ///
+    /// The fields of a kind are told by another command: `kubectl explain mutexrunconfig.spec`.
     Explain(explain::ExplainArgs),
     /// Show what an owner would do, without a write: order, refusals, drains, rules
     Preview(Box<preview::PreviewArgs>),
@@ -123,6 +127,37 @@ enum Verb {
     Complete(completion::CompleteArgs),
 }
 
+impl Cli {
+    /// Refuses a namespace that the verb would pass over: whoever names one means less than the whole cluster.
+    fn idle_namespace(&self) -> Option<CliError> {
+        let namespace = self.namespace.as_deref()?;
+        let (does, way) = match &self.verb {
+            Verb::Stop(_) => (
+                "stop` stops",
+                "-l SELECTOR or the name of a MutexBudget (BUDGET) stops some",
+            ),
+            Verb::Start(_) => (
+                "start` starts",
+                "-l SELECTOR or the name of a MutexBudget (BUDGET) ends the stop of some",
+            ),
+            Verb::Maintain(_) => {
+                return Some(CliError::Usage(format!(
+                    "-n {namespace}: a NodeMaintenance has no namespace; leave the flag out"
+                )));
+            }
+            Verb::Snapshot(_) => {
+                return Some(CliError::Usage(format!(
+                    "-n {namespace}: a snapshot has all namespaces, as nodes are of none; leave the flag out"
+                )));
+            }
+            _ => return None,
+        };
+        Some(CliError::Usage(format!(
+            "-n {namespace}: `numo {does} nodes, which have no namespace; {way}, and `numo pause` is for one owner"
+        )))
+    }
+}
+
 /// The command line, by the name it is called by: kubectl runs a binary called `kubectl-numo` as its own verb.
 fn command() -> clap::Command {
     let called = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();
@@ -160,7 +195,10 @@ pub fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let result = runtime.block_on(carry_out(cli.verb));
+    let result = match cli.idle_namespace() {
+        Some(refused) => Err(refused),
+        None => runtime.block_on(carry_out(cli.verb)),
+    };
     // Watches may hang in a read: nobody waits for them.
     runtime.shutdown_background();
     match result {
@@ -263,6 +301,28 @@ mod tests {
         // The nearer one counts.
         let (cluster, _) = of(parsed("numo --context one pause plan/k3s --context two"));
         assert_eq!(cluster.kubeconfig.context.as_deref(), Some("two"));
+        for (line, wanted) in [
+            (
+                "numo stop -n ops",
+                Some("-l SELECTOR or the name of a MutexBudget (BUDGET)"),
+            ),
+            ("numo -n ops stop --reason x", Some("-l SELECTOR")),
+            ("numo start --namespace ops", Some("(BUDGET)")),
+            ("numo maintain worker-1 -n ops", Some("has no namespace")),
+            ("numo snapshot -n ops", Some("all namespaces")),
+            ("numo stop", None),
+            ("numo stop -l a=b", None),
+            ("numo pause plan/k3s -n ops", None),
+            ("numo -n ops crds", None),
+        ] {
+            match (parsed(line).idle_namespace(), wanted) {
+                (Some(CliError::Usage(words)), Some(wanted)) => {
+                    assert!(words.starts_with("-n ops: ") && words.contains(wanted), "{words}");
+                }
+                (None, None) => {}
+                (found, wanted) => panic!("{line}: {found:?}, wanted {wanted:?}"),
+            }
+        }
         for line in [
             "numo -n ops crds",
             "numo crds --as ada",
@@ -277,6 +337,37 @@ mod tests {
             (run.cluster().server.as_deref(), run.namespace()),
             (Some("https://a"), "ops")
         );
+    }
+
+    /// What can be told without a cluster is told without one.
+    #[tokio::test]
+    async fn a_call_that_cannot_be_meant_is_refused_before_a_cluster_is_asked() {
+        for (line, wanted) in [
+            (
+                "numo explain reason",
+                "found no name of a reason, wanted reason/NAME such as reason/RuleWaits",
+            ),
+            ("numo explain reason/Nonsense", "found no reason Nonsense"),
+            ("numo preview plan/a --node worker-1", "--node is for a mutexrule"),
+            (
+                "numo status mutexrule/a",
+                "found kind mutexrule, wanted mutexrunconfig, plan or nodemaintenance",
+            ),
+        ] {
+            let matches = command().try_get_matches_from(line.split(' ')).unwrap();
+            let cli = Cli::from_arg_matches(&matches).unwrap();
+            match carry_out(cli.verb).await {
+                Err(CliError::Usage(words)) => assert!(words.contains(wanted), "{line}: {words}"),
+                other => panic!("{line}: {other:?}"),
+            }
+        }
+        let refused = command().try_get_matches_from(["numo", "status", "foo/bar"]);
+        let words = refused.unwrap_err().to_string();
+        assert!(
+            words.contains("found kind foo, wanted mutexrunconfig, plan, nodemaintenance"),
+            "{words}"
+        );
+        assert!(!words.contains("mutexbudget"), "{words}");
     }
 
     #[test]

@@ -103,10 +103,9 @@ impl What {
     }
 }
 
-impl FromStr for What {
-    type Err = String;
-
-    fn from_str(given: &str) -> Result<Self, String> {
+impl What {
+    /// The kind of this name; the error names those that a verb takes.
+    fn parse(given: &str, wanted: &[Self]) -> Result<Self, String> {
         let lower = given.to_lowercase();
         // kubectl writes plans.upgrade.cattle.io, and so may a person.
         let word = lower.split('.').next().unwrap_or_default();
@@ -115,9 +114,17 @@ impl FromStr for What {
             word == singular || word.strip_suffix('s') == Some(singular) || what.short().contains(&word)
         };
         Self::ALL.into_iter().find(is).ok_or_else(|| {
-            let all = Self::ALL.map(Self::singular);
+            let all: Vec<&str> = wanted.iter().map(|what| what.singular()).collect();
             format!("found kind {given}, wanted {}", all.join(", "))
         })
+    }
+}
+
+impl FromStr for What {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<Self, String> {
+        Self::parse(given, &Self::ALL)
     }
 }
 
@@ -130,13 +137,41 @@ pub struct ObjectArg {
     pub name: String,
 }
 
-impl FromStr for ObjectArg {
-    type Err = String;
+/// The kinds of owners.
+const OWNERS: [What; 3] = [What::Run, What::Plan, What::Maintenance];
 
-    fn from_str(given: &str) -> Result<Self, String> {
+impl ObjectArg {
+    /// As a verb takes it that is about an owner.
+    pub fn of_owner(given: &str) -> Result<Self, String> {
+        Self::parse(given, &OWNERS)
+    }
+
+    /// As a verb takes it that is about an upgrade.
+    pub fn of_upgrade(given: &str) -> Result<Self, String> {
+        Self::parse(given, &[What::Run, What::Plan])
+    }
+
+    /// As `numo preview` takes it.
+    pub fn of_preview(given: &str) -> Result<Self, String> {
+        Self::parse(given, &[OWNERS.as_slice(), &[What::Rule]].concat())
+    }
+
+    /// As a verb takes it that is about a node.
+    pub fn of_node(given: &str) -> Result<Self, String> {
+        Self::parse(given, &[What::Node])
+    }
+
+    /// As `numo retry` takes it.
+    pub fn of_retry(given: &str) -> Result<Self, String> {
+        Self::parse(given, &[What::Node, What::Run])
+    }
+
+    /// A kind that nothing has is an error that names the `wanted` ones; one that this verb does not take is the verb's to refuse,
+    /// which knows the way on.
+    fn parse(given: &str, wanted: &[What]) -> Result<Self, String> {
         let (what, name) = match given.split_once('/') {
             None => (None, given),
-            Some((kind, name)) => (Some(kind.parse()?), name),
+            Some((kind, name)) => (Some(What::parse(kind, wanted)?), name),
         };
         if name.is_empty() || name.contains('/') {
             return Err(format!("found {given:?}, wanted NAME or KIND/NAME"));
@@ -145,6 +180,14 @@ impl FromStr for ObjectArg {
             what,
             name: name.to_owned(),
         })
+    }
+}
+
+impl FromStr for ObjectArg {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<Self, String> {
+        Self::parse(given, &What::ALL)
     }
 }
 
@@ -287,6 +330,21 @@ mod tests {
         );
         for bad in ["", "node/", "a/b/c", "plan/a/b"] {
             assert!(bad.parse::<ObjectArg>().is_err(), "{bad}");
+        }
+        for (refused, wanted) in [
+            (
+                ObjectArg::of_owner("foo/bar"),
+                "mutexrunconfig, plan, nodemaintenance",
+            ),
+            (ObjectArg::of_upgrade("foo/bar"), "mutexrunconfig, plan"),
+            (
+                ObjectArg::of_preview("foo/bar"),
+                "mutexrunconfig, plan, nodemaintenance, mutexrule",
+            ),
+            (ObjectArg::of_node("foo/bar"), "node"),
+            (ObjectArg::of_retry("foo/bar"), "node, mutexrunconfig"),
+        ] {
+            assert_eq!(refused, Err(format!("found kind foo, wanted {wanted}")));
         }
         let name: ObjectArg = "worker-1".parse().unwrap();
         assert_eq!((name.what, name.name.as_str()), (None, "worker-1"));

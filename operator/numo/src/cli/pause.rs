@@ -25,7 +25,7 @@ pub struct PauseArgs {
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
     /// mutexrunconfig/NAME, plan/NAME or nodemaintenance/NAME
-    #[arg(value_name = "KIND/NAME", add = clap_complete::ArgValueCompleter::new(completion::owners))]
+    #[arg(value_parser = ObjectArg::of_owner, value_name = "KIND/NAME", add = clap_complete::ArgValueCompleter::new(completion::owners))]
     object: ObjectArg,
 }
 

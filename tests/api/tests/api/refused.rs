@@ -461,7 +461,19 @@ fn of_the_others() -> Vec<Slip> {
             "MutexBinding",
             json!({"ownerSelector": {"kind": "plans"}}),
             "spec.ownerSelector.kind",
-            "found kind plans, wanted Plan or NodeMaintenance",
+            "supported values: \"Plan\", \"NodeMaintenance\"",
+        ),
+        (
+            "MutexBinding",
+            json!({"ownerSelector": {"kind": "Plan", "apiGroup": "apps"}}),
+            "spec.ownerSelector.apiGroup",
+            "found apiGroup apps with kind Plan, wanted upgrade.cattle.io or none",
+        ),
+        (
+            "MutexBinding",
+            json!({"ownerSelector": {"kind": "NodeMaintenance", "apiGroup": "upgrade.cattle.io"}}),
+            "spec.ownerSelector.apiGroup",
+            "wanted nodemaintenance.medik8s.io, nodemaintenance.kubevirt.io or none",
         ),
         (
             "MutexBinding",
@@ -742,6 +754,8 @@ async fn whatever_the_operator_takes_is_admitted() -> Result<()> {
         ("MutexWindow", json!({"openings": null, "freezes": [{"name": "audit", "from": "2026-12-19T00:00:00+01:00", "to": "2026-12-20T00:00:00Z"}]})),
         ("MutexBinding", json!({"ownerSelector": {"kind": "NodeMaintenance"}, "retries": 0, "drainBy": "Numo"})),
         ("MutexBinding", json!({"drain": {"order": "Label", "orderLabel": "rank"}})),
+        ("MutexBinding", json!({"ownerSelector": {"kind": "Plan", "apiGroup": "upgrade.cattle.io"}})),
+        ("MutexBinding", json!({"ownerSelector": {"kind": "NodeMaintenance", "apiGroup": "nodemaintenance.kubevirt.io"}})),
         ("NodeMaintenance", json!({"mutexRules": [{"name": "x"}], "drain": {"order": "Priority"}})),
         ("Plan", json!({"nodeSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}})),
     ]);

@@ -205,6 +205,29 @@ async fn a_node_is_taken_out_of_service_and_put_back_from_the_command_line() -> 
     stage.strike().await
 }
 
+/// A word on a node of a Plan whose status nobody has written yet is found by whoever says another.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_said_before_the_first_status_of_a_plan_can_be_taken_back() -> Result<()> {
+    let mut stage = plans::stage(1, Vec::new()).await?;
+    stage.stop_numo().await?;
+    apply(&stage, &[plans::plan("new", "true", json!({}))]).await?;
+    for call in [
+        &["hold", "worker-0"][..],
+        &["hold", "worker-0", "--undo"],
+        &["skip", "worker-0"],
+        &["retry", "worker-0"],
+    ] {
+        let said = stage.call(call).await?;
+        assert_eq!(said.code, Some(0), "{call:?}: {said:?}");
+    }
+    let said = stage.call(&["hold", "worker-0", "--undo"]).await?;
+    assert!(
+        said.code == Some(2) && said.err.contains("is not held"),
+        "{said:?}"
+    );
+    stage.strike().await
+}
+
 /// A Plan whose selector matches nobody is Complete, as system-upgrade-controller has it; in numo's own words it selects no node.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_that_selects_nobody_is_not_said_to_be_up_to_date() -> Result<()> {

@@ -369,8 +369,14 @@ fn room<'a>(view: &RunView<'a>, members: &[Member<'a>], counts: impl Fn(&ChangeV
         limit: "spec.maxUnavailable".to_owned(),
         keys: "spec.mutexKeys".to_owned(),
     };
-    let limit = view.intent.max_unavailable.of(members.len()).max(1);
-    let mut room = Room::of(limit, view.intent.mutex_keys, words);
+    let limit = view.intent.max_unavailable;
+    let Key { namespace, name } = &view.run.key;
+    let closed = ledger::closed_by_zero(
+        limit,
+        &format!("MutexRunConfig {namespace}/{name} spec.maxUnavailable"),
+        &format!("kubectl -n {namespace} edit mutexrunconfig {name}"),
+    );
+    let mut room = Room::of(limit.of(members.len()), view.intent.mutex_keys, words).closed_by(closed);
     for member in members {
         match member.in_flight() {
             Some(change) if counts(change) => {

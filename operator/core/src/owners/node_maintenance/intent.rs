@@ -11,13 +11,13 @@ use crate::{
     drain::DrainOptions,
     failures, intent,
     key::Key,
-    ledger::is_kept,
+    ledger::{self, is_kept},
     observed::{BindingView, ForeignController, MaintenanceView, NodeView, Observed, RuleView},
     owner::OwnerKind,
-    quorum, said,
+    quorum, suspended,
     why::Why,
 };
-use numo_api::{DrainSettings, MutexBindingSpec, NodeMaintenanceSpec, Phase, Reason, marks};
+use numo_api::{DrainSettings, MutexBindingSpec, NodeMaintenanceSpec, Phase, Reason};
 
 /// The phases in which a maintenance asks its rules.
 pub(super) const PHASES: [Phase; 6] = binding::MAINTENANCE_PHASES;
@@ -53,9 +53,9 @@ fn binding_views<'a>(
     view: &MaintenanceView,
     observed: &'a Observed,
 ) -> impl Iterator<Item = (&'a String, &'a BindingView)> {
-    let labels = view.labels.clone();
+    let (labels, kind) = (view.labels.clone(), view.owner.kind);
     let all = observed.bindings.iter();
-    all.filter(move |(_, binding)| binding::speaks_of(&binding.spec, "NodeMaintenance", "", &labels))
+    all.filter(move |(_, binding)| binding::speaks_of(&binding.spec, kind, "", &labels))
 }
 
 /// What a NodeMaintenance must pass: its own rules, then those of the MutexBindings that speak of it, each once and
@@ -136,13 +136,9 @@ pub(super) fn parse<'a>(view: &MaintenanceView, observed: &'a Observed) -> Inten
         Ok(schedule) => (schedule, None),
         Err(problem) => (Schedule::default(), Some(Why::new(Reason::InvalidField, problem))),
     };
-    let suspended = view.annotations.get(marks::SUSPEND).map(|by| {
-        let message = format!("NodeMaintenance {} {}", view.owner.key, said::paused(by));
-        Why::new(Reason::Suspended, message)
-    });
     let suspended = observed
         .stood_off(ForeignController::NodeMaintenance)
-        .or(suspended)
+        .or_else(|| suspended::of_maintenance(view))
         .or_else(|| observed.list_failed(view.owner.kind));
     let pruned = view.pruned.map(|field| {
         let message = format!(
@@ -216,20 +212,23 @@ pub(super) fn no_room(
 ) -> Option<Why> {
     bindings(view, observed).find_map(|(name, binding)| {
         let limit = binding.settings.max_unavailable.as_ref().map(intent::parse_limit);
-        let limit = match limit {
-            None => usize::MAX,
-            Some(Ok(limit)) => limit.of(observed.nodes.len()),
+        let field = format!("MutexBinding {name} spec.maxUnavailable");
+        let closed =
+            |limit| ledger::closed_by_zero(limit, &field, &format!("kubectl edit mutexbinding {name}"));
+        let (limit, closed) = match limit {
+            None => (usize::MAX, None),
+            Some(Ok(limit)) => (limit.of(observed.nodes.len()), closed(limit)),
             Some(Err(problem)) => {
-                let message = format!("MutexBinding {name} spec.maxUnavailable: {problem}");
-                return Some(Why::new(Reason::InvalidField, message));
+                return Some(Why::new(Reason::InvalidField, format!("{field}: {problem}")));
             }
         };
         let words = Words {
             state: "in maintenance",
-            limit: format!("MutexBinding {name} spec.maxUnavailable"),
+            limit: field,
             keys: format!("MutexBinding {name} spec.mutexKeys"),
         };
-        let mut room = Room::of(limit, binding.settings.mutex_keys.iter().flatten(), words);
+        let keys = binding.settings.mutex_keys.iter().flatten();
+        let mut room = Room::of(limit, keys, words).closed_by(closed);
         for other in of_binding(observed, name) {
             let turn = changes(observed, &other.uid).find(|change| change.in_flight());
             let node = observed.nodes.get(&other.spec.node_name);

@@ -41,8 +41,10 @@ impl<'a> Pass<'a> {
     pub(super) fn unsettled(&self) -> Option<Why> {
         let settled = later(self.view.created, SETTLED_SECONDS);
         (self.now < settled && self.flying.is_empty() && self.over.is_empty()).then(|| {
-            let message = "it is new: MutexBindings that are made together with it are waited for";
-            Why::new(Reason::Admitting, message)
+            let message = format!(
+                "the Plan is new: MutexBindings that are made together with it are waited for, for {SETTLED_SECONDS} s"
+            );
+            Why::new(Reason::PlanStarting, message).until(settled)
         })
     }
 
@@ -202,7 +204,7 @@ impl<'a> Pass<'a> {
             has_annotations: view.has_annotations,
         };
         self.act("owner", action, None);
-        Some(Why::new(Reason::Admitting, "spec.mutex is being remembered"))
+        Some(Why::new(Reason::PlanStarting, "spec.mutex is being remembered"))
     }
 
     /// The order of turns: the reference's by hash, unless one is asked for; those that go first before all.

@@ -8,9 +8,10 @@ use crate::{
     drain::DrainOptions,
     intent,
     key::Key,
+    ledger,
     observed::{BindingView, IntOrPercent, Observed, PlanView, RuleView},
     owner::OwnerKind,
-    said, selector,
+    selector, suspended,
     why::Why,
 };
 use numo_api::{
@@ -30,6 +31,8 @@ pub struct Intent<'a> {
     pub concurrency: i64,
     /// Bounds of the bindings and of the Plan itself.
     pub limits: Vec<IntOrPercent>,
+    /// The bound that lets nobody begin, in a sentence.
+    pub closed: Option<Why>,
     /// The order of nodes; none is the reference's, by hash.
     pub order: Option<Order>,
     /// How long a node that passed its Post rules keeps its turn (seconds).
@@ -81,13 +84,19 @@ fn binding_views<'a>(
     observed: &'a Observed,
 ) -> impl Iterator<Item = (&'a String, &'a BindingView)> {
     let all = observed.bindings.iter();
-    all.filter(|(_, binding)| binding::speaks_of(&binding.spec, "Plan", &view.key.namespace, &view.labels))
+    all.filter(|(_, binding)| {
+        binding::speaks_of(&binding.spec, OwnerKind::Plan, &view.key.namespace, &view.labels)
+    })
 }
 
 /// What gates a Plan: on itself, or in a MutexBinding.
 struct Gating<'a> {
     /// The field that says it.
     field: String,
+    /// The object that says it, as a sentence of its field begins.
+    object: String,
+    /// The command that edits that object.
+    edit: String,
     /// The namespace of its rules.
     namespace: &'a str,
     settings: &'a MutexSettings,
@@ -95,16 +104,28 @@ struct Gating<'a> {
     hours: Option<&'a Result<Hours, String>>,
 }
 
+impl Gating<'_> {
+    /// That it lets no node begin, if its limit is 0.
+    fn closed(&self) -> Option<Why> {
+        let limit = intent::parse_limit(self.settings.max_unavailable.as_ref()?).ok()?;
+        ledger::closed_by_zero(limit, &format!("{}.maxUnavailable", self.object), &self.edit)
+    }
+}
+
 /// Everything that gates the Plan, its own first.
 fn settings<'a>(view: &'a PlanView, observed: &'a Observed) -> impl Iterator<Item = Gating<'a>> {
     let own = view.spec.mutex.iter().map(|settings| Gating {
         field: "spec.mutex".to_owned(),
+        object: format!("Plan {} spec.mutex", view.key),
+        edit: format!("kubectl -n {} edit plan {}", view.key.namespace, view.key.name),
         namespace: view.key.namespace.as_str(),
         settings,
         hours: view.hours.as_ref(),
     });
     let bound = binding_views(view, observed).map(|(name, binding)| Gating {
         field: format!("MutexBinding {name} spec"),
+        object: format!("MutexBinding {name} spec"),
+        edit: format!("kubectl edit mutexbinding {name}"),
         namespace: observed.settings.namespace.as_str(),
         settings: &binding.spec.settings,
         hours: binding.hours.as_ref(),
@@ -174,6 +195,7 @@ impl<'a> Intent<'a> {
             Schedule::default()
         });
         let all: Vec<Gating<'a>> = settings(view, observed).collect();
+        let closed = all.iter().find_map(Gating::closed);
         let (limits, first, failure_budgets) = bounds(&all, &mut wrong);
         let all = || all.iter().map(|one| one.settings);
         let drain_by = all().find_map(|one| one.drain_by);
@@ -188,6 +210,7 @@ impl<'a> Intent<'a> {
             rules: rules.into_iter().map(|(_, key, rule)| (key, rule)).collect(),
             concurrency: spec.concurrency.unwrap_or(0),
             limits,
+            closed,
             order: all().find_map(|one| one.order),
             soak_seconds: all().filter_map(|one| one.soak_seconds).fold(0, i64::max),
             mutex_keys: all().flat_map(|one| one.mutex_keys.iter().flatten()).collect(),
@@ -207,7 +230,7 @@ impl<'a> Intent<'a> {
             of_selector: selector_problem.map(|problem| format!("spec.nodeSelector: {problem}")),
             of_gates,
             suspended: stood_off(observed)
-                .or_else(|| suspended(view))
+                .or_else(|| suspended::of_plan(view))
                 .or_else(|| observed.list_failed(OwnerKind::Plan)),
         }
     }
@@ -266,13 +289,6 @@ fn bounds(
         }
     }
     (limits, first, failure_budgets)
-}
-
-/// A person's word that nothing is to begin.
-fn suspended(view: &PlanView) -> Option<Why> {
-    let by = view.annotations.get(marks::SUSPEND)?;
-    let message = format!("Plan {} {}", view.key, said::paused(by));
-    Some(Why::new(Reason::Suspended, message))
 }
 
 /// What the reference calls invalid, in its words, and what its Jobs could never be.

@@ -246,9 +246,9 @@ impl crate::pass::Pass for Pass<'_> {
 impl<'a> Pass<'a> {
     /// Begins as many nodes as may be, reports the rest, and says why nothing is begun at all, if so.
     fn admit(&mut self) -> Option<Why> {
-        let gate = self.marks_gate();
         let nodes = self.observed.nodes.values();
         let selected: Vec<&'a NodeView> = nodes.filter(|node| self.selects(node)).collect();
+        let gate = self.marks_gate().filter(|_| !selected.is_empty());
         let hold = self.hold.take().or(gate);
         let mut waiting = Waiting::of(self, &selected, hold);
         queue::admit(&mut waiting);
@@ -264,7 +264,13 @@ impl<'a> Pass<'a> {
         }
         hold.or_else(|| self.outside())
             .or_else(|| self.intent.schedule.closed(self.now))
-            .or_else(|| self.unsettled())
+            .or_else(|| self.unsettled().filter(|_| self.is_any_behind()))
+    }
+
+    /// Whether a node of the Plan is neither done nor left out.
+    fn is_any_behind(&self) -> bool {
+        let mut nodes = self.out.report.nodes.values();
+        nodes.any(|node| !matches!(node.step, Step::Done | Step::Skipped))
     }
 
     /// Asks the channel of the Plan for its version, when that is due.
@@ -297,11 +303,12 @@ impl<'a> Pass<'a> {
     /// Nodes that go on to the next version at once: each keeps its cordon until then.
     fn going_on(&self) -> BTreeSet<&'a str> {
         let waits = self.hold.as_ref().is_some_and(|why| {
-            let soon = [Reason::Admitting, Reason::Validating, Reason::ChannelAsked];
+            let soon = [Reason::PlanStarting, Reason::Validating, Reason::ChannelAsked];
             !soon.contains(&why.reason)
         });
         let is_closed = || self.outside().is_some() || self.intent.schedule.closed(self.now).is_some();
-        if waits || self.leaving.is_some() || self.intent.concurrency <= 0 || is_closed() {
+        let nobody_begins = self.intent.concurrency <= 0 || self.intent.closed.is_some();
+        if waits || self.leaving.is_some() || nobody_begins || is_closed() {
             return BTreeSet::new();
         }
         let is_kept_back = |change: &&&ChangeView| {
@@ -431,10 +438,7 @@ impl<'a> Pass<'a> {
     /// What is said of the Plan as a whole.
     fn summarise(&mut self) {
         let (hold, kept) = (self.hold.take(), self.kept);
-        let nodes = &self.out.report.nodes;
-        let behind = nodes
-            .values()
-            .any(|node| !matches!(node.step, Step::Done | Step::Skipped));
+        let behind = self.is_any_behind();
         let said = self.plan_report(behind, hold.as_ref());
         let report = &mut self.out.report;
         if said.complete && self.leaving.is_none() && !kept {
@@ -508,7 +512,7 @@ impl<'a> Pass<'a> {
             (false, "ValidationFailed", problem.why.message.to_string())
         } else if !self.applying.is_empty() {
             (false, "SyncJob", String::new())
-        } else if let Some(why) = hold.filter(|why| why.reason != Reason::Admitting) {
+        } else if let Some(why) = hold.filter(|why| why.reason != Reason::PlanStarting) {
             (false, "Waiting", why.message.to_string())
         } else if latest != Some(self.resolved.version.as_str()) {
             (false, "Resolved", String::new())

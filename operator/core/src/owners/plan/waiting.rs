@@ -64,7 +64,8 @@ impl<'p, 'a> Waiting<'p, 'a> {
         }
         let ended = ended(pass);
         let adopted = adopted(pass, &nodes, &ended);
-        let hold = hold.or_else(|| no_concurrency(pass).filter(|_| !nodes.is_empty()));
+        let nobody_begins = || no_concurrency(pass).or_else(|| pass.intent.closed.clone());
+        let hold = hold.or_else(|| nobody_begins().filter(|_| !nodes.is_empty()));
         let limit = pass.intent.room(selected.len());
         if hold.is_none() && pass.in_flight.len() < limit {
             pass.order(&mut nodes);

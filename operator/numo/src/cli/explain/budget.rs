@@ -61,10 +61,8 @@ fn why(view: Option<&BudgetView>, of_budget: &[&Use<'_>]) -> (Option<Reason>, St
         _ if of_budget.is_empty() => (None, "its spec.nodeSelector selects no node".to_owned()),
         (Some(used), _) if used.allowed == Some(0) => (
             Some(Reason::BudgetExhausted),
-            format!(
-                "spec.maxUnavailable is 0: none of its {} may become unavailable, until that is raised",
-                counted(used.nodes, "node")
-            ),
+            view.and_then(ledger::closed)
+                .map_or_else(String::new, |why| why.message.to_string()),
         ),
         (Some(used), _) => (
             Some(Reason::BudgetExhausted),

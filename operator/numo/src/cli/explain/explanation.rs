@@ -205,6 +205,14 @@ impl Explanation {
         self.also.iter().any(|gate| gate.reason == reason)
     }
 
+    /// Tells that a person has paused the owner, where something worse is the reason.
+    pub(super) fn tell_pause(&mut self, paused: Option<Why>) {
+        let Some(why) = paused else { return };
+        if self.reason.is_some_and(|reason| reason != why.reason) && !self.tells(why.reason) {
+            self.also.push(Gate::from(why));
+        }
+    }
+
     pub(super) fn link(&mut self, what: &'static str, message: impl Into<String>) {
         self.chain.push(Link {
             what,

@@ -73,6 +73,13 @@ pub async fn explain(mut args: ExplainArgs) -> Result<(), CliError> {
     if args.object.what == Some(What::Reason) {
         return print(&[reason(&args.object.name)?], Timestamp::UNIX_EPOCH, &args.output);
     }
+    if args.object.what.is_none() && args.object.name.parse() == Ok(What::Reason) {
+        return Err(CliError::Usage(
+            "found no name of a reason, wanted reason/NAME such as reason/RuleWaits; `numo status` shows reasons, and \
+             completion lists them"
+                .to_owned(),
+        ));
+    }
     let (connection, default) = args.cluster.connect("explain").await?;
     if !args.all_namespaces {
         args.namespace.get_or_insert(default);
@@ -244,7 +251,13 @@ fn not_found(look: &Look, args: &ExplainArgs) -> CliError {
                     "found no node {name}, but {0}/{name}: `numo explain {0}/{name}{place}`",
                     what.singular()
                 )),
-                None => error::no_node(name, known),
+                None => match name.parse::<What>() {
+                    Ok(kind) => CliError::Usage(format!(
+                        "found no node {name}; {name} is a kind: wanted {}/NAME",
+                        kind.singular()
+                    )),
+                    Err(_) => error::no_node(name, known),
+                },
             };
         }
         Some(What::Node) => return error::no_node(name, known),

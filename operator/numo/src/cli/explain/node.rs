@@ -21,6 +21,7 @@ use numo_core::{
     Decision, Owner,
     observed::NodeView,
     report::{NodeReport, Report, Why},
+    suspended::suspended,
 };
 
 pub(super) fn node(look: &Look, seen: &NodeView) -> Vec<Explanation> {
@@ -87,6 +88,9 @@ pub(super) fn of_node(
         also: also(look, owner, &seen.name, node.why.reason),
         ..Explanation::of(format!("Node {}", seen.name), why)
     };
+    if !node.step.is_terminal() {
+        one.tell_pause(suspended(&look.store.observed, owner));
+    }
     if let Some(who) = node.why.ended_by {
         one.ends_by = Some(who.phrase());
     }

@@ -7,7 +7,7 @@ use crate::cli::{
     word::Word,
 };
 use numo_api::{Phase, Step, marks};
-use numo_core::{Decision, Owner, observed::Key, report::Report, text::counted};
+use numo_core::{Decision, Owner, observed::Key, report::Report, suspended::suspended, text::counted};
 
 /// A Plan: what it waits for, who can end it, and its nodes in flight.
 pub(super) fn plan(look: &Look, key: &Key, decision: &Decision) -> Explanation {
@@ -15,8 +15,10 @@ pub(super) fn plan(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     let standing = live::plan_words(look, key, report);
     let (reason, who) = (standing.reason, standing.who);
     let mut one = Explanation::of_owner(format!("Plan {key}"), standing);
+    let owner = Owner::plan(key.clone());
+    one.tell_pause(suspended(&look.store.observed, &owner));
     let said = (reason, who, one.message.as_str());
-    one.commands = remedy::of_owner(look, &Owner::plan(key.clone()), report, said);
+    one.commands = remedy::of_owner(look, &owner, report, said);
     one.target.clone_from(&report.target);
     if !report.nodes.is_empty() {
         one.link("nodes", progress(look, report));
@@ -38,8 +40,10 @@ pub(super) fn run(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     let standing = live::said(look, key, report);
     let (reason, who) = (standing.reason, standing.who);
     let mut one = Explanation::of_owner(format!("MutexRunConfig {key}"), standing);
+    let owner = Owner::run(key.clone());
+    one.tell_pause(suspended(&look.store.observed, &owner));
     let said = (reason, who, one.message.as_str());
-    one.commands = remedy::of_owner(look, &Owner::run(key.clone()), report, said);
+    one.commands = remedy::of_owner(look, &owner, report, said);
     one.target.clone_from(&report.target);
     for problem in &report.problems {
         one.link("wrong", format!("{}: {}", problem.reason, problem.message));
@@ -80,4 +84,48 @@ pub(super) fn run(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     one.behind("flight", report, "");
     one.said = view.map_or_else(Vec::new, |view| Word::kept(view.annotations.get(marks::SAID)));
     one
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::sample;
+    use jiff::Timestamp;
+    use numo_api::{MutexRunConfigSpec, Reason, marks};
+
+    #[test]
+    fn a_run_that_is_refused_and_paused_says_both() {
+        let paused = [(marks::SUSPEND, "pause by ada: friday")];
+        let spec = || MutexRunConfigSpec {
+            suspend: Some(true),
+            ..MutexRunConfigSpec::default()
+        };
+        for (annotations, spec, words) in [
+            (
+                paused.as_slice(),
+                MutexRunConfigSpec::default(),
+                "also    Suspended: MutexRunConfig ops/upgrade is paused by ada: friday; ends by a cluster administrator",
+            ),
+            (
+                &[],
+                spec(),
+                "also    Suspended: MutexRunConfig ops/upgrade has spec.suspend: true",
+            ),
+        ] {
+            let look = Look::of(
+                sample::store(annotations, spec),
+                Vec::new(),
+                Timestamp::UNIX_EPOCH,
+            );
+            let (key, decision) = &look.runs[0];
+            let one = run(&look, key, decision);
+            assert_eq!(one.reason, Some(Reason::TargetNotFound));
+            let text = sample::plain(&one.text(look.now));
+            assert!(text.contains(words), "{text}");
+        }
+        let store = sample::store(&[], MutexRunConfigSpec::default());
+        let look = Look::of(store, Vec::new(), Timestamp::UNIX_EPOCH);
+        let text = run(&look, &look.runs[0].0, &look.runs[0].1).text(look.now);
+        assert!(!text.contains("Suspended"), "{text}");
+    }
 }

@@ -1,7 +1,7 @@
 //! What a reason means, wherever it was seen.
 
 use super::explanation::{Explanation, NAMED};
-use crate::cli::error::CliError;
+use crate::cli::{error::CliError, remedy};
 use numo_api::Reason;
 
 /// What a reason means, wherever it was seen.
@@ -15,6 +15,7 @@ pub(super) fn reason(name: &str) -> Result<Explanation, CliError> {
             (Some(*reason), reason.meaning().to_owned()),
         );
         one.means = None;
+        one.commands = remedy::of_reason(*reason);
         return Ok(one);
     }
     let mut others = numo_api::words::WORDS.iter();

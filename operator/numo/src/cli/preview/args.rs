@@ -47,6 +47,6 @@ pub struct PreviewArgs {
     )]
     pub(super) registries_on_loopback: bool,
     /// The owner, or mutexrule/NAME to ask a rule by itself [default: every owner in the manifests, else their rules]
-    #[arg(value_name = "KIND/NAME", required_unless_present = "filename", add = clap_complete::ArgValueCompleter::new(completion::previewed))]
+    #[arg(value_parser = ObjectArg::of_preview, value_name = "KIND/NAME", required_unless_present = "filename", add = clap_complete::ArgValueCompleter::new(completion::previewed))]
     pub(super) object: Option<ObjectArg>,
 }

@@ -45,6 +45,16 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
             "--to-version: found {given:?}, wanted a version such as 4.17.0: {error}"
         )));
     }
+    let asks_no_rule = args
+        .object
+        .as_ref()
+        .is_some_and(|object| object.what != Some(What::Rule));
+    if let Some(node) = args.node.as_ref().filter(|_| asks_no_rule) {
+        return Err(CliError::Usage(format!(
+            "--node {node} is for a mutexrule, which is asked about one node; `numo explain {node}` says what an owner \
+             waits for there"
+        )));
+    }
     // What is wrong with the file is said before the cluster is asked.
     let given = args.filename.as_ref().map(manifests).transpose()?;
     let mut seen = seen(&args).await?;

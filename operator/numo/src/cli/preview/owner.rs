@@ -114,7 +114,7 @@ fn upgrade(
 ) -> Result<Report, CliError> {
     let first = imagined.decide(owner).report;
     let idle = first.phase == RunPhase::Idle && owner.kind == OwnerKind::MutexRunConfig;
-    let later = idle.then(|| later(&imagined.observed));
+    let later = idle.then(|| later(&imagined.observed)).flatten();
     let assumed = later.is_some() && given.is_none();
     if let Some(version) = given.cloned().or(later) {
         if owner.kind == OwnerKind::MutexRunConfig {
@@ -155,20 +155,22 @@ fn left(last: &Report, turns: &BTreeSet<&String>) -> Vec<NodeSaid> {
     .collect()
 }
 
-/// The minor version after the one that the cluster is at.
-fn later(observed: &Observed) -> String {
-    let now = observed
-        .cluster_version
-        .as_ref()
-        .map(|cluster| cluster.desired.as_str());
-    let mut parts = now
-        .unwrap_or_default()
-        .split('.')
-        .map_while(|part| part.parse::<u64>().ok());
-    match (parts.next(), parts.next()) {
-        (Some(major), Some(minor)) => format!("{major}.{}.0", minor + 1),
-        _ => "999.0.0".to_owned(),
-    }
+/// The minor version after the one that the cluster is at, by its ClusterVersion, or else by the newest configuration of its pools.
+/// None where nobody says a version: then there is none to go on from.
+fn later(observed: &Observed) -> Option<String> {
+    let version = |text: &str| semver::Version::parse(text).ok();
+    let cluster = observed.cluster_version.as_ref();
+    let latest = cluster.and_then(|cluster| cluster.latest.as_ref());
+    let now = cluster
+        .and_then(|cluster| version(&cluster.desired).or_else(|| version(cluster.asked_for())))
+        .or_else(|| version(&latest?.1))
+        .or_else(|| {
+            let configs = observed.configs.values();
+            configs
+                .filter_map(|config| version(config.version.as_deref()?))
+                .max()
+        })?;
+    Some(format!("{}.{}.0", now.major, now.minor + 1))
 }
 
 fn refusals(one: &mut Preview, report: &Report) {
@@ -219,5 +221,44 @@ fn drains(
             message: obstacle.message,
         });
         one.drains.extend(found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numo_core::observed::{ClusterVersionView, ConfigView};
+
+    /// The version that is imagined for a cluster that says these of itself: desired, asked for, last in its history, of a pool.
+    fn imagined([desired, asked, latest, pool]: [&str; 4]) -> Option<String> {
+        let mut observed = Observed::default();
+        let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        observed.cluster_version = Some(ClusterVersionView {
+            desired: desired.to_owned(),
+            desired_update: given(asked),
+            latest: given(latest).map(|version| ("Completed".to_owned(), version)),
+            ..ClusterVersionView::default()
+        });
+        let configs = [pool, "4.9.1", "not a version"].map(|version| ConfigView {
+            version: given(version).filter(|_| !pool.is_empty()),
+        });
+        for (number, config) in configs.into_iter().enumerate() {
+            observed.configs.insert(format!("rendered-{number}"), config);
+        }
+        later(&observed)
+    }
+
+    #[test]
+    fn the_next_minor_version_is_that_of_the_cluster() {
+        for (said, wanted) in [
+            (["4.20.4", "", "", ""], Some("4.21.0")),
+            (["4.20.4", "4.20.4", "4.20.4", "4.19.1"], Some("4.21.0")),
+            (["", "4.20.4", "", ""], Some("4.21.0")),
+            (["", "", "4.20.4-rc.1", ""], Some("4.21.0")),
+            (["", "", "", "4.20.4"], Some("4.21.0")),
+            (["", "", "", ""], None),
+        ] {
+            assert_eq!(imagined(said).as_deref(), wanted, "{said:?}");
+        }
     }
 }

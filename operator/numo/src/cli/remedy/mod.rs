@@ -9,9 +9,10 @@ mod owner;
 mod pool;
 mod reason;
 mod rule;
+mod template;
 mod wait;
 
-pub use self::wait::Wait;
+pub use self::{template::of_reason, wait::Wait};
 
 use self::node::of_held;
 use crate::cli::live::Look;

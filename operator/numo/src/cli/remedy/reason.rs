@@ -86,6 +86,15 @@ impl Wait<'_> {
                 self.of_nodes("describe").into_iter().chain(skip).collect()
             }
             Reason::WaitingForTurn | Reason::MutexKeyBusy => self.of_full(),
+            Reason::MaxUnavailableZero => {
+                let bindings =
+                    self.of_each("MutexBinding", |name| format!("kubectl edit mutexbinding {name}"));
+                if bindings.is_empty() {
+                    self.edit()
+                } else {
+                    bindings
+                }
+            }
             Reason::FirstNodes => self.of_each("Node", |name| format!("numo explain {name}")),
             Reason::WaitsForPlan => self.of_each("Plan", |name| {
                 let (place, name) = self.placed_name(name);
@@ -258,44 +267,18 @@ impl Wait<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        cli::{
-            live::{self, Look},
-            remedy::wait::Wait,
-        },
-        shell::store::Store,
-    };
+    use crate::cli::{live::Look, remedy::wait::Wait, sample};
     use jiff::Timestamp;
-    use numo_api::{MutexRunConfigSpec, MutexRunConfigStatus};
+    use numo_api::MutexRunConfigSpec;
     use numo_core::{
         Owner,
-        observed::{BudgetView, Key, RunConfigView},
+        observed::{BudgetView, Key},
     };
     use std::collections::BTreeMap;
 
     /// A look at a cluster with the run ops/upgrade, and a budget that is paused.
     fn looked(annotations: &[(&str, &str)]) -> Look {
-        let mut store = Store::new(live::settings());
-        let key = Key::new("ops", "upgrade");
-        let annotations = annotations.iter();
-        let run = RunConfigView {
-            key: key.clone(),
-            uid: "uid".to_owned(),
-            generation: 1,
-            created: Timestamp::UNIX_EPOCH,
-            deleting: false,
-            finalizers: Vec::new(),
-            annotations: annotations
-                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-                .collect(),
-            spec: MutexRunConfigSpec::default(),
-            workloads_check: None,
-            misread: None,
-            keeps_status: false,
-            hours: None,
-            status: MutexRunConfigStatus::default(),
-        };
-        store.observed.runs.insert(key, run);
+        let mut store = sample::store(annotations, MutexRunConfigSpec::default());
         for name in ["stop", "weekend"] {
             let budget = BudgetView {
                 name: name.to_owned(),

@@ -43,7 +43,7 @@ pub struct StatusArgs {
     #[arg(short, long)]
     watch: bool,
     /// Only this owner: KIND/NAME or NAME
-    #[arg(value_name = "KIND/NAME", add = clap_complete::ArgValueCompleter::new(completion::owners))]
+    #[arg(value_parser = ObjectArg::of_owner, value_name = "KIND/NAME", add = clap_complete::ArgValueCompleter::new(completion::owners))]
     object: Option<ObjectArg>,
 }
 

@@ -10,7 +10,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{Reason, Step, mutex_run_config::RunStatus};
-use numo_core::{Decision, eta::Eta, observed::Key, report::Report, time};
+use numo_core::{Decision, Owner, eta::Eta, observed::Key, report::Report, suspended::suspended, time};
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -25,6 +25,9 @@ pub(super) struct OwnerLine {
     pub(super) message: String,
     pub(super) means: &'static str,
     pub(super) ends_by: &'static str,
+    /// That a person has paused it, where something worse is the reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) paused: Option<String>,
     pub(super) target: Option<String>,
     pub(super) nodes: usize,
     pub(super) done: usize,
@@ -117,6 +120,17 @@ impl NodeLine {
     }
 }
 
+/// That a person has paused the owner, where that is not the reason that is told.
+fn paused(look: &Look, kind: &str, key: &Key, told: Reason) -> Option<String> {
+    let owner = if kind == "MutexRunConfig" {
+        Owner::run(key.clone())
+    } else {
+        Owner::plan(key.clone())
+    };
+    let why = suspended(&look.store.observed, &owner)?;
+    (why.reason != told).then(|| why.message.to_string())
+}
+
 impl OwnerLine {
     pub(super) fn of(
         look: &Look,
@@ -146,6 +160,7 @@ impl OwnerLine {
             message: standing.message,
             means: standing.reason.meaning(),
             ends_by: standing.who.phrase(),
+            paused: paused(look, kind, key, standing.reason),
             target: report.target.clone(),
             nodes: report.nodes.len(),
             done: report.count(|node| node.step == Step::Done),
@@ -189,6 +204,10 @@ impl OwnerLine {
                 .unwrap_or("a version that is not known yet")
         );
         let _ = writeln!(text, "  {}", self.message);
+        if let Some(paused) = &self.paused {
+            let reason = paint(output::of_reason(Reason::Suspended), Reason::Suspended.name());
+            let _ = writeln!(text, "  also    {reason}: {paused}");
+        }
         if self.done < self.nodes {
             let steps: Vec<String> = self
                 .steps
@@ -270,6 +289,24 @@ impl OwnerLine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::sample;
+    use numo_api::{MutexRunConfigSpec, marks};
+
+    #[test]
+    fn a_run_that_is_refused_and_paused_says_both() {
+        let text = |annotations: &[(&str, &str)]| {
+            let store = sample::store(annotations, MutexRunConfigSpec::default());
+            let look = Look::of(store, Vec::new(), Timestamp::UNIX_EPOCH);
+            let (key, decision) = &look.runs[0];
+            let standing = live::said(&look, key, &decision.report);
+            let line = OwnerLine::of(&look, "MutexRunConfig", key, decision, standing);
+            sample::plain(&line.text(&look, Layout::default()))
+        };
+        let said = text(&[(marks::SUSPEND, "pause by ada: friday")]);
+        let words = "also    Suspended: MutexRunConfig ops/upgrade is paused by ada: friday";
+        assert!(said.contains("TargetNotFound") && said.contains(words), "{said}");
+        assert!(!text(&[]).contains("Suspended"));
+    }
 
     #[test]
     fn a_run_that_is_over_says_since_when_and_how_long_it_took() {
