@@ -163,6 +163,7 @@ impl Simulation {
                     }
                     Reason::PoolsPausing
                     | Reason::Admitting
+                    | Reason::PlanStarting
                     | Reason::RuleStarting
                     | Reason::RuleRunning
                     | Reason::ConfigChanged
