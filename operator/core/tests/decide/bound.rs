@@ -90,7 +90,7 @@ fn a_binding_of_one_group_gates_that_group_and_no_other() {
             "{group} {owner}"
         );
     }
-    let plan = "plan concurrency:1 cordon finalizer";
+    let plan = "plan concurrency:1 cordon";
     check_cluster(&of("Plan", "upgrade.cattle.io", plan), gated);
     // A slip gates every owner of the kind.
     let of_maintenance = "nodemaintenance.medik8s.io, nodemaintenance.kubevirt.io or none";

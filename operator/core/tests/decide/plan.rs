@@ -1,6 +1,7 @@
 //! Plans: which nodes are begun, what their Jobs come to, and how each node is given back.
 
 use crate::words::check;
+use numo_core::names;
 
 /// Two workers.
 const TWO: &str = "node a worker v0
@@ -678,9 +679,16 @@ fn a_plan_that_is_new_says_so_and_one_without_nodes_does_not() {
          wake 1
          > nothing",
     );
-    // The Plan selects workers: nobody, and one that is done.
-    check(&new("node a master v0"), "hold -\n > nothing");
-    check(&new("node a worker v0\n at a"), "hold -\n > nothing");
+    // One that selects nobody, and one all of whose nodes are done.
+    let nobody = " spec {\"nodeSelector\":{\"matchLabels\":{\"no\":\"node\"}}}";
+    check(
+        &format!("{}{nobody}", new("node a worker v0")),
+        "hold -\n > nothing",
+    );
+    check(
+        &format!("{}\n at a", new("node a worker v0")),
+        "hold -\n > nothing",
+    );
 }
 
 #[test]
@@ -728,9 +736,10 @@ fn gates_of_bindings_and_of_the_plan_itself() {
              > nothing"
         ),
     );
+    let gate = names::hash(&["gate", "{\"maxUnavailable\":\"0%\"}"], 10);
     check(
         &format!(
-            "{four}\n plan concurrency:4 cordon finalizer spec {{\"mutex\":{{\"maxUnavailable\":\"0%\"}}}}"
+            "{four}\n plan concurrency:4 cordon gate:{gate} spec {{\"mutex\":{{\"maxUnavailable\":\"0%\"}}}}"
         ),
         "node a Selected MaxUnavailableZero ~ spec.mutex.maxUnavailable is 0, which lets no node begin; whoever owns the object raises it with `kubectl -n ",
     );

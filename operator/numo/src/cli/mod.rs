@@ -348,7 +348,10 @@ mod tests {
                 "found no name of a reason, wanted reason/NAME such as reason/RuleWaits",
             ),
             ("numo explain reason/Nonsense", "found no reason Nonsense"),
-            ("numo preview plan/a --node worker-1", "--node is for a mutexrule"),
+            (
+                "numo preview plan/a --node worker-1",
+                "--node worker-1 is for a mutexrule",
+            ),
             (
                 "numo status mutexrule/a",
                 "found kind mutexrule, wanted mutexrunconfig, plan or nodemaintenance",

@@ -91,13 +91,7 @@ pub(super) fn of_node(
     if !node.step.is_terminal() {
         one.tell_pause(suspended(&look.store.observed, owner));
     }
-    if let Some(who) = node.why.ended_by {
-        one.ends_by = Some(who.phrase());
-    }
-    // A maintenance is not over by itself.
-    if node.why.reason == Reason::NodeBusy && !one.commands.is_empty() {
-        one.ends_by = Some("whoever keeps the node in maintenance");
-    }
+    say_who_ends_it(&mut one, node);
     one.said.extend(hold_said(look, owner, node, report));
     if matches!(
         node.why.reason,
@@ -129,6 +123,17 @@ pub(super) fn of_node(
     }
     one.journal = look.change_of(node).map(journal);
     one
+}
+
+/// Who ends this wait, where that is not who ends its reason as a rule.
+fn say_who_ends_it(one: &mut Explanation, node: &NodeReport) {
+    if let Some(who) = node.why.ended_by {
+        one.ends_by = Some(who.phrase());
+    }
+    // A maintenance is not over by itself.
+    if node.why.reason == Reason::NodeBusy && !one.commands.is_empty() {
+        one.ends_by = Some("whoever keeps the node in maintenance");
+    }
 }
 
 /// The last word of who holds the owner, if its hold is why the node waits.

@@ -38,23 +38,7 @@ use numo_core::{Owner, observed::Key};
 
 /// Shows what would come of it.
 pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
-    if let Some(given) = &args.to_version
-        && let Err(error) = semver::Version::parse(given)
-    {
-        return Err(CliError::Usage(format!(
-            "--to-version: found {given:?}, wanted a version such as 4.17.0: {error}"
-        )));
-    }
-    let asks_no_rule = args
-        .object
-        .as_ref()
-        .is_some_and(|object| object.what != Some(What::Rule));
-    if let Some(node) = args.node.as_ref().filter(|_| asks_no_rule) {
-        return Err(CliError::Usage(format!(
-            "--node {node} is for a mutexrule, which is asked about one node; `numo explain {node}` says what an owner \
-             waits for there"
-        )));
-    }
+    refuse_wrong_flags(&args)?;
     // What is wrong with the file is said before the cluster is asked.
     let given = args.filename.as_ref().map(manifests).transpose()?;
     let mut seen = seen(&args).await?;
@@ -106,6 +90,28 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
         1 => Err(CliError::Closed("one thing stands against it".to_owned())),
         number => Err(CliError::Closed(format!("{number} things stand against it"))),
     }
+}
+
+/// Refuses a flag that cannot be understood, or that what is previewed would pass over.
+fn refuse_wrong_flags(args: &PreviewArgs) -> Result<(), CliError> {
+    if let Some(given) = &args.to_version
+        && let Err(error) = semver::Version::parse(given)
+    {
+        return Err(CliError::Usage(format!(
+            "--to-version: found {given:?}, wanted a version such as 4.17.0: {error}"
+        )));
+    }
+    let asks_no_rule = args
+        .object
+        .as_ref()
+        .is_some_and(|object| object.what != Some(What::Rule));
+    if let Some(node) = args.node.as_ref().filter(|_| asks_no_rule) {
+        return Err(CliError::Usage(format!(
+            "--node {node} is for a mutexrule, which is asked about one node; `numo explain {node}` says what an owner \
+             waits for there"
+        )));
+    }
+    Ok(())
 }
 
 /// What is decided on: the cluster, or a snapshot of it.
