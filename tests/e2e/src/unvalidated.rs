@@ -26,6 +26,10 @@ const BOUNDS: [&str; 11] = [
     "maxProperties",
 ];
 
+/// The kind of owner that a MutexBinding speaks of: any text, before there was a list.
+const KIND_OF_OWNER: &str =
+    "/schema/openAPIV3Schema/properties/spec/properties/ownerSelector/properties/kind";
+
 /// Takes rules, patterns and bounds out of numo's definitions, and waits until the API server takes what they refused.
 pub async fn strip(client: &Client) -> Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -35,6 +39,8 @@ pub async fn strip(client: &Client) -> Result<()> {
         let versions = definition["spec"]["versions"].as_array_mut();
         for version in versions.into_iter().flatten() {
             loosen(&mut version["schema"]["openAPIV3Schema"]);
+            let kind = version.pointer_mut(KIND_OF_OWNER).and_then(Value::as_object_mut);
+            kind.and_then(|kind| kind.remove("enum"));
         }
         let definition = serde_json::from_value(definition)?;
         let replaced = api.replace(&name, &PostParams::default(), &definition).await;

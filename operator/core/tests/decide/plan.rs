@@ -1,7 +1,11 @@
 //! Plans: which nodes are begun, what their Jobs come to, and how each node is given back.
 
-use crate::words::check;
-use numo_core::names;
+use crate::{
+    cluster::{Cluster, now},
+    words::check,
+};
+use numo_api::marks;
+use numo_core::{Snapshot, action::Action, decide, names};
 
 /// Two workers.
 const TWO: &str = "node a worker v0
@@ -1622,4 +1626,43 @@ fn a_superseded_node_is_given_back_where_nothing_begins() {
          > restore a uncordoned
          > release lease a",
     );
+}
+
+/// The MCO or a person takes off the cordon that stood before the turn, and the Job puts on its own: that one goes with the turn.
+#[test]
+fn a_cordon_of_before_that_somebody_took_off_is_not_kept() {
+    let mut cluster = Cluster::parse(
+        "node a worker v0
+         plan concurrency:1 cordon finalizer applying:a
+         begun a Released boot:b1
+         keeps a prior
+         planjob a running",
+    );
+    let remembers = |cluster: &Cluster| {
+        let owner = cluster.owner();
+        let snapshot = Snapshot {
+            now: now(),
+            observed: &cluster.observed,
+            owner: &owner,
+            asked: None,
+        };
+        let decision = decide(&snapshot, &cluster.answers);
+        let patches = decision
+            .actions
+            .iter()
+            .filter_map(|planned| match &planned.action {
+                Action::PatchNode(patch) => Some(patch),
+                _ => None,
+            });
+        let mut marks = patches.flat_map(|patch| &patch.annotations);
+        marks
+            .find(|change| change.key == marks::CORDONED_BY)
+            .and_then(|change| change.to.clone())
+    };
+    assert_eq!(remembers(&cluster), None, "it stands");
+    if let Some(node) = cluster.observed.nodes.get_mut("a") {
+        node.unschedulable = false;
+    }
+    let mark = remembers(&cluster).unwrap_or_default();
+    assert!(mark.contains("\"prior\":false"), "{mark}");
 }

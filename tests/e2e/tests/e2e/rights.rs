@@ -163,6 +163,10 @@ async fn numo_asks_for_nothing_beyond_its_rights_and_has_none_that_it_does_not_u
             "metadata": {"name": "plenty"}, "spec": {"nodeSelector": {}, "maxUnavailable": 5},
         }),
         json!({
+            "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexWindow",
+            "metadata": {"name": "always"}, "spec": {"nodeSelector": {}, "openings": [{"startTime": "00:00", "endTime": "00:00"}]},
+        }),
+        json!({
             "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBinding",
             "metadata": {"name": "plenty"}, "spec": {"ownerSelector": {"kind": "Plan"}, "maxUnavailable": 5},
         }),

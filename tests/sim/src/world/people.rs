@@ -1024,11 +1024,13 @@ impl World {
             change.status.step,
             Some(numo_api::Step::Held | numo_api::Step::Failed | numo_api::Step::Skipped)
         );
+        // A rule that was asked and is named no more holds its node, whatever the journal says of its step.
+        let is_asked = !change.status.rule_waits.is_empty();
         let said = change.spec.directive.is_some();
-        if !failed && !said {
+        if !failed && !is_asked && !said {
             return;
         }
-        let directive = failed.then(|| Directive {
+        let directive = (failed || is_asked).then(|| Directive {
             action: DirectiveAction::Retry,
             reason: None,
             by: Some("alice".to_owned()),

@@ -117,8 +117,11 @@ impl<'a> Pass<'a> {
             && !turn.was_begun();
         let cordons = !turn.change.spec.in_service
             && known.as_ref().is_none_or(|mark| {
+                // Whoever takes the cordon of before off, takes it off for good, also before the Job puts on its own.
+                let is_over = mark.prior && !node.unschedulable;
+                let differs = is_over || (is_free && mark.prior != node.unschedulable);
                 (mark.owner != *uid && !is_others(&mark.owner))
-                    || (is_free && mark.owner == *uid && !mark.done && mark.prior != node.unschedulable)
+                    || (mark.owner == *uid && !mark.done && differs)
             });
         if !shields && !cordons {
             return None;

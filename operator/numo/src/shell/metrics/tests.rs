@@ -77,7 +77,25 @@ fn every_metric_that_is_served_is_described_and_the_other_way_round() {
         etcd_voter: None,
     };
     observed.nodes.insert("a".to_owned(), some);
+    // It is the Thursday on which time begins.
+    for (name, day) in [("open", "thu"), ("shut", "fri")] {
+        let window = serde_json::from_value(serde_json::json!({
+            "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexWindow", "metadata": {"name": name},
+            "spec": {"nodeSelector": {}, "openings": [{"days": [day]}]},
+        }));
+        let view = crate::frontends::mutex_window::view(window.unwrap());
+        observed.windows.insert(name.to_owned(), view);
+    }
     metrics.show_cluster(&observed, Timestamp::UNIX_EPOCH);
+    let served = metrics.text();
+    for line in [
+        "numo_window_open{window=\"open\"} 1",
+        "numo_window_open{window=\"shut\"} 0",
+        "numo_window_closes_timestamp_seconds{window=\"open\"} 86400",
+        "numo_window_opens_timestamp_seconds{window=\"shut\"} 86400",
+    ] {
+        assert!(served.contains(line), "{line} is not in {served}");
+    }
     metrics.show_left(&[]);
     metrics.awaits(["mutexrules"].into(), 0);
     metrics.begins("ns/rule", Phase::Pre);
