@@ -69,7 +69,8 @@ pub fn status<'n>(
         open,
         closes_at: closes_at.map(|at| at.to_string()),
         opens_at: opens_at.map(|at| at.to_string()),
-        freeze: freeze.map(|freeze| freeze.name),
+        // kubectl prints it as it stands.
+        freeze: freeze.map(|freeze| numo_api::text::line(&freeze.name).to_string()),
         nodes: i64::try_from(selected.count()).ok(),
         conditions: conditions.done(),
     }

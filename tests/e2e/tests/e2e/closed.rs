@@ -448,7 +448,10 @@ async fn a_budget_that_only_a_person_can_free_is_stalled() -> Result<()> {
     prepare(&stage, &[quick()], json!({})).await?;
     stage.world.upgrade_to(NEW).await?;
     let said = stalled(&stage, "BudgetExhausted").await?;
-    assert!(said.contains("allows 0"), "{said}");
+    assert!(
+        said.contains("MutexBudget none spec.maxUnavailable is 0"),
+        "{said}"
+    );
     let text = explained(&stage, "worker-1", "BudgetExhausted", 60).await?;
     assert!(
         text.contains("a cluster administrator") && !text.contains("nodes in flight"),
@@ -513,7 +516,7 @@ async fn explain_of_a_budget_that_lets_no_node_go_says_what_ends_it() -> Result<
         ),
         (
             json!(0),
-            "allows 0",
+            "spec.maxUnavailable is 0",
             "BudgetExhausted",
             "spec.maxUnavailable is 0: none of its 2 nodes may become unavailable, until that is raised",
         ),

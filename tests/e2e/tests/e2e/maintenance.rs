@@ -1018,9 +1018,12 @@ async fn a_binding_that_gates_nothing_is_refused_or_loud() -> Result<()> {
     for (selector, words) in [
         (
             json!({"kind": "plan"}),
-            "found kind plan, wanted Plan or NodeMaintenance",
+            "Unsupported value: \"plan\": supported values: \"Plan\", \"NodeMaintenance\"",
         ),
-        (json!({"kind": "MutexRunConfig"}), "found kind MutexRunConfig"),
+        (
+            json!({"kind": "MutexRunConfig"}),
+            "Unsupported value: \"MutexRunConfig\"",
+        ),
         (
             json!({"kind": "NodeMaintenance", "namespaces": ["x"]}),
             "a NodeMaintenance is in no namespace",
@@ -1034,8 +1037,11 @@ async fn a_binding_that_gates_nothing_is_refused_or_loud() -> Result<()> {
     let definitions: Api<CustomResourceDefinition> = Api::all(stage.client.clone());
     let name = "mutexbindings.numo.openshift-optional.skrzypek.io";
     let kept = definitions.get(name).await?;
-    let old = json!([{"op": "remove", "path":
-        "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/ownerSelector/x-kubernetes-validations"}]);
+    let selector = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/ownerSelector";
+    let old = json!([
+        {"op": "remove", "path": format!("{selector}/x-kubernetes-validations")},
+        {"op": "remove", "path": format!("{selector}/properties/kind/enum")},
+    ]);
     let old = kube::api::Patch::<()>::Json(serde_json::from_value(old)?);
     definitions
         .patch(name, &kube::api::PatchParams::default(), &old)

@@ -223,13 +223,11 @@ fn found(look: &Look, args: &ExplainArgs) -> Result<Vec<Explanation>, CliError> 
                 .map(|target| verdict_of("MutexTarget", &target.key, &target.status.conditions))
                 .collect()
         }
-        What::Budget => {
-            let budgets = observed.budgets.get(name).into_iter();
-            budgets.map(|_| budget(look, name)).collect()
-        }
+        What::Budget if observed.budgets.contains_key(name) => vec![budget(look, name)],
+        What::Budget => Vec::new(),
         What::Window => {
-            let windows = observed.windows.get(name).into_iter();
-            windows.map(|view| window(look, view)).collect()
+            let view = observed.windows.get(name);
+            view.map(|view| window(look, view)).into_iter().collect()
         }
         What::Binding => {
             let bindings = observed.bindings.get(name).into_iter();
