@@ -52,7 +52,7 @@ pub const WAYS: [Way; 7] = [
     Way {
         name: "numo stop",
         on: "all nodes, or those of labels (-l) or of a MutexBudget, whoever owns them",
-        effect: "no new node is started, none that waits for its rules is released; clean-up under way continues",
+        effect: "no new node is started, none that waits for rules is released; clean-up under way goes on",
         undo: "numo start",
     },
     Way {

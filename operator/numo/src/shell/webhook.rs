@@ -85,6 +85,8 @@ const CONFIGURATION: &str = "numo";
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
 /// The same while there is none.
 const LOOK_SOON: Duration = Duration::from_secs(5);
+/// So often the configuration is looked for before it counts as not installed.
+const LOOKS: u32 = 2;
 /// What those get who connect: API servers keep a few connections and open others when they end. Its own wait is ten seconds.
 const BOUNDS: Bounds = Bounds {
     places: 64,
@@ -214,6 +216,7 @@ async fn keep(
     trusted: signal::Sender<bool>,
 ) {
     let mut last: Option<Certificate> = None;
+    let mut looks = 0;
     loop {
         match obtain(&connection, &namespace, &certs).await {
             Ok(now) if last.as_ref() != Some(&now) => match now.server() {
@@ -231,8 +234,18 @@ async fn keep(
             Some(authority) => tell(&connection.write, authority).await,
             None => Ok(true),
         };
-        if told.is_ok() && last.is_some() {
-            trusted.send_replace(true);
+        if last.is_some() {
+            match told {
+                Ok(true) => {
+                    trusted.send_replace(true);
+                }
+                // A manifest has it behind the Deployment; one that does not come is not installed.
+                Ok(false) if looks > LOOKS => {
+                    trusted.send_replace(true);
+                }
+                Ok(false) => looks += 1,
+                Err(_) => {}
+            }
         }
         let told = told.unwrap_or_else(|error| {
             tracing::warn!(%error, "ValidatingWebhookConfiguration {CONFIGURATION} does not know the webhook's authority");

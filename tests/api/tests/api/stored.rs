@@ -88,7 +88,11 @@ fn recorded() -> Result<Vec<CustomResourceDefinition>> {
         let document = parse(&read(&file)?)?.into_iter().next().context(file)?;
         Ok(serde_json::from_value(document)?)
     };
-    files.map(read).collect()
+    // A kind that came later has no older definition.
+    files
+        .filter(|file| crate::root().join(file).is_file())
+        .map(read)
+        .collect()
 }
 
 #[tokio::test]

@@ -518,7 +518,7 @@ async fn explain_of_a_budget_that_lets_no_node_go_says_what_ends_it() -> Result<
             json!(0),
             "spec.maxUnavailable is 0",
             "BudgetExhausted",
-            "spec.maxUnavailable is 0: none of its 2 nodes may become unavailable, until that is raised",
+            "MutexBudget odd spec.maxUnavailable is 0, which lets no node begin; whoever owns the object raises it",
         ),
     ] {
         apply(&stage, &[budget(limit)]).await?;
