@@ -134,13 +134,12 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
     let run_id = queue.run_id().map(str::to_owned);
     let median = || Some(eta::median_seconds(observed, run_id.as_deref()?)?.0);
     let mut shut = Shut::of(observed);
-    for at in [
+    let changes = [
         queue.schedule().changes_after(now),
         windows::changes_after(observed, now),
-    ] {
-        if let Some(at) = at {
-            queue.out().wake(at);
-        }
+    ];
+    for at in changes.into_iter().flatten() {
+        queue.out().wake(at);
     }
     let mut waiting = queue.waiting();
     // Whose turn was closed for too long stands behind the others.

@@ -277,18 +277,15 @@ fn ends_soon(
     let left = end.as_second() - now.as_second();
     let mut least: Option<(i64, String)> = None;
     for (place, hours) in hours.opened_by(now) {
-        let (needed, basis) = match hours.min_remaining_seconds {
-            Some(seconds) => {
-                let field = source.fields.get(place).map_or("", String::as_str);
-                (seconds, format!("{field}.minRemainingSeconds is {seconds}"))
-            }
-            None => {
-                let median = median()?;
-                (
-                    median,
-                    format!("a node of it took {} in the median", words(median)),
-                )
-            }
+        let (needed, basis) = if let Some(seconds) = hours.min_remaining_seconds {
+            let field = source.fields.get(place).map_or("", String::as_str);
+            (seconds, format!("{field}.minRemainingSeconds is {seconds}"))
+        } else {
+            let median = median()?;
+            (
+                median,
+                format!("a node of it took {} in the median", words(median)),
+            )
         };
         if least.as_ref().is_none_or(|(known, _)| needed < *known) {
             least = Some((needed, basis));
