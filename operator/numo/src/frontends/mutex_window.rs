@@ -80,6 +80,7 @@ pub fn status<'n>(
 mod tests {
     use super::*;
 
+    #[allow(clippy::needless_pass_by_value, reason = "a table of literals")]
     fn read(spec: Value) -> WindowView {
         let window = json!({"apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexWindow",
             "metadata": {"name": "nights", "generation": 3}, "spec": spec});

@@ -38,7 +38,7 @@ impl Judge {
 }
 
 /// The MutexWindows that select the node by the labels that they want of it: these worlds have no other selectors.
-fn windows<'a>(seen: &'a Observed, node: &NodeView) -> Vec<Hours> {
+fn windows(seen: &Observed, node: &NodeView) -> Vec<Hours> {
     let selects = |spec: &MutexWindowSpec| {
         let selector = spec.node_selector.as_ref();
         selector.is_some_and(|selector| {
