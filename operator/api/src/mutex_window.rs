@@ -1,6 +1,6 @@
 //! MutexWindow: when nodes of a set may begin, whoever owns the change.
 
-use crate::hours::{Freeze, Hours, Opening};
+use crate::hours::Hours;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
@@ -35,35 +35,9 @@ pub struct MutexWindowSpec {
     /// The nodes it speaks of: `{}` is all nodes, absent is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<LabelSelector>,
-    /// Recurring openings: nodes begin while one of them is open. Absent: nodes begin whenever no freeze holds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 32))]
-    pub openings: Option<Vec<Opening>>,
-    /// Times at which no node begins, whatever opens.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 32))]
-    pub freezes: Option<Vec<Freeze>>,
-    /// Time zone of the openings by its IANA name, such as Europe/Warsaw. Default: UTC.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 64))]
-    pub time_zone: Option<String>,
-    /// A node begins only if at least so many seconds remain before the end. Default: as long as a node of its owner took in the
-    /// median; no bound before one is done.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 604_800))]
-    pub min_remaining_seconds: Option<i64>,
-}
-
-impl MutexWindowSpec {
-    /// Its hours.
-    pub fn hours(&self) -> Hours {
-        Hours {
-            openings: self.openings.clone(),
-            freezes: self.freezes.clone(),
-            time_zone: self.time_zone.clone(),
-            min_remaining_seconds: self.min_remaining_seconds,
-        }
-    }
+    /// When these nodes begin.
+    #[serde(flatten)]
+    pub hours: Hours,
 }
 
 /// What numo found out about a window.

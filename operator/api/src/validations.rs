@@ -303,29 +303,22 @@ const MUTEX_RUN_CONFIG: &[Check] = &[
     limit(".spec.failureBudget"),
 ];
 
-const MUTEX_BUDGET: &[Check] = &[
+/// A policy of nodes that selects none is a slip: absent is none, and `{}` is all.
+const fn selects_nodes() -> Check {
     check(
         ".spec",
         "has(self.nodeSelector)",
         "found no nodeSelector, which selects no node; wanted {} for all nodes, or labels",
     )
-    .of(".nodeSelector"),
+    .of(".nodeSelector")
+}
+
+const MUTEX_BUDGET: &[Check] = &[
+    selects_nodes(),
     limit(".spec.maxUnavailable"),
 ];
 
-const MUTEX_WINDOW: &[Check] = &[
-    check(
-        ".spec",
-        "has(self.nodeSelector)",
-        "found no nodeSelector, which selects no node; wanted {} for all nodes, or labels",
-    )
-    .of(".nodeSelector"),
-    check(
-        ".spec",
-        "has(self.openings) || (has(self.freezes) && size(self.freezes) > 0)",
-        "found neither openings nor freezes, wanted one of them",
-    ),
-];
+const MUTEX_WINDOW: &[Check] = &[selects_nodes()];
 
 const MUTEX_BINDING: &[Check] = &[
     check(

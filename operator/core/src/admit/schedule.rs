@@ -215,10 +215,10 @@ impl<'a> Schedule<'a> {
     pub fn changes_after(&self, now: Timestamp) -> Option<Timestamp> {
         let starts = self.starts.iter().map(|(_, start)| *start);
         let starts = starts.filter(|start| *start > now);
-        let hours = self.states(now).into_iter().filter_map(|state| match state {
-            State::Open { until } => until,
-            State::Shut { opens, .. } => opens,
-        });
+        let hours = self
+            .states(now)
+            .into_iter()
+            .filter_map(|state| state.changes_at());
         starts.chain(hours).min()
     }
 }

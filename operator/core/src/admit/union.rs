@@ -32,6 +32,42 @@ pub enum State {
     },
 }
 
+impl State {
+    /// Whether nodes may begin.
+    pub const fn is_open(&self) -> bool {
+        matches!(self, Self::Open { .. })
+    }
+
+    /// When nodes may begin no more; none while they may not, or if no end is in sight.
+    pub const fn closes_at(&self) -> Option<Timestamp> {
+        match self {
+            Self::Open { until } => *until,
+            Self::Shut { .. } => None,
+        }
+    }
+
+    /// When nodes may begin next; none while they may, or if that is never.
+    pub const fn opens_at(&self) -> Option<Timestamp> {
+        match self {
+            Self::Open { .. } => None,
+            Self::Shut { opens, .. } => *opens,
+        }
+    }
+
+    /// The freeze that holds, if one does.
+    pub const fn freeze(&self) -> Option<&Freeze> {
+        match self {
+            Self::Open { .. } => None,
+            Self::Shut { freeze, .. } => freeze.as_ref(),
+        }
+    }
+
+    /// When they stand otherwise next.
+    pub fn changes_at(&self) -> Option<Timestamp> {
+        self.closes_at().or(self.opens_at())
+    }
+}
+
 impl<'a> Union<'_, 'a> {
     /// How they stand at this time.
     pub fn at(&self, now: Timestamp) -> State {

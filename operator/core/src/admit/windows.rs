@@ -40,9 +40,5 @@ pub fn state(window: &WindowView, now: Timestamp) -> Option<State> {
 /// When one of all windows opens or closes next, by itself.
 pub fn changes_after(observed: &Observed, now: Timestamp) -> Option<Timestamp> {
     let states = observed.windows.values().filter_map(|window| state(window, now));
-    let changes = states.filter_map(|state| match state {
-        State::Open { until } => until,
-        State::Shut { opens, .. } => opens,
-    });
-    changes.min()
+    states.filter_map(|state| state.changes_at()).min()
 }

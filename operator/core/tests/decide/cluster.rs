@@ -1049,7 +1049,7 @@ impl Cluster {
         let spec: numo_api::MutexWindowSpec = serde_json::from_value(spec).expect("a spec");
         let view = WindowView {
             name: name.clone(),
-            hours: hours(&spec.hours()),
+            hours: hours(&spec.hours),
             spec,
             selector,
             uid: format!("{name}-uid"),

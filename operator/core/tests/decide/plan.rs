@@ -1,11 +1,11 @@
 //! Plans: which nodes are begun, what their Jobs come to, and how each node is given back.
 
 use crate::{
-    cluster::{Cluster, now},
-    words::check,
+    cluster::Cluster,
+    words::{check, decision},
 };
 use numo_api::marks;
-use numo_core::{Snapshot, action::Action, decide, names};
+use numo_core::{action::Action, names};
 
 /// Two workers.
 const TWO: &str = "node a worker v0
@@ -1639,14 +1639,7 @@ fn a_cordon_of_before_that_somebody_took_off_is_not_kept() {
          planjob a running",
     );
     let remembers = |cluster: &Cluster| {
-        let owner = cluster.owner();
-        let snapshot = Snapshot {
-            now: now(),
-            observed: &cluster.observed,
-            owner: &owner,
-            asked: None,
-        };
-        let decision = decide(&snapshot, &cluster.answers);
+        let decision = decision(cluster);
         let patches = decision
             .actions
             .iter()

@@ -4,7 +4,7 @@
 
 use crate::{
     cluster::{Cluster, now},
-    words::check_cluster as check,
+    words::{check_cluster as check, decision},
 };
 use numo_core::{Snapshot, decide, invariant};
 
@@ -151,14 +151,7 @@ fn a_window_that_cannot_be_understood_lets_nothing_begin() {
 fn a_node_waits_until_its_window_opens_and_is_looked_at_again_then() {
     let closed = format!("window nights {{{CLOSED}}}");
     for cluster in [run(&closed), plan(&closed), maintenance(&closed)] {
-        let owner = cluster.owner();
-        let at = Snapshot {
-            now: now(),
-            observed: &cluster.observed,
-            owner: &owner,
-            asked: None,
-        };
-        let decision = decide(&at, &cluster.answers);
+        let (owner, decision) = (cluster.owner(), decision(&cluster));
         let opens = Some("2027-01-18T22:00:00Z".parse().expect("a time"));
         assert_eq!(decision.report.nodes["a"].why.until, opens, "{owner}");
         assert_eq!(decision.wake_at, opens, "{owner}");

@@ -18,7 +18,7 @@ pub fn view(window: MutexWindow) -> WindowView {
         Some(problem) => (json!({}), Err(problem)),
         None => (
             given.map_or(Value::Null, |given| json!(given)),
-            Hours::parse(&spec.hours(), zone),
+            Hours::parse(&spec.hours, zone),
         ),
     };
     WindowView {
@@ -58,19 +58,15 @@ pub fn status<'n>(
             conditions.kstatus(true, false, false, Reason::ValidConfig.name(), message);
         }
     }
-    let (open, closes_at, opens_at, freeze) = match state {
-        None => (None, None, None, None),
-        Some(State::Open { until }) => (Some(true), until, None, None),
-        Some(State::Shut { freeze, opens }) => (Some(false), None, opens, freeze),
-    };
+    let freeze = state.as_ref().and_then(State::freeze);
     let selected = nodes.into_iter().filter(|node| windows::covers(window, node));
     MutexWindowStatus {
         observed_generation: Some(window.generation),
-        open,
-        closes_at: closes_at.map(|at| at.to_string()),
-        opens_at: opens_at.map(|at| at.to_string()),
+        open: state.as_ref().map(State::is_open),
+        closes_at: state.as_ref().and_then(State::closes_at).map(|at| at.to_string()),
+        opens_at: state.as_ref().and_then(State::opens_at).map(|at| at.to_string()),
         // kubectl prints it as it stands.
-        freeze: freeze.map(|freeze| numo_api::text::line(&freeze.name).to_string()),
+        freeze: freeze.map(|freeze| numo_api::text::line(&freeze.name).into_owned()),
         nodes: i64::try_from(selected.count()).ok(),
         conditions: conditions.done(),
     }

@@ -152,6 +152,15 @@ impl Item {
     pub fn part<T: serde::de::DeserializeOwned>(&self) -> Option<T> {
         serde_json::from_str(self.raw.get()).ok()
     }
+
+    /// The status of the object alone, whatever its spec is made of: what numo said last, which else would be said anew with every pass.
+    pub fn status<S: serde::de::DeserializeOwned>(&self) -> Option<S> {
+        #[derive(Deserialize)]
+        struct OnlyStatus<S> {
+            status: Option<S>,
+        }
+        self.part::<OnlyStatus<S>>()?.status
+    }
 }
 
 /// What a JSON text weighs once it is read (bytes).

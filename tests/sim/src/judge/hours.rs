@@ -49,7 +49,7 @@ fn windows(seen: &Observed, node: &NodeView) -> Vec<Hours> {
     let specs = seen.windows.values().map(|window| &window.spec);
     specs
         .filter(|spec| selects(spec))
-        .map(MutexWindowSpec::hours)
+        .map(|spec| spec.hours.clone())
         .collect()
 }
 

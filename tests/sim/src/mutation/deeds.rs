@@ -324,7 +324,7 @@ pub(super) fn each_hours(view: &mut Observed, edit: impl Fn(&mut Hours)) {
         binding.hours = again(binding.spec.settings.window.as_ref());
     }
     for window in view.windows.values_mut() {
-        if let Some(hours) = again(Some(&window.spec.hours())) {
+        if let Some(hours) = again(Some(&window.spec.hours)) {
             window.hours = hours;
         }
     }

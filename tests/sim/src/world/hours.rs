@@ -31,10 +31,7 @@ fn mutex_window(name: &str, given: &hours::Hours) -> WindowView {
         name: name.to_owned(),
         spec: MutexWindowSpec {
             node_selector: serde_json::from_value(selector.clone()).ok(),
-            openings: given.openings.clone(),
-            freezes: given.freezes.clone(),
-            time_zone: given.time_zone.clone(),
-            min_remaining_seconds: given.min_remaining_seconds,
+            hours: given.clone(),
         },
         selector,
         hours: read(given),

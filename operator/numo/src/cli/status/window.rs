@@ -36,11 +36,10 @@ pub(super) struct WindowLine {
 pub(super) fn windows(look: &Look) -> Vec<WindowLine> {
     let observed = &look.store.observed;
     let line = |view: &WindowView| {
-        let (open, closes_at, opens_at, freeze) = match windows::state(view, look.now) {
-            None => (None, None, None, None),
-            Some(State::Open { until }) => (Some(true), until, None, None),
-            Some(State::Shut { freeze, opens }) => (Some(false), None, opens, freeze),
-        };
+        let state = windows::state(view, look.now);
+        let state = state.as_ref();
+        let (open, freeze) = (state.map(State::is_open), state.and_then(State::freeze));
+        let (closes_at, opens_at) = (state.and_then(State::closes_at), state.and_then(State::opens_at));
         let clock = |at: Timestamp| {
             view.hours
                 .as_ref()
@@ -58,7 +57,7 @@ pub(super) fn windows(look: &Look) -> Vec<WindowLine> {
             open,
             closes_at,
             opens_at,
-            freeze: freeze.map(|freeze| freeze.name),
+            freeze: freeze.map(|freeze| freeze.name.clone()),
             nodes: observed
                 .nodes
                 .values()

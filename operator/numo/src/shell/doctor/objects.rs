@@ -7,8 +7,15 @@ use crate::shell::{
     watch,
     watched::{self, Object},
 };
-use kube::{Api, ResourceExt, api::ListParams};
-use numo_api::{Condition, MutexBinding, MutexRule, MutexRunConfig, MutexWindow, Reason, conditions::types};
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{ListParams, ObjectMeta},
+};
+use numo_api::{
+    Condition, MutexBinding, MutexBindingStatus, MutexRule, MutexRunConfig, MutexWindow, MutexWindowStatus,
+    Reason, conditions::types,
+};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// All rules.
@@ -64,28 +71,63 @@ pub(super) async fn rules(connection: &Connection, found: &mut Findings) -> Vec<
     list
 }
 
-/// An object of numo's own as its status judges it.
-struct Judged<'a> {
-    kind: &'static str,
-    /// As kubectl and numo name the kind.
-    resource: &'static str,
-    name: &'a str,
-    /// Whether the status is of the present spec.
-    is_current: bool,
-    conditions: &'a [Condition],
+/// Every object of a kind; none, and told, where the kind cannot be listed, and none where it is not served.
+async fn listed<K>(connection: &Connection, found: &mut Findings, kinds: &str) -> Vec<K>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let api: Api<K> = Api::all(connection.read.clone());
+    match api.list(&ListParams::default()).await {
+        Ok(list) => list.items,
+        Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+        Err(error) => {
+            found.unknown(kinds, &error);
+            Vec::new()
+        }
+    }
 }
 
-impl Judged<'_> {
-    /// Tells of an object that numo has not judged yet, or that is not Ready; true if there was nothing to tell.
-    fn tell(&self, found: &mut Findings) -> bool {
-        let (kind, resource, name) = (self.kind, self.resource, self.name);
-        let ready = self.conditions.iter().find(|one| one.type_ == "Ready");
-        match ready.filter(|_| self.is_current) {
-            None => found.note(
+/// A kind of which numo judges each object, as kubectl and numo name it.
+struct Judged {
+    kind: &'static str,
+    resource: &'static str,
+    /// What all of them do, if nothing is to be told of any.
+    all_well: &'static str,
+    /// Of what one that is idle has none yet.
+    subjects: &'static str,
+}
+
+/// What is looked at of one object.
+struct Seen<'a> {
+    metadata: &'a ObjectMeta,
+    observed_generation: Option<i64>,
+    conditions: &'a [Condition],
+    /// That it does nothing, in a sentence, if so.
+    idle: Option<String>,
+}
+
+impl Judged {
+    /// Tells of each object that numo has not judged yet, that is not Ready, or that does nothing; that all is well, if so.
+    fn tell<'a>(&self, found: &mut Findings, all: impl ExactSizeIterator<Item = Seen<'a>>) {
+        let (total, before) = (all.len(), found.all.len());
+        all.for_each(|one| self.tell_one(found, one));
+        if total > 0 && found.all.len() == before {
+            found.ok(format!("{} {}", counted(total, self.kind), self.all_well));
+        }
+    }
+
+    fn tell_one(&self, found: &mut Findings, one: Seen<'_>) {
+        let Self { kind, resource, .. } = self;
+        let name = one.metadata.name.as_deref().unwrap_or_default();
+        let is_current =
+            one.metadata.generation.is_none() || one.observed_generation == one.metadata.generation;
+        let ready = one.conditions.iter().find(|one| one.type_ == types::READY);
+        match (ready.filter(|_| is_current), one.idle) {
+            (None, _) => found.note(
                 format!("{kind} {name} has not been judged by numo yet"),
                 format!("numo explain {resource}/{name}"),
             ),
-            Some(ready) if ready.status == "False" => found.wrong(
+            (Some(ready), _) if ready.status == "False" => found.wrong(
                 format!(
                     "{kind} {name} is not Ready ({}): {}",
                     ready.reason.as_deref().unwrap_or_default(),
@@ -93,103 +135,67 @@ impl Judged<'_> {
                 ),
                 format!("kubectl edit {resource} {name}; numo explain {resource}/{name}"),
             ),
-            Some(_) => return true,
+            (Some(_), Some(idle)) => found.note(
+                format!("{kind} {name} {idle}"),
+                format!(
+                    "kubectl edit {resource} {name}, unless its {} are yet to come",
+                    self.subjects
+                ),
+            ),
+            (Some(_), None) => {}
         }
-        false
     }
 }
 
 /// All bindings: a gate that is not Ready stands open, or holds its owners for a slip of the pen.
 pub(super) async fn bindings(connection: &Connection, found: &mut Findings) {
-    let api: Api<MutexBinding> = Api::all(connection.read.clone());
-    let list = match api.list(&ListParams::default()).await {
-        Ok(list) => list.items,
-        Err(kube::Error::Api(status)) if status.code == 404 => return,
-        Err(error) => return found.unknown("MutexBindings", &error),
+    let all: Vec<MutexBinding> = listed(connection, found, "MutexBindings").await;
+    let judged = Judged {
+        kind: "MutexBinding",
+        resource: "mutexbinding",
+        all_well: "gate the owners that they select",
+        subjects: "owners",
     };
-    let total = list.len();
-    let mut good = 0;
-    for one in list {
-        let name = one.name_any();
-        let status = one.status.unwrap_or_default();
-        let judged = Judged {
-            kind: "MutexBinding",
-            resource: "mutexbinding",
-            name: &name,
-            is_current: one.metadata.generation.is_none()
-                || status.observed_generation == one.metadata.generation,
+    let none = MutexBindingStatus::default();
+    let seen = all.iter().map(|one| {
+        let status = one.status.as_ref().unwrap_or(&none);
+        let kind = &one.spec.owner_selector.kind;
+        Seen {
+            metadata: &one.metadata,
+            observed_generation: status.observed_generation,
             conditions: &status.conditions,
-        };
-        if !judged.tell(found) {
-            continue;
+            idle: (status.owners_matched == Some(0))
+                .then(|| format!("gates nothing: no {kind} matches its spec.ownerSelector")),
         }
-        if status.owners_matched == Some(0) {
-            found.note(
-                format!(
-                    "MutexBinding {name} gates nothing: no {} matches its spec.ownerSelector",
-                    one.spec.owner_selector.kind
-                ),
-                format!("kubectl edit mutexbinding {name}, unless its owners are yet to come"),
-            );
-        } else {
-            good += 1;
-        }
-    }
-    if good == total && total > 0 {
-        found.ok(format!(
-            "{} gate the owners that they select",
-            counted(total, "MutexBinding")
-        ));
-    }
+    });
+    judged.tell(found, seen);
 }
 
 /// All windows: one that cannot be understood, or never opens, lets no node begin that it selects.
 pub(super) async fn windows(connection: &Connection, found: &mut Findings) {
-    let api: Api<MutexWindow> = Api::all(connection.read.clone());
-    let list = match api.list(&ListParams::default()).await {
-        Ok(list) => list.items,
-        Err(kube::Error::Api(status)) if status.code == 404 => return,
-        Err(error) => return found.unknown("MutexWindows", &error),
+    let all: Vec<MutexWindow> = listed(connection, found, "MutexWindows").await;
+    let judged = Judged {
+        kind: "MutexWindow",
+        resource: "mutexwindow",
+        all_well: "can be understood",
+        subjects: "nodes",
     };
-    let total = list.len();
-    let mut good = 0;
-    for one in list {
-        let name = one.name_any();
-        let status = one.status.unwrap_or_default();
-        let judged = Judged {
-            kind: "MutexWindow",
-            resource: "mutexwindow",
-            name: &name,
-            is_current: one.metadata.generation.is_none()
-                || status.observed_generation == one.metadata.generation,
+    let none = MutexWindowStatus::default();
+    let seen = all.iter().map(|one| {
+        let status = one.status.as_ref().unwrap_or(&none);
+        Seen {
+            metadata: &one.metadata,
+            observed_generation: status.observed_generation,
             conditions: &status.conditions,
-        };
-        if !judged.tell(found) {
-            continue;
+            idle: (status.nodes == Some(0)).then(|| "selects no node".to_owned()),
         }
-        if status.nodes == Some(0) {
-            found.note(
-                format!("MutexWindow {name} selects no node"),
-                format!("kubectl edit mutexwindow {name}, unless its nodes are yet to come"),
-            );
-        } else {
-            good += 1;
-        }
-    }
-    if good == total && total > 0 {
-        found.ok(format!("{} can be understood", counted(total, "MutexWindow")));
-    }
+    });
+    judged.tell(found, seen);
 }
 
 /// All runs: one that waits for a person says which pools the next upgrade holds, or lets roll without rules.
 pub(super) async fn runs(connection: &Connection, found: &mut Findings) {
-    let api: Api<MutexRunConfig> = Api::all(connection.read.clone());
-    let list = match api.list(&ListParams::default()).await {
-        Ok(list) => list.items,
-        Err(kube::Error::Api(status)) if status.code == 404 => return,
-        Err(error) => return found.unknown("MutexRunConfigs", &error),
-    };
-    for one in list {
+    for one in listed::<MutexRunConfig>(connection, found, "MutexRunConfigs").await {
         let (namespace, name) = (one.namespace().unwrap_or_default(), one.name_any());
         let mut conditions = one.status.iter().flat_map(|status| &status.conditions);
         let Some(stalled) = conditions.find(|one| one.type_ == types::STALLED) else {

@@ -196,12 +196,17 @@ impl Metrics {
         self.left.show(orphans);
     }
 
+    /// Shows windows: their time comes whatever else happens.
+    pub fn show_windows(&self, observed: &Observed, now: Timestamp) {
+        self.windows.show(observed, now);
+    }
+
     /// Shows budgets, windows and journals.
     pub fn show_cluster(&self, observed: &Observed, now: Timestamp) {
         self.node_changes
             .set(i64::try_from(observed.changes.len()).unwrap_or(i64::MAX));
         self.budgets.show(observed, now);
-        self.windows.show(observed, now);
+        self.show_windows(observed, now);
     }
 
     /// A rule is asked: its counters are there, at zero.

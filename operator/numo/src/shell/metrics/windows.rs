@@ -39,18 +39,15 @@ impl Windows {
 
     /// Shows all windows. One that cannot be understood lets nobody begin, and is shown as closed.
     pub(super) fn show(&self, observed: &Observed, now: Timestamp) {
-        let labels = |window: &String| WindowLabels {
-            window: window.clone(),
-        };
         let (mut open, mut opens, mut closes) = (Vec::new(), Vec::new(), Vec::new());
         for (name, window) in &observed.windows {
+            let labels = WindowLabels { window: name.clone() };
             let state = windows::state(window, now);
-            open.push((labels(name), i64::from(matches!(state, Some(State::Open { .. })))));
-            match state {
-                Some(State::Open { until: Some(at) }) => closes.push((labels(name), at.as_second())),
-                Some(State::Shut { opens: Some(at), .. }) => opens.push((labels(name), at.as_second())),
-                Some(State::Open { until: None } | State::Shut { opens: None, .. }) | None => {}
-            }
+            let state = state.as_ref();
+            let at = |at: Option<Timestamp>| at.map(|at| (labels.clone(), at.as_second()));
+            opens.extend(at(state.and_then(State::opens_at)));
+            closes.extend(at(state.and_then(State::closes_at)));
+            open.push((labels, i64::from(state.is_some_and(State::is_open))));
         }
         let nobody = nobody();
         self.open.show(&nobody, open);

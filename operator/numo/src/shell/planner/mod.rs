@@ -171,7 +171,7 @@ impl Planner {
             if self.others.next(self.context.now()) == Some(Duration::ZERO) {
                 self.others.write(&mut self.context).await;
                 let (metrics, now) = (&self.context.metrics, self.context.now());
-                metrics.show_cluster(&self.context.store.observed, now);
+                metrics.show_windows(&self.context.store.observed, now);
             }
             return;
         }

@@ -12,7 +12,6 @@ use crate::shell::{
 };
 use numo_api::MutexBudget;
 use numo_core::observed::{BudgetView, IntOrPercent, Key, Map};
-use serde::Deserialize;
 use serde_json::Value;
 
 /// How MutexBudgets are watched.
@@ -49,17 +48,8 @@ fn shut(_: Kind, item: &Item, why: &Unreadable) -> Option<Object> {
         annotations: Map::new(),
         uid: item.metadata.uid.clone().unwrap_or_default(),
         generation: item.metadata.generation.unwrap_or(1),
-        status: item
-            .part::<OnlyBudgetStatus>()
-            .and_then(|only| only.status)
-            .unwrap_or_default(),
+        status: item.status().unwrap_or_default(),
     })))
-}
-
-/// The status of a budget alone.
-#[derive(Deserialize)]
-struct OnlyBudgetStatus {
-    status: Option<numo_api::MutexBudgetStatus>,
 }
 
 /// Puts one where decisions see it; true if one could change by it.

@@ -19,7 +19,6 @@ use crate::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicObject;
 use numo_api::MutexRule;
-use serde::Deserialize;
 
 /// How MutexRules are watched.
 pub const MUTEX_RULE: Watched = Watched {
@@ -50,15 +49,8 @@ fn project(object: &DynamicObject) -> Option<Object> {
 fn without_spec(_: Kind, item: &Item, why: &Unreadable) -> Option<Object> {
     let mut rule = MutexRule::new("", numo_api::MutexRuleSpec::default());
     rule.metadata = item.metadata.clone();
-    // What numo said of it last: else it would be said anew with every pass.
-    rule.status = item.part::<OnlyStatus>().and_then(|only| only.status);
+    rule.status = item.status();
     Some(Object::Unreadable(Box::new(rule), why.clone()))
-}
-
-/// The status of a rule alone.
-#[derive(Deserialize)]
-struct OnlyStatus {
-    status: Option<numo_api::MutexRuleStatus>,
 }
 
 /// Whether a rule differs from what is known of it by more than its status. Of a rule without room the spec is not there to be compared.

@@ -13,9 +13,8 @@ use crate::{
         store::{Store, replace},
     },
 };
-use numo_api::{MutexWindow, MutexWindowSpec, MutexWindowStatus};
+use numo_api::{MutexWindow, MutexWindowSpec};
 use numo_core::observed::{Key, WindowView};
-use serde::Deserialize;
 
 /// How MutexWindows are watched.
 pub const MUTEX_WINDOW: Watched = Watched {
@@ -49,17 +48,8 @@ fn shut(_: Kind, item: &Item, why: &Unreadable) -> Option<Object> {
         hours: Err(format!("openings: {}", why.message)),
         uid: item.metadata.uid.clone().unwrap_or_default(),
         generation: item.metadata.generation.unwrap_or(1),
-        status: item
-            .part::<OnlyWindowStatus>()
-            .and_then(|only| only.status)
-            .unwrap_or_default(),
+        status: item.status().unwrap_or_default(),
     })))
-}
-
-/// The status of a window alone.
-#[derive(Deserialize)]
-struct OnlyWindowStatus {
-    status: Option<MutexWindowStatus>,
 }
 
 /// Puts one where decisions see it; true if one could change by it.

@@ -10,7 +10,9 @@ use crate::{
     shell::{kind::Kind, planner::context::Context, status},
 };
 use jiff::Timestamp;
+use numo_api::Condition;
 use numo_core::{admit::windows, ledger::Ledger, observed::Key};
+use serde::Serialize;
 use std::time::Duration;
 
 /// The statuses that are still to be written, and those that were refused.
@@ -23,14 +25,9 @@ pub struct Others {
 }
 
 impl Others {
-    /// Whether no rule or target waits for its status.
-    pub fn is_empty(&self) -> bool {
-        self.line.is_empty()
-    }
-
     /// When something is to be written next, if nothing changes.
     pub fn next(&self, now: Timestamp) -> Option<Duration> {
-        if !self.is_empty() {
+        if !self.line.is_empty() {
             return Some(Duration::ZERO);
         }
         let left = self.turns_at?.duration_since(now);
@@ -53,6 +50,36 @@ impl Others {
     }
 }
 
+/// A status that is to be written.
+struct Due<S> {
+    key: Key,
+    uid: String,
+    /// The conditions as they were, and as they will be: an event tells of what turned wrong.
+    conditions: (Vec<Condition>, Vec<Condition>),
+    status: S,
+}
+
+/// Writes what is due, and tells what came of it.
+async fn write_each<S: Serialize>(
+    context: &mut Context,
+    refused: &mut Refused,
+    kind: Kind,
+    due: Vec<Due<S>>,
+) {
+    for one in due {
+        let (connection, store) = (&context.connection, &mut context.store);
+        let written = status::write(connection, store, kind, &one.key, &one.uid, &one.status).await;
+        let changed = Changed {
+            kind,
+            key: &one.key,
+            uid: &one.uid,
+            before: &one.conditions.0,
+            after: &one.conditions.1,
+        };
+        refused.tell(&context.events, &changed, written);
+    }
+}
+
 /// Writes the status of every budget that differs.
 async fn write_budgets(context: &mut Context, refused: &mut Refused) {
     let now = context.now();
@@ -61,76 +88,50 @@ async fn write_budgets(context: &mut Context, refused: &mut Refused) {
         return;
     }
     let uses = Ledger::of(observed, now).uses();
-    let budgets = observed.budgets.values();
-    let due: Vec<_> = budgets
-        .map(|budget| (budget, frontends::mutex_budget::status(budget, &uses, now)))
-        .filter(|(budget, status)| budget.status != *status)
-        .map(|(budget, status)| (Key::new("", &budget.name), budget.uid.clone(), status))
-        .collect();
-    for (key, uid, status) in due {
-        let (connection, store) = (&context.connection, &mut context.store);
-        let written = status::write(connection, store, Kind::MutexBudget, &key, &uid, &status).await;
-        let changed = Changed {
-            kind: Kind::MutexBudget,
-            key: &key,
-            uid: &uid,
+    let due = observed.budgets.values().filter_map(|view| {
+        let status = frontends::mutex_budget::status(view, &uses, now);
+        (view.status != status).then(|| Due {
+            key: Key::new("", &view.name),
+            uid: view.uid.clone(),
             // No event tells of a budget's conditions.
-            before: &[],
-            after: &[],
-        };
-        refused.tell(&context.events, &changed, written);
-    }
+            conditions: (Vec::new(), Vec::new()),
+            status,
+        })
+    });
+    let due = due.collect();
+    write_each(context, refused, Kind::MutexBudget, due).await;
 }
 
 /// Writes the status of every window that differs.
 async fn write_windows(context: &mut Context, refused: &mut Refused) {
     let now = context.now();
     let observed = &context.store.observed;
-    let due: Vec<_> = observed
-        .windows
-        .values()
-        .map(|view| {
-            let status = frontends::mutex_window::status(view, observed.nodes.values(), now);
-            (view, status)
+    let due = observed.windows.values().filter_map(|view| {
+        let status = frontends::mutex_window::status(view, observed.nodes.values(), now);
+        (view.status != status).then(|| Due {
+            key: Key::new("", &view.name),
+            uid: view.uid.clone(),
+            conditions: (view.status.conditions.clone(), status.conditions.clone()),
+            status,
         })
-        .filter(|(view, status)| view.status != *status)
-        .map(|(view, status)| (Key::new("", &view.name), view.clone(), status))
-        .collect();
-    for (key, view, status) in due {
-        let (connection, store) = (&context.connection, &mut context.store);
-        let written = status::write(connection, store, Kind::MutexWindow, &key, &view.uid, &status).await;
-        let changed = Changed {
-            kind: Kind::MutexWindow,
-            key: &key,
-            uid: &view.uid,
-            before: &view.status.conditions,
-            after: &status.conditions,
-        };
-        refused.tell(&context.events, &changed, written);
-    }
+    });
+    let due = due.collect();
+    write_each(context, refused, Kind::MutexWindow, due).await;
 }
 
 /// Writes the status of every binding that differs, and tells loudly which ones gate nothing.
 async fn write_bindings(context: &mut Context, refused: &mut Refused) {
     let now = context.now();
     let observed = &context.store.observed;
-    let due: Vec<_> = observed
-        .bindings
-        .iter()
-        .map(|(name, view)| (name, view, frontends::mutex_binding::status(view, observed, now)))
-        .filter(|(_, view, status)| view.status != *status)
-        .map(|(name, view, status)| (Key::new("", name), view.clone(), status))
-        .collect();
-    for (key, view, status) in due {
-        let (connection, store) = (&context.connection, &mut context.store);
-        let written = status::write(connection, store, Kind::MutexBinding, &key, &view.uid, &status).await;
-        let changed = Changed {
-            kind: Kind::MutexBinding,
-            key: &key,
-            uid: &view.uid,
-            before: &view.status.conditions,
-            after: &status.conditions,
-        };
-        refused.tell(&context.events, &changed, written);
-    }
+    let due = observed.bindings.iter().filter_map(|(name, view)| {
+        let status = frontends::mutex_binding::status(view, observed, now);
+        (view.status != status).then(|| Due {
+            key: Key::new("", name),
+            uid: view.uid.clone(),
+            conditions: (view.status.conditions.clone(), status.conditions.clone()),
+            status,
+        })
+    });
+    let due = due.collect();
+    write_each(context, refused, Kind::MutexBinding, due).await;
 }
