@@ -229,11 +229,11 @@ reasons! {
     NodeLeaseLost: OtherController, "Another controller took the lease of the node while it was in maintenance.";
     EtcdQuorum: ClusterAdmin, "Without the node the control plane would lose its quorum, or one failure more would cost it.";
     QuorumUnknown: ClusterAdmin, "It cannot be told which control-plane nodes the cluster can do without.";
-    ForeignController: ClusterAdmin, "The operator that numo replaces is live: numo begins nothing for these objects, and finishes or gives back what it had begun.";
+    ForeignController: ClusterAdmin, "The operator that numo replaces is live: numo begins nothing for these objects, and finishes or restores what it had begun.";
     Draining: Numo, "Pods are on their way out.";
     EvictionBlocked: ClusterAdmin, "A PodDisruptionBudget lets no further pod go now.";
     EvictionRefused: ClusterAdmin, "The API server or an admission webhook refuses to let a pod go.";
-    DrainRefused: ClusterAdmin, "The node has pods that the drain's settings do not let go; nothing is evicted.";
+    DrainRefused: ClusterAdmin, "The node has pods that the drain's settings do not allow to evict; nothing is evicted.";
     DrainTimeout: ClusterAdmin, "The drain takes longer than its timeoutSeconds; it goes on.";
     MigrationInProgress: ClusterItself, "A virtual machine is moving to another node.";
     NotMigratable: ClusterAdmin, "A virtual machine cannot move to another node; it is not stopped.";
@@ -291,6 +291,7 @@ reasons! {
     RuleFailed: RuleAuthor, "A rule failed and no retry is left.";
     RuleWithdrawn: ClusterAdmin, "A rule was asked for the node and has not passed, and nothing names it for the node any more.";
     RuleContinuedAfterFailure: Nobody, "A rule failed after the release and its policy is Continue.";
+    PlanJobsForbidden: ClusterAdmin, "numo is not invited to the Jobs of Plans in the namespace: a RoleBinding to ClusterRole numo-plans is missing.";
     JobsForbidden: RuleAuthor, "numo is not invited to run Jobs in the rule's namespace.";
     DrainBlocked: ClusterAdmin, "A pod of the node could not be evicted now: a drain would not pass.";
     ConfigChanged: Numo, "The pool's configuration moved on: the node's rules run again.";
@@ -317,6 +318,7 @@ reasons! {
     ListFailed: ClusterAdmin, "Objects of a kind that decisions need are no longer listed, or one of them cannot be read: what was seen last is kept, and nothing begins.";
     NoRoom: ClusterAdmin, "The rules of all namespaces take all the memory there is for them; a rule that no owner refers to gives way first.";
     TooManyNamespaces: ClusterAdmin, "Rules name more namespaces for their Jobs than numo watches.";
+    NothingAsked: ClusterAdmin, "The MutexBinding has neither rules nor settings: nothing is gated by it.";
     NoOwners: ClusterAdmin, "The binding selects no owner: nothing is gated by it.";
     ConcurrencyZero: ClusterAdmin, "spec.concurrency is 0 or absent: the Plan selects no node.";
     VersionUnresolved: ClusterAdmin, "The version of the Plan could not be found out.";

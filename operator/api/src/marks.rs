@@ -13,7 +13,7 @@ pub const FIELD_MANAGER: &str = "numo";
 pub const PAUSED_BY: &str = "numo.openshift-optional.skrzypek.io/paused-by";
 /// Annotation on a MachineConfigPool whose node selector numo changed: JSON `PriorSelector`.
 pub const PRIOR_NODE_SELECTOR: &str = "numo.openshift-optional.skrzypek.io/prior-node-selector";
-/// Label on a Node that was let go into the canary pool; its value is the run id.
+/// Label on a Node that was released into the canary pool; its value is the run id.
 pub const RELEASE: &str = "numo.openshift-optional.skrzypek.io/release";
 /// Annotation on a Node whose cordon numo is to put back after the MCO took it away.
 pub const CORDONED_BY: &str = "numo.openshift-optional.skrzypek.io/cordoned-by";
@@ -21,7 +21,7 @@ pub const CORDONED_BY: &str = "numo.openshift-optional.skrzypek.io/cordoned-by";
 pub const LABELLED_BY: &str = "numo.openshift-optional.skrzypek.io/labelled-by";
 /// Annotation on a Node that numo keeps remediation and autoscalers off: JSON with the prior values.
 pub const SHIELDED_BY: &str = "numo.openshift-optional.skrzypek.io/shielded-by";
-/// Taint (NoSchedule) on a Node that failed after it was let go, with `spec.quarantine: Taint`; its value is a
+/// Taint (NoSchedule) on a Node that failed after it was released, with `spec.quarantine: Taint`; its value is a
 /// hash of the owner's uid.
 pub const QUARANTINE: &str = "numo.openshift-optional.skrzypek.io/quarantine";
 /// Annotation on an owner: its run must not begin anything new. Any value.

@@ -60,7 +60,7 @@ pub struct OwnerSelector {
     /// Namespaces of the owners; absent means all. A NodeMaintenance is in no namespace: the field cannot be set for
     /// that kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64), inner(length(max = 63)))]
+    #[schemars(length(min = 1, max = 64), inner(length(max = 63)))]
     pub namespaces: Option<Vec<String>>,
     /// Labels of the owners; absent means all.
     #[serde(default, skip_serializing_if = "Option::is_none")]

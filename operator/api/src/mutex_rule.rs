@@ -25,8 +25,8 @@ use serde::{Deserialize, Serialize};
     category = "numo",
     printcolumn = r#"{"name":"Job Name","type":"string","jsonPath":".spec.jobName","priority":1,"description":"Prefix of the names of the Jobs"}"#,
     printcolumn = r#"{"name":"Job Namespace","type":"string","jsonPath":".spec.jobNamespace","priority":1,"description":"Namespace the Jobs run in"}"#,
-    printcolumn = r#"{"name":"Type","type":"string","jsonPath":".spec.type","description":"Kind of the rule; none is kubernetes"}"#,
-    printcolumn = r#"{"name":"Phases","type":"string","jsonPath":".spec.phases","description":"When it is asked; none is Pre, and a clean-up Job runs in Post"}"#,
+    printcolumn = r#"{"name":"Type","type":"string","jsonPath":".status.type","description":"Kind of the rule"}"#,
+    printcolumn = r#"{"name":"Phases","type":"string","jsonPath":".status.phases","description":"When it is asked"}"#,
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].status","description":"Whether the rule can be asked"}"#,
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].reason","description":"Why it is Ready or not"}"#,
     printcolumn = r#"{"name":"Valid","type":"string","jsonPath":".status.conditions[?(@.type=='ValidConfig')].status","priority":1,"description":"Whether the API server accepts the Job"}"#,
@@ -74,7 +74,7 @@ pub struct MutexRuleSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 604_800))]
     pub timeout_seconds: Option<i64>,
-    /// How old a Pass of this rule may be when a node is let go on it, in seconds. An older one is asked for again. Default:
+    /// How old a Pass of this rule may be when a node is released on it, in seconds. An older one is asked for again. Default:
     /// 600 for a Job, counted from its end, and 60 for a rule that is evaluated (wasm, cel, prometheus).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 10, max = 604_800))]
@@ -113,6 +113,13 @@ pub struct MutexRuleStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+    /// Kind of the rule, with its default.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "type")]
+    pub rule_type: Option<RuleType>,
+    /// When the rule is asked, with defaults: a clean-up Job runs in Post.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "set"))]
+    pub phases: Vec<Phase>,
     /// What the component of a rule of type wasm is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wasm: Option<WasmStatus>,
@@ -177,6 +184,18 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// Every phase, in the order of a run.
+    pub const ALL: [Self; 8] = [
+        Self::PreRun,
+        Self::Admit,
+        Self::Pre,
+        Self::PreRelease,
+        Self::BeforeUncordon,
+        Self::Post,
+        Self::OnFailure,
+        Self::PostRun,
+    ];
+
     /// The phase's name as users write it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -191,7 +210,7 @@ impl Phase {
         }
     }
 
-    /// Whether the node has been let go by the time this phase runs; only then may a failure be
+    /// Whether the node has been released by the time this phase runs; only then may a failure be
     /// passed over with `failurePolicy: Continue`.
     pub const fn is_after_release(self) -> bool {
         matches!(

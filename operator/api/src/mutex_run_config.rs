@@ -57,7 +57,7 @@ pub struct MutexRunConfigSpec {
     /// Accepted for compatibility and without effect: numo never opens release images.
     #[serde(default, rename = "skipTLSVerify")]
     pub skip_tls_verify: bool,
-    /// How a node is let go. DesiredConfig sets the desired configuration of that node while its pool
+    /// How a node is released. DesiredConfig sets the desired configuration of that node while its pool
     /// stays paused; CanaryPool moves it into the canary pool by labels. Default: CanaryPool if
     /// `canary` is given, else DesiredConfig.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,7 +78,7 @@ pub struct MutexRunConfigSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), inner(length(max = 317)))]
     pub mutex_keys: Option<Vec<String>>,
-    /// When nodes may begin. A node whose turn has changed nothing gives that back when the hours close; one that was let go
+    /// When nodes may begin. A node whose turn has changed nothing gives that back when the hours close; one that was released
     /// is brought to its end. The pools of an upgrade stay paused meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<Hours>,
@@ -96,7 +96,7 @@ pub struct MutexRunConfigSpec {
     #[schemars(range(min = 1, max = 604_800))]
     pub change_timeout_seconds: Option<i64>,
     /// How many nodes may fail before no further node is admitted: a number, or a percentage of the nodes of the run,
-    /// rounded down, at least 1: 0 counts as 1. Nodes that were deleted in their turn count. Default: 1. A run begins by
+    /// rounded down, at least 1. Nodes that were deleted in their turn count. Default: 1. A run begins by
     /// itself with each upgrade, and nobody may be there to look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::int_or_percent")]
@@ -114,7 +114,7 @@ pub struct MutexRunConfigSpec {
     /// node without rules, as it would without numo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_refusal: Option<OnRefusal>,
-    /// Begin nothing new: no admission and no release. What gives back goes on.
+    /// Begin nothing new: no admission and no release. numo still restores what it changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
     /// Decide and report, but write nothing.
@@ -136,7 +136,7 @@ pub struct MutexRunConfigSpec {
     /// rules. It needs `trigger: AnyConfig`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<HoldPools>,
-    /// What marks a node that failed after it was let go: it did not come back in time, or failed a rule after
+    /// What marks a node that failed after it was released: it did not come back in time, or failed a rule after
     /// that. None (default), or a Taint `numo.openshift-optional.skrzypek.io/quarantine` (NoSchedule) that goes
     /// when the node is mended or retried, or the run ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -146,7 +146,7 @@ pub struct MutexRunConfigSpec {
     /// of the cluster, `false` none. Default: those of OpenShift that select the Machine of a node of this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_health_checks: Option<bool>,
-    /// Before a node is let go, check by dry run that each of its pods could be evicted. Default: true.
+    /// Before a node is released, check by dry run that each of its pods could be evicted. Default: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_probe: Option<bool>,
     /// After a node has changed, wait until the Deployments, StatefulSets and ReplicaSets that had ready pods on it are
@@ -173,11 +173,12 @@ pub struct Canary {
 pub struct ObjectRef {
     /// Name of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253))]
+    #[schemars(length(max = 253), regex(pattern = "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$"))]
     pub name: Option<String>,
-    /// Namespace of the object. Default: the namespace of the MutexRunConfig.
+    /// Namespace of the object. Default: that of the MutexRunConfig or Plan that has this reference; of a MutexBinding and a
+    /// NodeMaintenance, which are in no namespace, numo's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 63))]
+    #[schemars(length(max = 63), regex(pattern = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"))]
     pub namespace: Option<String>,
 }
 
@@ -314,7 +315,7 @@ pub struct RunStatus {
     pub id: String,
     /// The version the run goes to.
     pub target: String,
-    /// How nodes are let go in this run.
+    /// How nodes are released in this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
     /// The pools of the run with the rendered configuration each node is pinned to.

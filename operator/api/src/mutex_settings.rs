@@ -38,8 +38,8 @@ pub struct MutexSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<LabelSelector>,
     /// How many nodes may fail before no further one is begun: a number, or a percentage of the nodes that the Plan
-    /// selects (of all nodes for NodeMaintenances, of which those of one binding count together), rounded down, at least 1: 0
-    /// counts as 1. Nodes that were deleted in their turn count. Default: no bound. A node that fails keeps its place in
+    /// selects (of all nodes for NodeMaintenances, of which those of one binding count together), rounded down, at least 1.
+    /// Nodes that were deleted in their turn count. Default: no bound. A node that fails keeps its place in
     /// `spec.concurrency` of its Plan, and each NodeMaintenance is asked for by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::int_or_percent")]

@@ -237,7 +237,7 @@ pub struct Pin {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Terms {
-    /// How the node is let go.
+    /// How the node is released.
     pub strategy: Strategy,
     /// The rules it must pass, in order, as `namespace/name`.
     #[serde(default)]
@@ -247,7 +247,7 @@ pub struct Terms {
     pub soak_seconds: i64,
     /// How long it may be away, in seconds.
     pub change_timeout_seconds: i64,
-    /// Whether its evictions are tried by dry run before it is let go.
+    /// Whether its evictions are tried by dry run before it is released.
     pub drain_probe: bool,
     /// Whether the workloads that leave it must be ready again.
     #[serde(default)]

@@ -86,12 +86,19 @@ fn defaults() -> Vec<(&'static str, &'static str, Value)> {
             ".spec.cel.validations[].retryAfterSeconds",
             json!(30),
         ),
+        ("MutexRule", ".spec.cel.evaluationSeconds", json!(5)),
+        ("MutexRule", ".spec.cel.serviceAccountName", json!("default")),
         ("MutexRule", ".spec.prometheus.forSeconds", json!(0)),
         ("MutexRule", ".spec.prometheus.maxGapSeconds", json!(300)),
         ("MutexRule", ".spec.prometheus.retryAfterSeconds", json!(30)),
         ("MutexRule", ".spec.prometheus.unmet", json!("Wait")),
         ("MutexRule", ".spec.prometheus.warnings", json!("Wait")),
         ("MutexRule", ".spec.wasm.grants.http[].scheme", json!("https")),
+        ("MutexRule", ".spec.wasm.limits.evaluationSeconds", json!(5)),
+        ("MutexRule", ".spec.wasm.limits.hostBytes", json!("16Mi")),
+        ("MutexRule", ".spec.wasm.limits.hostCalls", json!(500)),
+        ("MutexRule", ".spec.wasm.limits.memory", json!("64Mi")),
+        ("MutexRule", ".spec.wasm.serviceAccountName", json!("default")),
         ("MutexRule", ".spec.wasm.signature.mode", json!("Enforce")),
         (
             "MutexRunConfig",
@@ -207,6 +214,11 @@ fn shape(name: &str, field: &mut JSONSchemaProps, plain_conditions: bool) {
     }
 }
 
+/// What Kubernetes takes for a value of a label; its length is bounded beside it.
+const LABEL_VALUE: &str = "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$";
+/// What it takes for a key: a name, and a DNS name with a slash before it or none.
+const LABEL_KEY: &str = "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$";
+
 fn bound_selector(selector: &mut JSONSchemaProps) {
     let Some(expressions) = at(selector, ".matchExpressions") else {
         return;
@@ -214,6 +226,22 @@ fn bound_selector(selector: &mut JSONSchemaProps) {
     expressions.max_items = Some(MOST_REQUIREMENTS);
     if let Some(values) = at(selector, ".matchExpressions[].values") {
         values.max_items = Some(MOST_VALUES);
+    }
+    for (path, pattern) in [
+        (".matchExpressions[].values[]", LABEL_VALUE),
+        (".matchExpressions[].key", LABEL_KEY),
+    ] {
+        if let Some(text) = at(selector, path) {
+            text.pattern = Some(pattern.to_owned());
+        }
+    }
+    // The API server knows no pattern for keys of a map: a key that cannot be one is a condition.
+    if let Some(labels) = at(selector, ".matchLabels") {
+        labels.max_properties = Some(MOST_REQUIREMENTS);
+        if let Some(JSONSchemaPropsOrBool::Schema(value)) = labels.additional_properties.as_mut() {
+            value.pattern = Some(LABEL_VALUE.to_owned());
+            value.max_length = Some(LONGEST_VALUE);
+        }
     }
     for (path, longest) in [
         (".matchExpressions[].values[]", LONGEST_VALUE),

@@ -1,4 +1,4 @@
-//! How a node is let go.
+//! How a node is released.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

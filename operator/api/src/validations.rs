@@ -86,6 +86,16 @@ const fn limit(at: &'static str) -> Check {
     .says("'found ' + string(self) + ', wanted a whole number such as 2 or a percentage such as \"25%\"'")
 }
 
+/// So many failures as end a run: none would end it before it begins.
+const fn failures(at: &'static str) -> Check {
+    check(
+        at,
+        "type(self) == int ? self >= 1 : self.matches('^[+]?0*([1-9][0-9]{0,17}|([1-9][0-9]?|100)%)$')",
+        "found no budget, wanted a whole number from 1, such as 2, or a percentage such as \"25%\"",
+    )
+    .says("'found ' + string(self) + ', wanted a whole number from 1, such as 2, or a percentage such as \"25%\"'")
+}
+
 /// A reference that names nobody refers to nothing.
 const fn reference(at: &'static str) -> Check {
     check(
@@ -206,6 +216,18 @@ const MUTEX_RULE: &[Check] = &[
     .of(".phases"),
     check(
         ".spec",
+        "!has(self.failurePolicy) || self.failurePolicy != 'Continue' || has(self.cleanUpJobSpec) || (has(self.phases) && self.phases.exists(phase, phase in ['BeforeUncordon', 'Post', 'OnFailure', 'PostRun']))",
+        "found Continue without a phase after the release, wanted BeforeUncordon, Post, OnFailure or PostRun among phases, or another policy: before the release Continue would mean Hold",
+    )
+    .of(".failurePolicy"),
+    check(
+        ".spec.wasm.image",
+        "self.matches('^[^/@]+/[a-z0-9._/-]+(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}(@sha256:[0-9a-f]{64})?|@sha256:[0-9a-f]{64})$')",
+        "found no reference, wanted REGISTRY/PATH:TAG or REGISTRY/PATH@sha256:DIGEST",
+    )
+    .says("'found ' + self + ', wanted REGISTRY/PATH:TAG or REGISTRY/PATH@sha256:DIGEST'"),
+    check(
+        ".spec",
         "!has(self.jobNamespace) || self.jobNamespace.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$')",
         "found no name of a namespace, wanted lower-case letters, digits and '-'",
     )
@@ -300,7 +322,7 @@ const MUTEX_RUN_CONFIG: &[Check] = &[
     .says("'found hold: ' + self.hold + ' with trigger ' + (has(self.trigger) ? self.trigger : 'Version') + ', wanted trigger: AnyConfig'")
     .of(".hold"),
     limit(".spec.maxUnavailable"),
-    limit(".spec.failureBudget"),
+    failures(".spec.failureBudget"),
 ];
 
 /// A policy of nodes that selects none is a slip: absent is none, and `{}` is all.
@@ -313,10 +335,7 @@ const fn selects_nodes() -> Check {
     .of(".nodeSelector")
 }
 
-const MUTEX_BUDGET: &[Check] = &[
-    selects_nodes(),
-    limit(".spec.maxUnavailable"),
-];
+const MUTEX_BUDGET: &[Check] = &[selects_nodes(), limit(".spec.maxUnavailable")];
 
 const MUTEX_WINDOW: &[Check] = &[selects_nodes()];
 
@@ -341,9 +360,15 @@ const MUTEX_BINDING: &[Check] = &[
         "found namespaces with kind NodeMaintenance, wanted none: a NodeMaintenance is in no namespace",
     )
     .of(".namespaces"),
+    // Each field of the spec beside ownerSelector.
+    check(
+        ".spec",
+        "(has(self.rules) && size(self.rules) > 0) || has(self.maxUnavailable) || has(self.mutexKeys) || has(self.order) || has(self.soakSeconds) || has(self.first) || has(self.failureBudget) || has(self.takeNotReady) || has(self.notReadyPolicy) || has(self.leaveOutAfterSeconds) || has(self.retries) || has(self.drainBy) || has(self.window) || has(self.startAfter) || has(self.drain)",
+        "found neither rules nor settings, which gates nothing; wanted rules, or a setting such as maxUnavailable",
+    ),
     reference(".spec.rules[]"),
     limit(".spec.maxUnavailable"),
-    limit(".spec.failureBudget"),
+    failures(".spec.failureBudget"),
     drain(".spec.drain"),
     check(
         ".spec",
@@ -419,7 +444,7 @@ const NODE_MAINTENANCE: &[Check] = &[
 const PLAN: &[Check] = &[
     reference(".spec.mutex.rules[]"),
     limit(".spec.mutex.maxUnavailable"),
-    limit(".spec.mutex.failureBudget"),
+    failures(".spec.mutex.failureBudget"),
 ];
 
 fn checks(kind: &str) -> &'static [Check] {
@@ -506,6 +531,28 @@ mod tests {
                     "{:?}",
                     kind.enum_
                 );
+            }
+        }
+    }
+
+    /// A field that is not in the rule would not count as a setting.
+    #[test]
+    fn the_rule_against_idle_bindings_names_every_field() {
+        let idle = |check: &&Check| check.message.contains("which gates nothing");
+        let rule = MUTEX_BINDING.iter().find(idle).expect("a rule").rule;
+        for mut crd in crds::all()
+            .into_iter()
+            .filter(|crd| crd.spec.names.kind == "MutexBinding")
+        {
+            for schema in shape::schemas(&mut crd) {
+                let spec = shape::at(schema, ".spec").expect("a spec");
+                let fields = spec.properties.iter().flatten().map(|(name, _)| name);
+                for field in fields.filter(|field| *field != "ownerSelector") {
+                    assert!(
+                        rule.contains(&format!("has(self.{field})")),
+                        "{field} is not in {rule}"
+                    );
+                }
             }
         }
     }

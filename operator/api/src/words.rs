@@ -162,7 +162,7 @@ pub const WORDS: &[(&str, Seen, &str)] = &[
         Seen::Event,
         "The node selector of a pool is as it was.",
     ),
-    ("Released", Seen::Event, "A node was let go: it changes now."),
+    ("Released", Seen::Event, "A node was released: it changes now."),
     ("Changed", Seen::Event, "A node came back, changed."),
     (
         "JobComplete",

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 /// How to print.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct OutputArgs {
-    /// Format of the output: json, yaml, jsonpath=…, custom-columns=… [default: for people]
+    /// Format of the output: json, yaml, jsonpath=…, go-template=…, custom-columns=… [default: for people]
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
 }
@@ -31,7 +31,7 @@ impl OutputArgs {
         let format = self.output.as_ref().unwrap_or(&Format::Json);
         let Some(text) = format.document(value)? else {
             return Err(CliError::Usage(
-                "-o name: a component is no object of a cluster; wanted json, yaml, jsonpath=… or custom-columns=…".to_owned(),
+                "-o name: a component is no object of a cluster; wanted json, yaml, jsonpath=…, go-template=… or custom-columns=…".to_owned(),
             ));
         };
         print!("{text}");

@@ -1,15 +1,13 @@
-//! The formats of `-o`, as kubectl has them: `json`, `yaml`, `wide`, `name`, `jsonpath`, `jsonpath-file`, `custom-columns` and
-//! `custom-columns-file`. `go-template` is refused: what it would print must be what kubectl prints, and no engine of Go's templates is
-//! kept up in Rust.
+//! The formats of `-o`, as kubectl has them: `json`, `yaml`, `wide`, `name`, `jsonpath`, `go-template` and `custom-columns`, the last three
+//! also from a file.
 
-use crate::{columns::Columns, error::CliError, jsonpath::Template, say};
+use crate::{columns::Columns, error::CliError, jsonpath::Template, say, template::GoTemplate};
 use numo_api::text;
 use serde::Serialize;
 use std::{fmt, str::FromStr, sync::Arc};
 
 /// What `-o` takes, in the help of a verb that reads.
-pub const FORMATS: &str =
-    "json|yaml|wide|name|jsonpath=…|jsonpath-file=…|custom-columns=…|custom-columns-file=…";
+pub const FORMATS: &str = "json|yaml|wide|name|jsonpath=…|jsonpath-file=…|go-template=…|go-template-file=…|custom-columns=…|custom-columns-file=…";
 
 /// A format of the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +22,8 @@ pub enum Format {
     Name,
     /// What a template of JSONPath expressions finds in the JSON document.
     JsonPath(Arc<Template>),
+    /// What a template of Go makes of the JSON document.
+    GoTemplate(Arc<GoTemplate>),
     /// A table with columns of one's own.
     Columns(Arc<Columns>),
 }
@@ -43,7 +43,12 @@ impl FromStr for Format {
             ("wide", None) => Self::Wide,
             ("name", None) => Self::Name,
             (
-                "jsonpath" | "jsonpath-as-json" | "jsonpath-file" | "custom-columns" | "custom-columns-file",
+                "jsonpath"
+                | "jsonpath-file"
+                | "go-template"
+                | "go-template-file"
+                | "custom-columns"
+                | "custom-columns-file",
                 None,
             ) => {
                 return Err(format!("{name} needs a value: -o {name}={}", example(name)));
@@ -52,13 +57,8 @@ impl FromStr for Format {
             ("jsonpath-file", Some(path)) => Self::JsonPath(Arc::new(read(path)?.parse()?)),
             ("custom-columns", Some(text)) => Self::Columns(Arc::new(text.parse()?)),
             ("custom-columns-file", Some(path)) => Self::Columns(Arc::new(Columns::of_file(&read(path)?)?)),
-            ("go-template" | "go-template-file" | "template" | "templatefile", _) => {
-                return Err(
-                    "numo has no Go templates; use -o jsonpath='{range .[*]}…{end}', -o custom-columns=NAME:.path, \
-                     or a program that reads -o json"
-                        .to_owned(),
-                );
-            }
+            ("go-template", Some(text)) => Self::GoTemplate(Arc::new(text.parse()?)),
+            ("go-template-file", Some(path)) => Self::GoTemplate(Arc::new(read(path)?.parse()?)),
             _ => return Err(format!("found format {given:?}, wanted {FORMATS}")),
         })
     }
@@ -67,6 +67,7 @@ impl FromStr for Format {
 fn example(name: &str) -> &'static str {
     match name {
         "jsonpath" => "'{.owners[*].name}'",
+        "go-template" => "'{{range .owners}}{{.name}} {{end}}'",
         "custom-columns" => "NAME:.name,REASON:.reason",
         _ => "FILE",
     }
@@ -96,6 +97,7 @@ impl Format {
                 }
             }
             Self::JsonPath(template) => template.render(&value()?).map_err(CliError::Usage)?,
+            Self::GoTemplate(template) => template.render(&value()?).map_err(CliError::Usage)?,
             Self::Columns(columns) => columns.table(&value()?)?,
         }))
     }
@@ -125,6 +127,7 @@ mod tests {
         assert!(shown("json").starts_with("[\n"));
         assert!(shown("yaml").starts_with('-'));
         assert_eq!(shown("jsonpath={[*].name}"), "a b c");
+        assert_eq!(shown("go-template={{range .}}{{.name}},{{end}}"), "a,b c,");
         assert_eq!(
             shown("custom-columns=NAME:.name,WHY:.reason,X:.labels.app\\.example/x,N:{.number}"),
             "NAME   WHY         X        N\na      RuleWaits   y        3\nb c    <none>      <none>   <none>\n"
@@ -140,7 +143,9 @@ mod tests {
             ("jsonpath={.a", "no }"),
             ("jsonpath-file=/none/such", "/none/such"),
             ("custom-columns=NAME", "NAME:.path"),
-            ("go-template={{.x}}", "use -o jsonpath="),
+            ("go-template", "-o go-template='{{"),
+            ("go-template={{range .x}}", "without {{end}}"),
+            ("go-template-file=/none/such", "/none/such"),
             ("json=x", "found format"),
         ] {
             let why = given.parse::<Format>().unwrap_err();

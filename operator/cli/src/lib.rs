@@ -7,6 +7,7 @@ pub mod files;
 pub mod format;
 pub mod jsonpath;
 pub mod say;
+mod template;
 
 pub use error::CliError;
 pub use format::Format;

@@ -15,7 +15,7 @@ use crate::{
     why::Why,
 };
 use numo_api::{
-    DrainBy, MutexBindingSpec, Phase, Reason,
+    DrainBy, MutexBindingSpec, MutexSettings, Phase, Reason,
     mutex_binding::{GATED_KINDS, groups_of},
 };
 
@@ -197,6 +197,13 @@ pub fn owners_of(spec: &MutexBindingSpec, observed: &Observed) -> Vec<Owner> {
     plans.chain(maintenances.map(|view| view.owner.clone())).collect()
 }
 
+/// Whether a binding has neither a rule nor a setting.
+fn asks_nothing(spec: &MutexBindingSpec) -> bool {
+    let mut settings = spec.settings.clone();
+    let has_rules = settings.rules.take().is_some_and(|rules| !rules.is_empty());
+    !has_rules && spec.drain.is_none() && settings == MutexSettings::default()
+}
+
 /// What a person should know of a binding, and whether it gates: why it does not, or `ValidConfig`.
 pub fn state(view: &BindingView, observed: &Observed) -> (bool, Why) {
     if let Some(why) = wrong(view, observed) {
@@ -208,6 +215,14 @@ pub fn state(view: &BindingView, observed: &Observed) -> (bool, Why) {
             let message =
                 format!("found no {kind} that spec.ownerSelector selects; one that comes later is gated");
             (true, Why::new(Reason::NoOwners, message))
+        }
+        number if asks_nothing(&view.spec) => {
+            let s = if number == 1 { "" } else { "s" };
+            let message = format!(
+                "spec selects {number} {kind}{s} and has neither rules nor settings: nothing is gated; wanted rules, or a setting such \
+                 as maxUnavailable"
+            );
+            (false, Why::new(Reason::NothingAsked, message))
         }
         number => {
             let s = if number == 1 { "" } else { "s" };

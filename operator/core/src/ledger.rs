@@ -169,7 +169,7 @@ impl<'a> Ledger<'a> {
             let limit = match &row.budget.max_unavailable {
                 Ok(limit) => *limit,
                 Err(problem) => {
-                    let message = format!("MutexBudget {budget} spec.maxUnavailable: {problem}");
+                    let message = format!("MutexBudget {budget}: {problem}");
                     return Some(Why::new(Reason::BudgetExhausted, message).ended_by(Actor::ClusterAdmin));
                 }
             };

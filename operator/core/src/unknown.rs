@@ -18,7 +18,7 @@ impl Unknown {
     pub fn words(&self) -> String {
         let Self { kind, .. } = self;
         format!(
-            "held for {self}: this numo does not know kind {kind} and gives back nothing of it; a numo that knows {kind} does, or a \
+            "held for {self}: this numo does not know kind {kind} and restores nothing of it; a numo that knows {kind} does, or a \
              person puts back by hand what was there before"
         )
     }

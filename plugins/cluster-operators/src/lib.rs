@@ -202,8 +202,8 @@ fn judge(operators: &[Value], config: &Config) -> Verdict {
     let total = count(operators.len(), "ClusterOperator");
     if bad.is_empty() {
         let summary = match findings.len() {
-            0 => format!("{total} are available and none is degraded"),
-            allowed => format!("{total} are fine but for {allowed} allowed conditions"),
+            0 => format!("{total} available, none degraded"),
+            allowed => format!("{total} fine but for {}", count(allowed, "allowed condition")),
         };
         return Verdict::Pass(with_findings(report("OperatorsHealthy", summary), findings));
     }

@@ -131,6 +131,18 @@ impl Numo {
         extra: &[&str],
         environment: &[(&str, String)],
     ) -> Result<Self> {
+        Self::start_by(&binary()?, kubeconfig, namespace, logs, extra, environment)
+    }
+
+    /// The same from this program.
+    pub fn start_by(
+        program: &Path,
+        kubeconfig: &Path,
+        namespace: &str,
+        logs: &Path,
+        extra: &[&str],
+        environment: &[(&str, String)],
+    ) -> Result<Self> {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let log = logs.join(format!("numo-{number}.log"));
@@ -138,7 +150,7 @@ impl Numo {
         let (watched, watch) = std::io::pipe()?;
         let child = Command::new("/bin/sh")
             .args(["-c", WATCHED])
-            .arg(binary()?)
+            .arg(program)
             .arg("run")
             .arg("--kubeconfig")
             .arg(kubeconfig)

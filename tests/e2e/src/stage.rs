@@ -185,6 +185,12 @@ impl Stage {
         Numo::start(kubeconfig, NAMESPACE, &self.cluster.logs(), &self.arguments(more))
     }
 
+    /// Starts a numo from this program, with another kubeconfig.
+    pub fn numo_by(&self, program: &Path, kubeconfig: &Path) -> Result<Numo> {
+        let logs = self.cluster.logs();
+        Numo::start_by(program, kubeconfig, NAMESPACE, &logs, &self.arguments(&[]), &[])
+    }
+
     /// Runs a verb of numo's command line as an administrator; one that fails is an error.
     pub async fn say(&self, arguments: &[&str]) -> Result<String> {
         let said = self.call(arguments).await?;

@@ -133,6 +133,48 @@ pub fn cargo_component() -> Result<PathBuf> {
     })
 }
 
+/// numo as a commit of this repository makes it, without optimization: for tests that go from one version to another. The first call
+/// compiles it, as soon as the clone has the commit. Blocks for minutes.
+pub fn earlier_numo(commit: &str) -> Result<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    cached(&format!("numo-{commit}"), |folder| {
+        let (source, target) = (folder.join("source"), folder.join("target"));
+        fs::create_dir_all(&source)?;
+        let (archive, program) = (folder.join("source.tar"), folder.join("numo"));
+        let mut git = Command::new("git");
+        git.current_dir(&root)
+            .args(["archive", "--format=tar", "--output"]);
+        said(git.arg(&archive).arg(commit)).context("a shallow clone lacks it: git fetch --unshallow")?;
+        said(
+            Command::new("tar")
+                .arg("-xf")
+                .arg(&archive)
+                .arg("-C")
+                .arg(&source),
+        )?;
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args([
+            "build",
+            "--quiet",
+            "--locked",
+            "--package",
+            "numo",
+            "--bin",
+            "numo",
+        ]);
+        for option in ["opt-level=0", "debug=false", "package.\"*\".opt-level=0"] {
+            cargo.arg("--config").arg(format!("profile.dev.{option}"));
+        }
+        let cargo = cargo.current_dir(&source).env("CARGO_TARGET_DIR", &target);
+        said(cargo.env_remove("RUSTFLAGS"))?;
+        fs::rename(target.join("debug/numo"), &program)?;
+        fs::remove_dir_all(&target)?;
+        fs::remove_dir_all(&source)?;
+        fs::remove_file(&archive)?;
+        Ok(program)
+    })
+}
+
 /// A program of a Go module, built once for these files of the module. Blocks, the first time for minutes.
 pub fn go_program(module: &Path, files: &[&str], package: &str, name: &str) -> Result<PathBuf> {
     let mut sources = Vec::new();

@@ -37,8 +37,9 @@ pub struct Arguments {
     /// Install mdBook if it is missing (minutes), and build the docs as a book; CI=true implies it
     #[arg(long)]
     book: bool,
-    /// Rules in Python and JavaScript and by cargo-component too, the install by OLM's own operators, and the command line compiled for
-    /// macOS and Windows: needs Python 3.10 and Node, and installs their toolchains into the cache (minutes), as it builds OLM
+    /// Rules in Python and JavaScript and by cargo-component too, the install by OLM's own operators, an earlier numo that replaces this
+    /// one in mid-run, and the command line compiled for macOS and Windows: needs Python 3.10 and Node, and installs their toolchains into
+    /// the cache (minutes), as it builds OLM and the earlier numo
     #[arg(long)]
     all_tools: bool,
     /// Only the end-to-end tests, on clusters without the namespace of node leases, as OLM installs numo; at each step
@@ -111,6 +112,10 @@ const FOREIGN: ([&str; 2], &str) = ([END_TO_END, "tests/xtask"], "tools::");
 
 /// The tests that run OLM's own operators, which take minutes to build: their package, and how their names begin.
 const OLM: (&str, &str) = (END_TO_END, "olm::");
+
+/// The tests that replace the program by that of an earlier commit, which takes minutes to build: their package, and how their names
+/// begin.
+const EARLIER: (&str, &str) = (END_TO_END, "earlier::");
 
 /// The tests that kill numo at its writes: how their names begin.
 const CRASHES: &str = "crashes::";
@@ -201,6 +206,15 @@ pub fn run(arguments: &Arguments) -> ExitCode {
             run.step("install, upgrade and removal by OLM", |counts| {
                 test.run(&["--ignored".to_owned(), OLM.1.to_owned()], counts)
             });
+        }
+        for test in tests
+            .iter()
+            .filter(|test| arguments.all_tools && test.package == EARLIER.0 && test.target == "e2e")
+        {
+            run.step(
+                "numo replaced by an earlier one, and back, in mid-run",
+                |counts| test.run(&["--ignored".to_owned(), EARLIER.1.to_owned()], counts),
+            );
         }
         for test in tests
             .iter()

@@ -53,6 +53,10 @@ from. Each is of a ConfigMap or a Secret, which is mounted, or is there in the p
 
 {{/* Variables of the flags that have a value of their own, as a list of YAML; what is the flag's default is left out. */}}
 {{- define "numo.env" -}}
+{{- $keys := .Values.signatures.keys -}}
+{{- if and .Values.signatures.required (not (or $keys.file $keys.configMap $keys.secret .Values.signatures.identities .Values.extraArgs .Values.extraEnvFrom)) -}}
+{{- fail "signatures.required: found true without signatures.keys and signatures.identities, with which numo does not start; wanted one of them" -}}
+{{- end -}}
 {{- $identities := list -}}
 {{- range .Values.signatures.identities -}}
 {{- $identities = append $identities (printf "%s,%s" .issuer .subject) -}}

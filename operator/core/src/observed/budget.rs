@@ -11,7 +11,7 @@ pub struct BudgetView {
     pub name: String,
     /// `spec.nodeSelector` as given; null selects none.
     pub selector: serde_json::Value,
-    /// `spec.maxUnavailable`, with its default.
+    /// `spec.maxUnavailable`, with its default; where the budget cannot be understood, the field, what was found and what is wanted.
     pub max_unavailable: Result<IntOrPercent, String>,
     /// `spec.groupBy`.
     pub group_by: Option<String>,

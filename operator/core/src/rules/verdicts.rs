@@ -1,6 +1,6 @@
 //! What the verdicts in a journal come to: a Pass that may still let a node go, or a failure for good.
 
-use crate::{key::Key, observed::RuleView, time::later, why::Why};
+use crate::{key::Key, observed::RuleView, text::counted, time::later, why::Why};
 use jiff::Timestamp;
 use numo_api::{FailurePolicy, Outcome, Phase, Reason, VerdictRecord};
 
@@ -50,9 +50,10 @@ pub fn failed_for_good(
     }
     let words = last.message.as_deref().unwrap_or(&last.reason);
     let message = format!(
-        "rule {} failed in phase {} after {failures} attempt(s): {words}",
+        "rule {} failed in phase {} after {}: {words}",
         rule.key,
-        phase.name()
+        phase.name(),
+        counted(usize::try_from(failures).unwrap_or(0), "attempt")
     );
     Some((
         effective_policy(rule, phase),

@@ -62,6 +62,21 @@ fn these_fields_are_served_for_a_plan() {
 }
 
 #[test]
+fn a_binding_that_asks_nothing_does_not_say_that_it_gates() {
+    for (settings, is_idle) in [
+        ("\"rules\":[]", true),
+        ("\"mutexKeys\":[]", false),
+        ("\"maxUnavailable\":1", false),
+        ("\"drain\":{}", false),
+    ] {
+        let cluster = Cluster::parse(&bound(settings, "", ""));
+        let (is_ready, why) = binding::state(&cluster.observed.bindings["all"], &cluster.observed);
+        let wanted = if is_idle { "NothingAsked" } else { "ValidConfig" };
+        assert_eq!((is_ready, why.reason.name()), (!is_idle, wanted), "{settings}");
+    }
+}
+
+#[test]
 fn a_binding_of_one_group_gates_that_group_and_no_other() {
     let of = |kind: &str, group: &str, owner: &str| {
         Cluster::parse(&format!(

@@ -1159,7 +1159,7 @@ fn a_plan_is_deleted_though_its_jobs_may_not_be_seen() {
              blind"
         ))
     };
-    check(&at(""), "hold JobsForbidden\n > nothing");
+    check(&at(""), "hold PlanJobsForbidden\n > nothing");
     check(
         &at("deleting"),
         "> restore a uncordoned

@@ -63,6 +63,24 @@ pub struct ClusterArgs {
     /// uid in whose name every request is made, beside --as
     #[arg(long = "as-uid", value_name = "UID", global = true, hide = true)]
     pub(super) impersonate_uid: Option<String>,
+    /// Name for basic authentication, instead of the kubeconfig's credentials
+    #[arg(long, value_name = "NAME", requires = "password", global = true, hide = true)]
+    pub(super) username: Option<String>,
+    /// Password for basic authentication, beside --username
+    #[arg(
+        long,
+        value_name = "PASSWORD",
+        requires = "username",
+        global = true,
+        hide = true
+    )]
+    pub(super) password: Option<String>,
+    /// Ask the API server for answers that are not compressed
+    #[arg(long, global = true, hide = true)]
+    pub(super) disable_compression: bool,
+    /// Taken for kubectl's sake, and without effect: numo has no aliases and reads no preferences
+    #[arg(long, value_name = "FILE", global = true, hide = true)]
+    pub(super) kuberc: Option<PathBuf>,
     /// Certificates, as PEM, of the authorities that the API server's certificate may be from
     #[arg(long, value_name = "FILE", global = true, hide = true)]
     pub(super) certificate_authority: Option<PathBuf>,
@@ -159,6 +177,7 @@ impl ClusterArgs {
         if let Some(server) = server {
             config.cluster_url = server;
         }
+        config.disable_compression |= self.disable_compression;
         self.trust(&mut config)?;
         self.identify(&mut config)?;
         Ok(config)
@@ -198,6 +217,12 @@ impl ClusterArgs {
             who.auth_provider = None;
             who.username = None;
             who.password = None;
+        }
+        if let (Some(name), Some(password)) = (&self.username, &self.password) {
+            who.username = Some(name.clone());
+            who.password = Some(SecretString::from(password.clone()));
+            who.exec = None;
+            who.auth_provider = None;
         }
         if let Some(path) = &self.client_certificate {
             read("--client-certificate", path)?;

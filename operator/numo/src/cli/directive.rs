@@ -261,8 +261,9 @@ async fn write(
             .map_err(error::api(format!("NodeChange {namespace}/{name}")))?;
     }
     let mut patch = json!({"spec": {"directive": directive}});
-    // Nobody's reason for an earlier word is a reason for this one.
-    if directive.reason.is_none() {
+    // Nobody's reason for an earlier word is a reason for this one; a word that is said again keeps its own.
+    let earlier = change.spec.directive.as_ref().map(|earlier| earlier.action);
+    if directive.reason.is_none() && earlier != Some(directive.action) {
         patch["spec"]["directive"]["reason"] = Value::Null;
     }
     let said = Change {

@@ -75,7 +75,7 @@ pub const WAYS: [Way; 7] = [
     },
     Way {
         name: "numo skip NODE",
-        on: "one node that was not released",
+        on: "one node that was not released, or that was and does not come back",
         effect: "it is left out, and its run goes on without it",
         undo: "numo retry NODE",
     },
@@ -178,9 +178,14 @@ pub fn options(command: &Command) {
         let about = flag.get_help().map(ToString::to_string).unwrap_or_default();
         let _ = write!(text, "  {short}--{long}{value}\n          {about}\n");
     }
-    text.push_str("\nThere is no --cache-dir: numo keeps nothing of a cluster on disk.\n");
+    let _ = writeln!(text, "\n{NOT_SERVED}");
     print!("{text}");
 }
+
+/// kubectl's global flags that numo refuses, and why.
+pub const NOT_SERVED: &str = "Refused are --cache-dir (numo keeps nothing of a cluster on disk; `numo run` has a flag of that name for components), --as-user-extra (numo impersonates users, groups and uids only), --match-server-version (`numo version` says what fits), --warnings-as-errors (numo shows no \
+                              warnings of the API server), and --profile, --profile-output, --vmodule and --log-flush-frequency, which \
+                              are about kubectl's own program.";
 
 /// `numo stopping`: the ways to stop.
 pub fn stopping() {
@@ -246,6 +251,55 @@ mod tests {
             !help.lines().next().unwrap_or_default().contains("operator"),
             "{help}"
         );
+    }
+
+    /// The global flags of kubectl 1.36: who passes them to every call is not stopped by one, or is told why.
+    const OF_KUBECTL: [&str; 30] = [
+        "as",
+        "as-group",
+        "as-uid",
+        "as-user-extra",
+        "cache-dir",
+        "certificate-authority",
+        "client-certificate",
+        "client-key",
+        "cluster",
+        "context",
+        "disable-compression",
+        "insecure-skip-tls-verify",
+        "kubeconfig",
+        "kuberc",
+        "log-flush-frequency",
+        "match-server-version",
+        "namespace",
+        "password",
+        "profile",
+        "profile-output",
+        "request-timeout",
+        "server",
+        "tls-server-name",
+        "token",
+        "user",
+        "username",
+        "v",
+        "vmodule",
+        "warnings-as-errors",
+        "help",
+    ];
+
+    #[test]
+    fn kubectls_global_flags_are_taken_or_refused_with_a_reason() {
+        let command = crate::cli::command();
+        let mut global = command.get_arguments().filter(|flag| flag.is_global_set());
+        let global: Vec<&str> = global.by_ref().filter_map(clap::Arg::get_long).collect();
+        for flag in OF_KUBECTL {
+            // Each verb that has objects in namespaces has the flag itself.
+            let is_taken = global.contains(&flag) || ["namespace", "help"].contains(&flag);
+            let is_told = NOT_SERVED
+                .split([' ', ','])
+                .any(|word| word.strip_prefix("--") == Some(flag));
+            assert!(is_taken != is_told, "--{flag}");
+        }
     }
 
     /// The words of a call in a shell, from `numo` up to a pipe.

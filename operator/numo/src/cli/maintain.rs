@@ -21,7 +21,7 @@ use kube::{
         watcher::{self, watch_object},
     },
 };
-use numo_api::{NodeMaintenanceStatus, conditions::types, marks};
+use numo_api::{NodeMaintenanceStatus, Reason, conditions::types, marks};
 use numo_core::text::counted;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -170,7 +170,7 @@ async fn begin(
     }
     let written = Written::of(&resource, &object, word, args.say.dry_run);
     let message = format!(
-        "nodemaintenance/{name} created: Node {node} is cordoned and its pods are evicted; end it with \
+        "nodemaintenance/{name} created: numo cordons Node {node} and evicts its pods; end it with \
          `numo maintain {node} --end`"
     );
     args.say
@@ -245,7 +245,7 @@ async fn end(
     }
     let spec = one.object.data.get("spec").cloned().unwrap_or_default();
     let written = Written::of(&resource, &one.object, word, args.say.dry_run);
-    let message = format!("nodemaintenance/{name} deleted: Node {node} is put back as it was");
+    let message = format!("nodemaintenance/{name} deleted: numo restores Node {node}");
     args.say
         .print(written.changed("/spec", spec, Value::Null), message)?;
     Ok((one.kind, name))
@@ -310,11 +310,20 @@ async fn done(
             return Ok(());
         }
         let words = words(&status);
-        if words != *last {
+        // What numo said before the end was asked for is over.
+        let is_old = args.end && is_kept(&status);
+        if words != *last && !is_old {
             eprintln!("numo: {words}");
             *last = words;
         }
     }
+}
+
+/// Whether the status is that of a node that is kept in maintenance.
+fn is_kept(status: &NodeMaintenanceStatus) -> bool {
+    let mut conditions = status.conditions.iter();
+    conditions
+        .any(|one| one.type_ == types::READY && one.reason.as_deref() == Some(Reason::InMaintenance.name()))
 }
 
 /// How far the drain is, and what it waits for: the budget that blocks is named in the condition's message.

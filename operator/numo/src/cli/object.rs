@@ -65,14 +65,14 @@ impl What {
     const fn short(self) -> &'static [&'static str] {
         match self {
             Self::Node => &["no"],
-            Self::Run => &["run"],
+            Self::Run => &["mrc", "run"],
             Self::Plan | Self::Reason => &[],
             Self::Maintenance => &["nm"],
-            Self::Rule => &["rule"],
-            Self::Target => &["target"],
-            Self::Budget => &["budget"],
-            Self::Window => &["window"],
-            Self::Binding => &["binding"],
+            Self::Rule => &["mr", "rule"],
+            Self::Target => &["mt", "target"],
+            Self::Budget => &["mbud", "budget"],
+            Self::Window => &["mwin", "window"],
+            Self::Binding => &["mbind", "binding"],
         }
     }
 
@@ -322,6 +322,17 @@ mod tests {
             ("mutexbindings", What::Binding),
         ] {
             assert_eq!(given.parse(), Ok(wanted), "{given}");
+        }
+        // As kubectl takes them.
+        for crd in numo_api::crds::all() {
+            let names = crd.spec.names;
+            if names.kind == "NodeChange" {
+                continue;
+            }
+            let wanted: What = names.plural.parse().unwrap();
+            for short in names.short_names.unwrap_or_default() {
+                assert_eq!(short.parse(), Ok(wanted), "{short}");
+            }
         }
         let refused = "pod".parse::<What>().unwrap_err();
         assert!(

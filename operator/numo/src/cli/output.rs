@@ -8,12 +8,12 @@ use comfy_table::{ContentArrangement, Row, presets};
 use numo_api::{Reason, Step, conditions::Actor, text};
 use numo_cli::Format;
 use serde::Serialize;
-use std::fmt::Write as _;
+use std::{borrow::Cow, fmt::Write as _};
 
 /// How it is printed.
 #[derive(Clone, Debug, Default, Args)]
 pub struct OutputArgs {
-    /// Format of the output: json, yaml, wide, name, jsonpath=…, jsonpath-file=…, custom-columns=… or custom-columns-file=…
+    /// Format of the output: json, yaml, wide, name, jsonpath=…, go-template=…, custom-columns=…; the last three also with -file
     /// [default: for people]
     #[arg(short, long, value_name = "FORMAT")]
     pub output: Option<Format>,
@@ -29,6 +29,26 @@ pub struct Layout {
     pub is_wide: bool,
     /// Columns have no heads.
     pub no_headers: bool,
+    /// Columns of the terminal, where tables go to one: what is too long ends with `…` there.
+    pub width: Option<usize>,
+}
+
+/// Columns of the terminal that standard output is; none where it is something else.
+fn columns() -> Option<usize> {
+    let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());
+    let (columns, _) = is_terminal.then(crossterm::terminal::size)?.ok()?;
+    (columns > 0).then_some(usize::from(columns))
+}
+
+/// The line, cut to so many letters.
+fn cut(line: &str, width: Option<usize>) -> Cow<'_, str> {
+    match width {
+        Some(width) if line.chars().count() > width => {
+            let kept = line.chars().take(width.saturating_sub(1));
+            Cow::Owned(kept.chain(['…']).collect())
+        }
+        _ => Cow::Borrowed(line),
+    }
 }
 
 impl OutputArgs {
@@ -50,9 +70,11 @@ impl OutputArgs {
 
     /// What tables for people are like.
     pub fn layout(&self) -> Layout {
+        let is_wide = self.output.as_ref().is_some_and(Format::is_wide);
         Layout {
-            is_wide: self.output.as_ref().is_some_and(Format::is_wide),
+            is_wide,
             no_headers: self.no_headers,
+            width: columns().filter(|_| !is_wide),
         }
     }
 
@@ -123,6 +145,7 @@ const BETWEEN: u16 = 3;
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     indent: usize,
+    width: Option<usize>,
     rows: Vec<Vec<Cell>>,
 }
 
@@ -134,7 +157,11 @@ impl Table {
         } else {
             vec![heads.map(Cell::from).to_vec()]
         };
-        Self { indent, rows }
+        Self {
+            indent,
+            width: output.width,
+            rows,
+        }
     }
 
     /// Adds a row.
@@ -160,7 +187,8 @@ impl Table {
         let mut text = String::new();
         for (line, row) in table.lines().zip(&self.rows) {
             let _ = write!(text, "{:1$}", "", self.indent);
-            text.push_str(&painted(line.trim_end(), row));
+            let width = self.width.map(|width| width.saturating_sub(self.indent));
+            text.push_str(&painted(&cut(line.trim_end(), width), row));
             text.push('\n');
         }
         text
@@ -200,6 +228,21 @@ mod tests {
         assert_eq!(
             plain,
             "  NODE        REASON   MESSAGE\n  a           Done\n  worker-10   X        why\n"
+        );
+    }
+
+    #[test]
+    fn a_row_ends_where_the_terminal_does() {
+        let layout = Layout {
+            width: Some(16),
+            ..Layout::default()
+        };
+        let mut table = Table::new(2, ["NODE", "MESSAGE"], layout);
+        table.row(["a".into(), "short".into()]);
+        table.row(["b".into(), "longer than that".into()]);
+        assert_eq!(
+            table.text(),
+            "  NODE   MESSAGE\n  a      short\n  b      longer…\n"
         );
     }
 

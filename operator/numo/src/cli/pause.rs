@@ -65,7 +65,7 @@ pub async fn set_suspended(args: PauseArgs, suspended: bool) -> Result<(), CliEr
     let api = watch::api(&connection.write, found.kind, found.namespace());
     let written = speaker.write(&api, change).await?;
     let message = if suspended {
-        format!("{name} paused: no further node of it begins; clean-up that is under way goes on")
+        format!("{name} paused: no further node of it begins; numo still restores what it changed")
     } else {
         format!("{name} resumed")
     };

@@ -158,7 +158,9 @@ fn verbs(command: &Command) -> String {
         );
     }
     page += "\n## Flags of every verb\n\nThey stand before the verb or after it; where one stands on both sides, the one after the verb \
-             counts. There is no `--cache-dir`: numo keeps nothing of a cluster on disk.\n\n";
+             counts. ";
+    page += help::NOT_SERVED;
+    page += "\n\n";
     for one in root.get_arguments().filter(|one| one.is_global_set()) {
         page += &argument(one, "");
     }
@@ -373,6 +375,7 @@ mod tests {
         "MarkGate",
         "MutexBinding",
         "MutexBindings",
+        "MutexBudgets",
         "MutexBudget",
         "MutexWindow",
         "MutexWindows",

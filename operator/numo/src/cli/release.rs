@@ -215,7 +215,7 @@ async fn keeps_leading(connection: &Connection, namespace: &str) -> Option<Strin
 fn stop_first(namespace: &str, holder: Option<&str>) -> CliError {
     let who = holder.map_or_else(|| "an operator".to_owned(), |holder| format!("operator {holder}"));
     CliError::Closed(format!(
-        "{who} leads (Lease {namespace}/{LEADER_LEASE}): it gives back what it holds if its objects are deleted. Stop it \
+        "{who} leads (Lease {namespace}/{LEADER_LEASE}): it restores what it changed if its objects are deleted. Stop it \
          first, in a cluster by kubectl -n {namespace} scale deployment/numo --replicas=0; or take over with --take-over"
     ))
 }

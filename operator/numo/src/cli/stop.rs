@@ -111,7 +111,7 @@ pub async fn set_paused(args: StopArgs, paused: bool) -> Result<(), CliError> {
     };
     let message = if paused {
         let whom = selected.words();
-        format!("mutexbudget/{name} stopped: no node begins{whom}; clean-up that is under way goes on")
+        format!("mutexbudget/{name} stopped: no node begins{whom}; numo still restores what it changed")
     } else {
         format!("mutexbudget/{name} started")
     };

@@ -11,11 +11,15 @@ pub fn status(budget: &BudgetView, uses: &[Use<'_>], now: Timestamp) -> MutexBud
     let mut conditions = Conditions::over(&budget.status.conditions, budget.generation, now);
     match &budget.max_unavailable {
         Err(problem) => {
-            let message = format!("spec.maxUnavailable: {problem}; no node of it is admitted");
+            let message = format!("{problem}; no node begins that the budget selects");
             conditions.kstatus(false, false, true, Reason::InvalidField.name(), &message);
         }
         Ok(_) if budget.selector.is_null() => {
             let message = "spec.nodeSelector is absent and selects no node; {} selects all";
+            conditions.kstatus(true, false, false, Reason::NoNodes.name(), message);
+        }
+        Ok(_) if uses.iter().all(|one| one.budget.name != budget.name) => {
+            let message = "spec.nodeSelector selects no node; nodes that come later are counted";
             conditions.kstatus(true, false, false, Reason::NoNodes.name(), message);
         }
         Ok(_) => {

@@ -315,6 +315,19 @@ pub fn status(
         observed_generation: Some(generation),
         conditions: conditions.done(),
         wasm: None,
+        ..effective(rule, view)
+    }
+}
+
+/// What holds where the spec says nothing.
+fn effective(rule: &MutexRule, view: &RuleView) -> MutexRuleStatus {
+    MutexRuleStatus {
+        rule_type: Some(rule.spec.rule_type.unwrap_or_default()),
+        phases: Phase::ALL
+            .into_iter()
+            .filter(|phase| view.runs_in(*phase))
+            .collect(),
+        ..MutexRuleStatus::default()
     }
 }
 
@@ -376,6 +389,7 @@ fn status_of_asked(
         observed_generation: Some(generation),
         conditions: conditions.done(),
         wasm: component,
+        ..effective(rule, view)
     }
 }
 

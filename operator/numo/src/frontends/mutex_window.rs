@@ -40,6 +40,10 @@ pub fn status<'n>(
 ) -> MutexWindowStatus {
     let state = windows::state(window, now);
     let mut conditions = Conditions::over(&window.status.conditions, window.generation, now);
+    let selected = nodes
+        .into_iter()
+        .filter(|node| windows::covers(window, node))
+        .count();
     match (&window.hours, &state) {
         (Err(problem), _) => {
             let message = format!("spec.{problem}; no node begins that the window selects");
@@ -53,13 +57,16 @@ pub fn status<'n>(
             let message = "The window has no opening ahead: it lets no node begin any more.";
             conditions.kstatus(false, false, true, Reason::NeverOpens.name(), message);
         }
+        _ if selected == 0 => {
+            let message = "spec.nodeSelector selects no node; nodes that come later keep to the window";
+            conditions.kstatus(true, false, false, Reason::NoNodes.name(), message);
+        }
         (Ok(_), _) => {
             let message = "Nodes that spec.nodeSelector selects begin while the window is open.";
             conditions.kstatus(true, false, false, Reason::ValidConfig.name(), message);
         }
     }
     let freeze = state.as_ref().and_then(State::freeze);
-    let selected = nodes.into_iter().filter(|node| windows::covers(window, node));
     MutexWindowStatus {
         observed_generation: Some(window.generation),
         open: state.as_ref().map(State::is_open),
@@ -67,7 +74,7 @@ pub fn status<'n>(
         opens_at: state.as_ref().and_then(State::opens_at).map(|at| at.to_string()),
         // kubectl prints it as it stands.
         freeze: freeze.map(|freeze| numo_api::text::line(&freeze.name).into_owned()),
-        nodes: i64::try_from(selected.count()).ok(),
+        nodes: i64::try_from(selected).ok(),
         conditions: conditions.done(),
     }
 }

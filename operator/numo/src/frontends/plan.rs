@@ -485,7 +485,7 @@ mod tests {
         assert!(
             standing
                 .message
-                .ends_with("1 nodes changed without their rules: b (someone else let it go)"),
+                .ends_with("1 node changed without its rules: b (someone else let it go)"),
             "{standing:?}"
         );
         report.acknowledged = true;

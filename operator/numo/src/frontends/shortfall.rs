@@ -1,7 +1,16 @@
 //! What a person should know of nodes that did not come to the version as their owner asks. Pure.
 
 use numo_api::{Reason, Step};
-use numo_core::report::Report;
+use numo_core::{report::Report, text::counted};
+
+/// `1 node was`, `2 nodes were`.
+fn verbed(count: usize, one: &str, many: &str) -> String {
+    format!(
+        "{} {}",
+        counted(count, "node"),
+        if count == 1 { one } else { many }
+    )
+}
 
 /// What keeps an owner's run from being a success: nodes that were left out and why, and nodes that changed without their rules.
 pub fn shortfall(report: &Report) -> Option<(Reason, String)> {
@@ -23,8 +32,8 @@ pub fn shortfall(report: &Report) -> Option<(Reason, String)> {
     let mut words = Vec::new();
     if !left_out.is_empty() {
         words.push(format!(
-            "{} nodes were left out: {}",
-            left_out.len(),
+            "{} left out: {}",
+            verbed(left_out.len(), "was", "were"),
             of(&left_out)
         ));
     }
@@ -33,7 +42,9 @@ pub fn shortfall(report: &Report) -> Option<(Reason, String)> {
         let named = report.ungated.iter().map(|(name, why)| format!("{name} ({why})"));
         let named: Vec<String> = named.collect();
         words.push(format!(
-            "{count} nodes changed without their rules: {}",
+            "{} changed without {} rules: {}",
+            counted(count, "node"),
+            if count == 1 { "its" } else { "their" },
             of(&named)
         ));
     }

@@ -5,6 +5,7 @@ use numo_api::Phase;
 use numo_core::{
     action::{EarlierWord, EvaluationRequest},
     observed::{RuleAnswer, RuleWords},
+    text::counted,
 };
 use serde::{Deserialize, Serialize};
 
@@ -68,6 +69,11 @@ pub fn remember(found: &[(Workload, State)]) -> RuleAnswer {
         .map(|(workload, state)| Remembered(workload.clone(), state.ready))
         .collect();
     let all = kept.len();
+    let having = format!(
+        "{} {}",
+        counted(all, "workload"),
+        if all == 1 { "has" } else { "have" }
+    );
     let mut data = serde_json::to_string(&kept).unwrap_or_default();
     while data.len() > DATA {
         kept.truncate(kept.len() * 9 / 10);
@@ -75,8 +81,8 @@ pub fn remember(found: &[(Workload, State)]) -> RuleAnswer {
     }
     let summary = match (kept.len(), all) {
         (0, _) => "no workload has pods on it".to_owned(),
-        (kept, all) if kept == all => format!("{all} workloads have pods on it"),
-        (kept, all) => format!("{all} workloads have pods on it; {kept} of them are remembered"),
+        (kept, all) if kept == all => format!("{having} pods on it"),
+        (kept, _) => format!("{having} pods on it; {kept} of them are remembered"),
     };
     RuleAnswer::Pass(RuleWords {
         reason: "WorkloadsRemembered".to_owned(),

@@ -209,7 +209,7 @@ fn of_error(kind: Kind, scope: &str, error: &watcher::Error, (listed, first): (b
     }
     if first && matches!(missing, Missing::Told { .. }) {
         // Who has Plans there is told what is missing.
-        all.push(Seen::Unseen(kind, scope.to_owned(), error.to_string()));
+        all.push(Seen::Unseen(kind, scope.to_owned(), said(error)));
     }
     if first && !listed && missing.is_optional(is_unserved(error)) {
         if matches!(missing, Missing::Needed) {
@@ -218,6 +218,17 @@ fn of_error(kind: Kind, scope: &str, error: &watcher::Error, (listed, first): (b
         all.push(Seen::Listed(kind, scope.to_owned()));
     }
     all
+}
+
+/// What the API server says, if it does: people read it in a condition.
+fn said(error: &watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => status.message.clone(),
+        other => other.to_string(),
+    }
 }
 
 /// How soon a kind is asked for again that may not be seen or is not served, and was not listed before.

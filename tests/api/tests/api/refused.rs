@@ -21,7 +21,7 @@ fn base(kind: &str) -> Value {
         "MutexWindow" => {
             json!({"nodeSelector": {}, "openings": [{"startTime": "22:00", "endTime": "04:00"}]})
         }
-        "MutexBinding" => json!({"ownerSelector": {"kind": "Plan"}}),
+        "MutexBinding" => json!({"ownerSelector": {"kind": "Plan"}, "rules": [{"name": "a"}]}),
         "NodeMaintenance" => json!({"nodeName": "worker-0"}),
         "Plan" => json!({"upgrade": {"image": "x"}, "concurrency": 1}),
         "NodeChange" => json!({
@@ -230,6 +230,24 @@ fn of_rules() -> Vec<Slip> {
             prometheus(json!({"query": "up", "operator": "Equal", "threshold": 1, "forSeconds": 3600})),
             "spec.prometheus.forSeconds",
             "not less than timeoutSeconds",
+        ),
+    ]
+}
+
+/// Of rules, fields that fit nothing.
+fn of_fields_of_rules() -> Vec<Slip> {
+    vec![
+        (
+            "MutexRule",
+            json!({"failurePolicy": "Continue", "phases": ["Pre"]}),
+            "spec.failurePolicy",
+            "found Continue without a phase after the release",
+        ),
+        (
+            "MutexRule",
+            json!({"type": "wasm", "jobSpec": null, "wasm": {"image": "not an image"}}),
+            "spec.wasm.image",
+            "found not an image, wanted REGISTRY/PATH:TAG",
         ),
     ]
 }
@@ -483,6 +501,60 @@ fn of_the_others() -> Vec<Slip> {
         ),
         (
             "MutexBinding",
+            json!({"rules": [{"name": "Not_A_Name"}]}),
+            "spec.rules[0].name",
+            "should match",
+        ),
+        (
+            "MutexBinding",
+            json!({"rules": [{"name": "a", "namespace": "Node_X"}]}),
+            "spec.rules[0].namespace",
+            "should match",
+        ),
+        (
+            "MutexBinding",
+            json!({"rules": []}),
+            "spec",
+            "which gates nothing",
+        ),
+        (
+            "MutexBinding",
+            json!({"rules": null}),
+            "spec",
+            "found neither rules nor settings",
+        ),
+        (
+            "MutexBinding",
+            json!({"ownerSelector": {"kind": "Plan", "namespaces": []}}),
+            "spec.ownerSelector.namespaces",
+            "should have at least 1 items",
+        ),
+        (
+            "MutexBinding",
+            json!({"failureBudget": 0}),
+            "spec.failureBudget",
+            "found 0, wanted a whole number from 1",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"failureBudget": "0%"}),
+            "spec.failureBudget",
+            "found 0%, wanted a whole number from 1",
+        ),
+        (
+            "MutexBudget",
+            json!({"nodeSelector": {"matchLabels": {"zone": "a b"}}}),
+            "spec.nodeSelector.matchLabels.zone",
+            "should match",
+        ),
+        (
+            "MutexBudget",
+            json!({"nodeSelector": {"matchExpressions": [{"key": "a b", "operator": "Exists"}]}}),
+            "spec.nodeSelector.matchExpressions[0].key",
+            "should match",
+        ),
+        (
+            "MutexBinding",
             json!({"maxUnavailable": "lots"}),
             "spec.maxUnavailable",
             "found lots",
@@ -617,7 +689,7 @@ async fn each_is_refused(slips: Vec<Slip>) -> Result<()> {
 
 #[tokio::test]
 async fn slips_of_rules_are_refused_by_their_field() -> Result<()> {
-    each_is_refused(of_rules()).await
+    each_is_refused(of_rules().into_iter().chain(of_fields_of_rules()).collect()).await
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     io::Write as _,
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
@@ -37,14 +38,14 @@ const REST: Duration = Duration::from_millis(1500);
 
 /// Whose run it is.
 #[derive(Clone, Copy, Debug)]
-enum Owner {
+pub enum Owner {
     Run,
     Plan,
     Maintenance,
 }
 
 impl Owner {
-    const fn kind(self) -> &'static str {
+    pub const fn kind(self) -> &'static str {
         match self {
             Self::Run => "MutexRunConfig",
             Self::Plan => "Plan",
@@ -53,7 +54,7 @@ impl Owner {
     }
 
     /// The nodes that go through it.
-    const fn nodes(self) -> &'static [&'static str] {
+    pub const fn nodes(self) -> &'static [&'static str] {
         match self {
             Self::Run | Self::Plan => &["worker-0", "worker-1"],
             Self::Maintenance => &["worker-0"],
@@ -132,18 +133,40 @@ pub fn binding() -> serde_json::Value {
 }
 
 /// One run from the first object to the end.
-struct Life {
+pub struct Life {
     /// What numo wrote until the line was cut, or at all.
-    writes: Vec<String>,
+    pub writes: Vec<String>,
     /// What is there at the end, one line an object; and each Job there ever was.
-    end: Vec<String>,
+    pub end: Vec<String>,
+}
+
+/// The program that runs until the cut, and the one that is started after that.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    pub before: PathBuf,
+    pub after: PathBuf,
+}
+
+impl Programs {
+    fn same() -> Result<Self> {
+        let binary = numo_e2e::binary()?;
+        Ok(Self {
+            before: binary.clone(),
+            after: binary,
+        })
+    }
 }
 
 /// Lives through it once. With a cut, numo is killed there and started again; then all ends as in `wanted`.
 async fn live(owner: Owner, cut: Option<Cut>, wanted: &[String]) -> Result<Life> {
+    live_by(&Programs::same()?, owner, cut, wanted).await
+}
+
+/// The same with one program until the cut, and another one after it.
+pub async fn live_by(programs: &Programs, owner: Owner, cut: Option<Cut>, wanted: &[String]) -> Result<Life> {
     let stage = owner.stage().await?;
     let proxy = Proxy::open(stage.numo_kubeconfig(), cut).await?;
-    let mut numo = stage.numo_of(&proxy.kubeconfig(), &[])?;
+    let mut numo = stage.numo_by(&programs.before, &proxy.kubeconfig())?;
     let ended = {
         let course = owner.course(&stage);
         tokio::pin!(course);
@@ -152,7 +175,7 @@ async fn live(owner: Owner, cut: Option<Cut>, wanted: &[String]) -> Result<Life>
                 ended = &mut course => break ended,
                 () = proxy.is_cut() => {
                     numo.kill().await?;
-                    numo = stage.numo_of(stage.numo_kubeconfig(), &[])?;
+                    numo = stage.numo_by(&programs.after, stage.numo_kubeconfig())?;
                 }
             }
         }
@@ -426,7 +449,7 @@ fn journal(change: &NodeChange) -> String {
 }
 
 /// Where numo is killed in turn.
-fn cuts(writes: usize) -> Vec<Cut> {
+pub fn cuts(writes: usize) -> Vec<Cut> {
     if std::env::var_os("NUMO_E2E_EVERY_WRITE").is_some() {
         let both = |number| [Cut::Before(number), Cut::After(number)];
         return (1..=writes).flat_map(both).collect();
@@ -442,7 +465,7 @@ fn cuts(writes: usize) -> Vec<Cut> {
 }
 
 /// Tells it whether or not the test passes: cargo keeps what `println!` says of one that does.
-fn tell(text: &str) -> Result<()> {
+pub fn tell(text: &str) -> Result<()> {
     Ok(writeln!(std::io::stdout().lock(), "{text}")?)
 }
 

@@ -22,6 +22,7 @@ mod cordons;
 mod crashes;
 mod dead;
 mod doctor;
+mod earlier;
 mod edits;
 mod escapes;
 mod examples;

@@ -17,7 +17,7 @@ fn definition(path: &std::path::Path) -> Result<Value> {
 
 /// What was changed for good before 0.1.0, whose definitions were recorded early, is out: defaults that are the code's, and lists that
 /// several writers may have a part of, which no later release could bring. A directive alone may be changed of a NodeChange.
-const BEFORE_THE_FIRST: [(&str, &str); 18] = [
+const BEFORE_THE_FIRST: [(&str, &str); 25] = [
     (
         "mutexbindings",
         ".spec.ownerSelector.namespaces: x-kubernetes-list-type was null, is \"set\"",
@@ -36,6 +36,34 @@ const BEFORE_THE_FIRST: [(&str, &str); 18] = [
     (
         "mutexrules",
         ".spec.cel.validations[].retryAfterSeconds: default was null, is 30",
+    ),
+    (
+        "mutexrules",
+        ".spec.cel.evaluationSeconds: default was null, is 5",
+    ),
+    (
+        "mutexrules",
+        ".spec.cel.serviceAccountName: default was null, is \"default\"",
+    ),
+    (
+        "mutexrules",
+        ".spec.wasm.limits.evaluationSeconds: default was null, is 5",
+    ),
+    (
+        "mutexrules",
+        ".spec.wasm.limits.hostBytes: default was null, is \"16Mi\"",
+    ),
+    (
+        "mutexrules",
+        ".spec.wasm.limits.hostCalls: default was null, is 500",
+    ),
+    (
+        "mutexrules",
+        ".spec.wasm.limits.memory: default was null, is \"64Mi\"",
+    ),
+    (
+        "mutexrules",
+        ".spec.wasm.serviceAccountName: default was null, is \"default\"",
     ),
     (
         "mutexrules",

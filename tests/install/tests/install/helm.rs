@@ -508,6 +508,10 @@ fn lint_finds_nothing_and_wrong_values_are_named() -> Result<()> {
             ("monitoring.alerts.thresholds.ruleErrors=many", "ruleErrors"),
             ("log.format=xml", "format"),
             ("signatures.identities[0].issuer=a", "subject"),
+            (
+                "signatures.required=true",
+                "signatures.required: found true without",
+            ),
         ] {
             let mut helm = program(major)?;
             helm.arg("template").arg("numo").arg(chart());

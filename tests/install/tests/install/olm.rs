@@ -524,11 +524,8 @@ async fn the_examples_for_olm_are_what_olm_takes() -> Result<()> {
     // What is applied by hand is what the base has.
     let text = fs::read_to_string(root().join("deploy/kustomize/leases/rights/role.yaml"))?;
     let mut source = by_name(objects(&text)?);
-    source.extend(by_name(vec![json!({
-        "apiVersion": "v1", "kind": "Namespace", "metadata": {
-            "name": "medik8s-leases", "labels": {"pod-security.kubernetes.io/enforce": "restricted"},
-        },
-    })]));
+    let text = fs::read_to_string(root().join("deploy/kustomize/leases/namespace/namespace.yaml"))?;
+    source.extend(by_name(objects(&text)?));
     let text = fs::read_to_string(root().join("deploy/kustomize/base/rule_components.yaml"))?;
     let bound = objects(&text)?;
     source.extend(by_name(

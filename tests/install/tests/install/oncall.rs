@@ -224,6 +224,7 @@ fn nothing_else_does(cluster: &Cluster, uid: &str) -> Result<()> {
             json!({"spec": {"nodeSelector": {"matchLabels": {"a": "b"}}}}),
         ),
         (&change_place, json!({"metadata": {"labels": {"a": "b"}}})),
+        (&change_place, json!({"spec": {"directive": {"action": "Hold"}}})),
     ] {
         let refused = patched(cluster, ANNE, place, &patch).expect_err("it is refused");
         let why = format!("{refused:#}");

@@ -523,6 +523,9 @@ fn what_to_try(site: &Site, fault: Option<Fault>) {
         Some(Fault::RuleFails) => {
             println!("  numo skip {node}       # leaves it as it is, goes on with the others");
         }
+        Some(Fault::NeverBack) => {
+            println!("  numo skip {node}       # goes on with the others, and leaves it as it is");
+        }
         Some(Fault::Cordoned) => println!("  kubectl uncordon {node}"),
         Some(Fault::PoolPaused) => {
             println!(

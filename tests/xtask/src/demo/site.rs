@@ -53,7 +53,7 @@ impl Site {
         }
         let (kubeconfig, client, of_world) = match (&cluster, given) {
             (Some(cluster), _) => (
-                cluster.kubeconfig(User::Person),
+                at_home(&cluster.kubeconfig(User::Person))?,
                 cluster.client(User::Admin).await?,
                 cluster.client(User::World).await?,
             ),
@@ -297,6 +297,19 @@ async fn install(client: &Client) -> Result<()> {
     };
     objects.sort_by_key(|object| !is_first(object));
     manifests::apply(client, &objects, NAMESPACE).await
+}
+
+/// A kubeconfig whose contexts are in numo's namespace, where the demo's objects are: what is tried after it needs no `-n`.
+fn at_home(kubeconfig: &Path) -> Result<PathBuf> {
+    let mut config = Kubeconfig::read_from(kubeconfig)?;
+    for context in &mut config.contexts {
+        if let Some(context) = &mut context.context {
+            context.namespace = Some(NAMESPACE.to_owned());
+        }
+    }
+    let path = kubeconfig.with_extension("demo.kubeconfig");
+    std::fs::write(&path, serde_json::to_vec(&config)?)?;
+    Ok(path)
 }
 
 /// A kubeconfig with a token of numo's ServiceAccount: it may do what RBAC grants it and no more.

@@ -52,7 +52,8 @@ pub struct Arguments {
     /// Who publishes [default: deploy/publisher.yaml]
     #[arg(long, value_name = "FILE")]
     publisher: Option<PathBuf>,
-    /// A program that is built already, PLATFORM=FILE; may be given more than once. Without any, those of --platform are built
+    /// A program of this tree that is built already and linked statically, PLATFORM=FILE; may be given more than once. Without any,
+    /// those of --platform are built
     #[arg(long, value_name = "PLATFORM=FILE")]
     binary: Vec<Binary>,
     /// What to build for, where no --binary is given [default: linux/amd64 and linux/arm64]
@@ -229,6 +230,9 @@ fn parts(root: &Path, facts: Facts, arguments: &Arguments, changes: String) -> R
     let mut missing = missing(&binaries, &facts.commit);
     if arguments.openshift_base.is_none() {
         missing.push("Red Hat's base below the image for OpenShift".to_owned());
+    }
+    for one in &missing {
+        eprintln!("a release would stop here: {one} is missing");
     }
     ensure!(
         facts.dry_run || missing.is_empty(),

@@ -96,6 +96,7 @@ pub fn pages(program: &Path) -> Result<BTreeMap<String, String>> {
 
 /// No placeholder is left in files, by their paths from a folder.
 pub fn has_no_placeholder(folder: &Path, paths: &[String]) -> Result<()> {
+    let mut left = Vec::new();
     for path in paths {
         let bytes = fs::read(folder.join(path)).with_context(|| path.clone())?;
         // What is no text holds none.
@@ -103,8 +104,11 @@ pub fn has_no_placeholder(folder: &Path, paths: &[String]) -> Result<()> {
             continue;
         };
         if let Some((line, placeholder)) = publisher::left(&text) {
-            bail!("{path}:{line}: {placeholder} is a placeholder, wanted the publisher's own");
+            left.push(format!(
+                "{path}:{line}: {placeholder} is a placeholder, wanted the publisher's own"
+            ));
         }
     }
+    ensure!(left.is_empty(), "{}", left.join("; "));
     Ok(())
 }

@@ -113,6 +113,11 @@ impl Gating<'_> {
 }
 
 /// Everything that gates the Plan, its own first.
+/// The order of a Plan's nodes that somebody has asked for; none is the reference's, by a hash of uids.
+pub fn order_of(view: &PlanView, observed: &Observed) -> Option<Order> {
+    settings(view, observed).find_map(|one| one.settings.order)
+}
+
 fn settings<'a>(view: &'a PlanView, observed: &'a Observed) -> impl Iterator<Item = Gating<'a>> {
     let own = view.spec.mutex.iter().map(|settings| Gating {
         field: "spec.mutex".to_owned(),

@@ -27,7 +27,7 @@ mod watched;
 
 pub use crate::admit::window::Window;
 pub use duration::{duration_millis, duration_text};
-pub use intent::{Intent, rules_of, timeout_seconds};
+pub use intent::{Intent, order_of, rules_of, timeout_seconds};
 pub(crate) use known::changes;
 pub use known::{job_name, joined, label, reservation, run_id};
 pub use resolve::{Resolved, digest, munged, secret_hash};
@@ -118,7 +118,7 @@ impl<'a> Pass<'a> {
             "numo may not see the Jobs of Plans in namespace {}, wanted a RoleBinding to ClusterRole numo-plans: {words}",
             view.key.namespace
         );
-        let why = not_watched(view, observed).unwrap_or_else(|| Why::new(Reason::JobsForbidden, message));
+        let why = not_watched(view, observed).unwrap_or_else(|| Why::new(Reason::PlanJobsForbidden, message));
         Some((why, true))
     }
 }

@@ -2,6 +2,7 @@
 
 use super::explanation::{Explanation, NAMED};
 use crate::cli::live::Look;
+use numo_api::Reason;
 use numo_core::{binding, observed::BindingView};
 
 /// What a binding gates, or why it gates nothing.
@@ -16,13 +17,18 @@ pub(super) fn binding(look: &Look, name: &str, view: &BindingView) -> Explanatio
         )
     };
     let owners = binding::owners_of(&view.spec, observed);
+    let does = if why.reason == Reason::NothingAsked {
+        "selects"
+    } else {
+        "gates"
+    };
     for owner in owners.iter().take(NAMED) {
-        one.link("gates", owner.to_string());
+        one.link(does, owner.to_string());
     }
     if owners.len() > NAMED {
-        one.link("gates", format!("and {} more", owners.len() - NAMED));
+        one.link(does, format!("and {} more", owners.len() - NAMED));
     }
-    if !ready {
+    if !ready || owners.is_empty() {
         one.commands = vec![format!("kubectl edit mutexbinding {name}")];
     }
     one

@@ -159,7 +159,7 @@ impl Journal {
             );
         }
         if !self.log.is_empty() {
-            line("log", "of the last rule:");
+            line("log", "the end of the last output:");
             // A rule writes what it likes: nobody takes it for an entry of numo's.
             for words in &self.log {
                 line("", &format!("| {words}"));

@@ -34,7 +34,8 @@ use crate::{
 };
 use jiff::Timestamp;
 use kube::{ResourceExt, core::DynamicObject};
-use numo_core::{Owner, observed::Key};
+use numo_core::{Owner, OwnerKind, observed::Key, owners::plan};
+use std::collections::BTreeSet;
 
 /// Shows what would come of it.
 pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
@@ -44,6 +45,7 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
     let mut seen = seen(&args).await?;
     // A rule is asked by itself where nothing else is named that asks it.
     let alone = rules_alone(&args, given.as_deref().unwrap_or_default(), &seen.namespace);
+    let stored: BTreeSet<Key> = seen.store.observed.plans.keys().cloned().collect();
     let Asked { owners, rules } = asked(&args, &mut seen, given, alone).await?;
     let Seen {
         connection,
@@ -63,7 +65,12 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
         previews.push(of_rule(site.as_mut(), &store, rule, &args).await?);
     }
     for owner in &owners {
-        let one = of_owner(site.as_mut(), &mut store, owner, &args, now, &mut unseen).await?;
+        let mut one = of_owner(site.as_mut(), &mut store, owner, &args, now, &mut unseen).await?;
+        let plan = store.observed.plans.get(&owner.key);
+        let is_new = owner.kind == OwnerKind::Plan && !stored.contains(&owner.key);
+        if is_new && plan.is_some_and(|plan| plan::order_of(plan, &store.observed).is_none()) {
+            one.forget_order();
+        }
         previews.push(one);
     }
     args.output.print(

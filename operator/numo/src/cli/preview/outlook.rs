@@ -11,6 +11,9 @@ use std::{collections::BTreeMap, fmt::Write as _};
 #[serde(rename_all = "camelCase")]
 pub(super) struct Preview {
     pub(super) owner: String,
+    /// Whether it goes to no version.
+    #[serde(skip)]
+    pub(super) is_maintenance: bool,
     /// The node that a rule was asked about by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) asked_about: Option<String>,
@@ -30,6 +33,9 @@ pub(super) struct Preview {
     /// What their order is by, where the owner says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ordered_by: Option<String>,
+    /// Nodes whose order is decided only when the Plan is created, by its uid; then there are no waves yet.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) unordered: Vec<String>,
     /// Nodes that would have their turn together, in order.
     pub(super) waves: Vec<Vec<String>>,
     /// Whether there are more waves than were imagined.
@@ -120,6 +126,9 @@ impl Preview {
         if let Some(node) = &self.asked_about {
             return format!("{owner}: asked about Node {node}");
         }
+        if self.is_maintenance {
+            return owner;
+        }
         let target = self
             .target
             .as_deref()
@@ -162,7 +171,30 @@ impl Preview {
         text
     }
 
+    /// The order is not known yet: no node is said to be the first.
+    pub(super) fn forget_order(&mut self) {
+        self.unordered = self.waves.drain(..).flatten().collect();
+        self.unordered.sort();
+    }
+
+    fn write_unordered(&self, text: &mut String) {
+        let _ = writeln!(
+            text,
+            "  order   {}, in an order that is decided when the Plan is created; spec.mutex.order fixes it",
+            counted(self.unordered.len(), "node")
+        );
+        let named = self.unordered.iter().take(SHOWN).cloned().collect::<Vec<_>>();
+        let more = match self.unordered.len().saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!(" and {more} more (-o json)"),
+        };
+        let _ = writeln!(text, "          {}{more}", named.join(", "));
+    }
+
     fn write_waves(&self, text: &mut String) {
+        if !self.unordered.is_empty() {
+            self.write_unordered(text);
+        }
         let number: usize = self.waves.iter().map(Vec::len).sum();
         if number == 0 {
             return;

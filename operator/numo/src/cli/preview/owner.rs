@@ -39,11 +39,19 @@ pub(super) async fn of_owner(
     let mut imagined = Imagined::new(store.observed.clone(), now);
     let mut one = Preview {
         owner: owner.to_string(),
+        is_maintenance: matches!(owner.kind, OwnerKind::NodeMaintenance(_)),
         ..Preview::default()
     };
     let report = upgrade(&mut one, &mut imagined, owner, args.to_version.as_ref())?;
     one.target.clone_from(&report.target);
     refusals(&mut one, &report);
+    if owner.kind == OwnerKind::Plan && report.nodes.is_empty() && one.refused.is_empty() {
+        one.refused.push(Said {
+            reason: Reason::NoNodes,
+            message: "spec.nodeSelector selects no node".to_owned(),
+            ends_by: Reason::NoNodes.who().phrase(),
+        });
+    }
     let before = imagined.clone();
     let waves = imagined.waves(owner, WAVES, |observed, report, at| {
         settle(observed, owner, report, at);

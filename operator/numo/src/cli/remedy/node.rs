@@ -46,6 +46,18 @@ impl Wait<'_> {
         words.collect()
     }
 
+    /// A person holds the node: the hold is taken back.
+    pub(super) fn release_hold(&self) -> Vec<String> {
+        let nodes = self.nodes();
+        if nodes.is_empty() {
+            return self.of_first(|node| node.step == Step::Held);
+        }
+        nodes
+            .iter()
+            .map(|node| format!("numo hold {node} --undo"))
+            .collect()
+    }
+
     pub(super) fn retry(&self) -> Vec<String> {
         let nodes = self.nodes();
         if nodes.is_empty() {

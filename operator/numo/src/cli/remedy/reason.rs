@@ -38,8 +38,8 @@ impl Wait<'_> {
                 paused.map(|budget| ledger::start_command(&budget.name)).collect()
             }
             Reason::FailureBudgetSpent => self.of_failure_budget(),
-            Reason::HeldByPerson
-            | Reason::SkippedByPerson
+            Reason::HeldByPerson => self.release_hold(),
+            Reason::SkippedByPerson
             | Reason::SkippedByPolicy
             | Reason::ChangeTimeout
             | Reason::JobFailed
@@ -199,6 +199,10 @@ impl Wait<'_> {
         let Key { namespace, name } = &self.owner.key;
         let all = match self.reason {
             Reason::InvalidVersion => vec!["kubectl describe clusterversion version".to_owned()],
+            Reason::PlanJobsForbidden => vec![format!(
+                "kubectl create rolebinding numo-plans -n {namespace} --clusterrole numo-plans --serviceaccount {}:numo",
+                self.look.store.observed.settings.namespace
+            )],
             // No edit of the owner mends what numo cannot list or read.
             Reason::ListFailed
             | Reason::NamespaceNotAllowed

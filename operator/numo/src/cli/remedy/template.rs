@@ -27,7 +27,7 @@ pub fn of_reason(reason: Reason) -> Vec<String> {
     let owner = owner(reason);
     let named = match reason {
         // The object that is missing or wrong is named by the owner, which is edited.
-        Reason::MaxUnavailableZero => "MutexBinding BINDING",
+        Reason::MaxUnavailableZero | Reason::NoOwners | Reason::NothingAsked => "MutexBinding BINDING",
         _ => NAMED,
     };
     let wait = Wait {
@@ -79,6 +79,7 @@ fn owner(reason: Reason) -> Owner {
         | Reason::UpgradeCannotStart
         | Reason::JobFailed
         | Reason::JobLost
+        | Reason::PlanJobsForbidden
         | Reason::GateLost => Owner::plan(Key::new("NAMESPACE", "NAME")),
         _ => Owner::run(Key::new("NAMESPACE", "NAME")),
     }

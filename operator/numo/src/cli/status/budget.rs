@@ -4,7 +4,10 @@ use crate::cli::{
     live::Look,
     output::{self, Cell, Layout, Table},
 };
-use numo_core::ledger::Ledger;
+use numo_core::{
+    ledger::Ledger,
+    observed::{BudgetView, IntOrPercent},
+};
 use serde::Serialize;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -23,6 +26,15 @@ pub(super) struct BudgetLine {
     pub(super) unavailable: Vec<String>,
 }
 
+/// `spec.maxUnavailable`; what is wrong with the budget, where it cannot be understood.
+fn limit(budget: &BudgetView) -> String {
+    match &budget.max_unavailable {
+        Ok(IntOrPercent::Int(number)) => number.to_string(),
+        Ok(IntOrPercent::Percent(percent)) => format!("{percent}%"),
+        Err(problem) => problem.clone(),
+    }
+}
+
 pub(super) fn budgets(look: &Look) -> Vec<BudgetLine> {
     let observed = &look.store.observed;
     let uses = Ledger::of(observed, look.now).uses();
@@ -31,11 +43,7 @@ pub(super) fn budgets(look: &Look) -> Vec<BudgetLine> {
         group_by: used.budget.group_by.clone(),
         group: used.group.to_owned(),
         node_selector: used.budget.selector.clone(),
-        max_unavailable: match &used.budget.max_unavailable {
-            Ok(numo_core::observed::IntOrPercent::Int(number)) => number.to_string(),
-            Ok(numo_core::observed::IntOrPercent::Percent(percent)) => format!("{percent}%"),
-            Err(problem) => problem.clone(),
-        },
+        max_unavailable: limit(used.budget),
         paused: used.budget.paused,
         nodes: used.nodes,
         allowed: used.allowed,
@@ -54,7 +62,7 @@ pub(super) fn budgets(look: &Look) -> Vec<BudgetLine> {
             group_by: budget.group_by.clone(),
             group: String::new(),
             node_selector: budget.selector.clone(),
-            max_unavailable: "-".to_owned(),
+            max_unavailable: limit(budget),
             paused: budget.paused,
             nodes: 0,
             allowed: None,

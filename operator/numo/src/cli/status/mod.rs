@@ -1,5 +1,6 @@
-//! `numo status`: owners, pools, nodes by step, maintenances, budgets in use, and when it will be done.
+//! `numo status`: owners, pools, nodes by step, maintenances, bindings, budgets in use, windows, and when it will be done.
 
+mod binding;
 mod budget;
 mod left;
 mod maintenance;
@@ -30,7 +31,7 @@ pub struct StatusArgs {
     cluster: ClusterArgs,
     #[command(flatten)]
     output: OutputArgs,
-    /// Namespace of the owners [default: that of the kubeconfig's context]; NodeMaintenances and MutexBudgets have none
+    /// Namespace of the owners [default: that of the kubeconfig's context]; NodeMaintenances, MutexBindings, MutexBudgets and MutexWindows have none
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
     /// Owners of all namespaces

@@ -1,6 +1,7 @@
 //! All that is shown, as data and as text.
 
 use super::{
+    binding::{self, BindingLine, bindings},
     budget::{BudgetLine, budgets, used},
     left::{LeftLine, left_behind, shown_left},
     maintenance::{MaintenanceLine, maintained},
@@ -11,9 +12,9 @@ use crate::cli::{
     error::CliError,
     live::{self, Look, plan_words, said},
     object::What,
-    output::{Layout, OutputArgs},
+    output::{self, Layout, OutputArgs, paint},
 };
-use numo_core::observed::Key;
+use numo_core::{ledger, observed::Key};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -23,8 +24,12 @@ use std::collections::BTreeSet;
 pub(super) struct Picture {
     pub(super) owners: Vec<OwnerLine>,
     pub(super) maintenances: Vec<MaintenanceLine>,
+    pub(super) bindings: Vec<BindingLine>,
     pub(super) budgets: Vec<BudgetLine>,
     pub(super) windows: Vec<WindowLine>,
+    /// Who has stopped nodes and why, a sentence for each stop that holds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) stopped: Vec<String>,
     /// Marks whose owner is gone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) left_behind: Vec<LeftLine>,
@@ -32,6 +37,15 @@ pub(super) struct Picture {
     /// That no numo leads, if so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) idle: Option<String>,
+}
+
+/// A sentence for each stop that holds.
+fn stopped(look: &Look) -> Vec<String> {
+    let budgets = look.store.observed.budgets.values();
+    let paused = budgets.filter(|budget| budget.paused);
+    paused
+        .map(|budget| format!("Stopped: {}", ledger::stopped(budget)))
+        .collect()
 }
 
 /// Which owners are shown.
@@ -98,8 +112,10 @@ impl Picture {
         Self {
             owners: runs.chain(plans).collect(),
             maintenances: maintenances.map(|view| MaintenanceLine::of(look, view)).collect(),
+            bindings: bindings(look),
             budgets: budgets(look),
             windows: windows(look),
+            stopped: stopped(look),
             left_behind: left_behind(look),
             unseen: look.unseen.clone(),
             idle: look.idle.clone(),
@@ -177,9 +193,18 @@ impl Picture {
     }
 
     pub(super) fn text(&self, look: &Look, output: Layout) -> String {
-        let mut parts: Vec<String> = self.owners.iter().map(|owner| owner.text(look, output)).collect();
+        let mut parts = Vec::new();
+        if !self.stopped.is_empty() {
+            let lines = self.stopped.iter();
+            parts.push(lines.map(|stop| paint(output::bad(), stop) + "\n").collect());
+        }
+        parts.extend(self.owners.iter().map(|owner| owner.text(look, output)));
         if !self.maintenances.is_empty() {
             parts.push(maintained(&self.maintenances, look, output));
+        }
+        let bindings = binding::shown(&self.bindings, output);
+        if !bindings.is_empty() {
+            parts.push(bindings);
         }
         let budgets = used(&self.budgets, output);
         if !budgets.is_empty() {

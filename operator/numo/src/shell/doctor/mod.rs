@@ -26,7 +26,7 @@ use self::{
     leader::{leader, turned_away},
     left_behind::left_behind,
     networks::networks,
-    objects::{bindings, plans, rules, runs, windows},
+    objects::{bindings, budgets, plans, rules, runs, windows},
     permissions::{permissions, token_policies},
     plan_writers::writers_of_plans,
     registries::{registries, signatures},
@@ -69,6 +69,8 @@ pub async fn examine(connection: &Connection, namespace: &str, artifacts: Artifa
     let all = rules(connection, &mut found).await;
     found.check = "Bindings";
     bindings(connection, &mut found).await;
+    found.check = "Budgets";
+    budgets(connection, &mut found).await;
     found.check = "Windows";
     windows(connection, &mut found).await;
     found.check = "Runs";

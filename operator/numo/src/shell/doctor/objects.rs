@@ -1,4 +1,4 @@
-//! Checks the objects that people write: rules, bindings, windows and runs. What numo says of them is in their status.
+//! Checks the objects that people write: rules, bindings, budgets, windows and runs. What numo says of them is in their status.
 
 use super::finding::{Findings, counted};
 use crate::shell::{
@@ -7,16 +7,18 @@ use crate::shell::{
     watch,
     watched::{self, Object},
 };
+use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Resource, ResourceExt,
     api::{ListParams, ObjectMeta},
 };
 use numo_api::{
-    Condition, MutexBinding, MutexBindingStatus, MutexRule, MutexRunConfig, MutexWindow, MutexWindowStatus,
-    Reason, conditions::types,
+    Condition, MutexBinding, MutexBindingStatus, MutexBudget, MutexBudgetStatus, MutexRule, MutexRunConfig,
+    MutexWindow, MutexWindowStatus, Reason, conditions::types,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// All rules.
 pub(super) async fn rules(connection: &Connection, found: &mut Findings) -> Vec<MutexRule> {
@@ -156,6 +158,7 @@ pub(super) async fn bindings(connection: &Connection, found: &mut Findings) {
         all_well: "gate the owners that they select",
         subjects: "owners",
     };
+    named_nowhere(connection, found, &all).await;
     let none = MutexBindingStatus::default();
     let seen = all.iter().map(|one| {
         let status = one.status.as_ref().unwrap_or(&none);
@@ -166,6 +169,54 @@ pub(super) async fn bindings(connection: &Connection, found: &mut Findings) {
             conditions: &status.conditions,
             idle: (status.owners_matched == Some(0))
                 .then(|| format!("gates nothing: no {kind} matches its spec.ownerSelector")),
+        }
+    });
+    judged.tell(found, seen);
+}
+
+/// Namespaces that bindings name and that do not exist: a slip gates nothing.
+async fn named_nowhere(connection: &Connection, found: &mut Findings, all: &[MutexBinding]) {
+    let named = |one: &MutexBinding| one.spec.owner_selector.namespaces.clone().unwrap_or_default();
+    if all.iter().all(|one| named(one).is_empty()) {
+        return;
+    }
+    let namespaces: Vec<Namespace> = listed(connection, found, "Namespaces").await;
+    let names: BTreeSet<String> = namespaces.iter().map(ResourceExt::name_any).collect();
+    if names.is_empty() {
+        return;
+    }
+    for one in all {
+        for missing in named(one).iter().filter(|name| !names.contains(*name)) {
+            let binding = one.name_any();
+            found.wrong(
+                format!(
+                    "MutexBinding {binding} spec.ownerSelector.namespaces: found {missing}, wanted a namespace that exists"
+                ),
+                format!("kubectl edit mutexbinding {binding}; kubectl get namespaces"),
+            );
+        }
+    }
+}
+
+/// All budgets: one that cannot be understood lets no node begin.
+pub(super) async fn budgets(connection: &Connection, found: &mut Findings) {
+    let all: Vec<MutexBudget> = listed(connection, found, "MutexBudgets").await;
+    let judged = Judged {
+        kind: "MutexBudget",
+        resource: "mutexbudget",
+        all_well: "can be understood",
+        subjects: "nodes",
+    };
+    let none = MutexBudgetStatus::default();
+    let seen = all.iter().map(|one| {
+        let status = one.status.as_ref().unwrap_or(&none);
+        let mut conditions = status.conditions.iter();
+        let selects_none = conditions.any(|one| one.reason.as_deref() == Some(Reason::NoNodes.name()));
+        Seen {
+            metadata: &one.metadata,
+            observed_generation: status.observed_generation,
+            conditions: &status.conditions,
+            idle: selects_none.then(|| "selects no node".to_owned()),
         }
     });
     judged.tell(found, seen);

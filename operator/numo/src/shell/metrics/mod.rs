@@ -5,6 +5,7 @@
 //!
 //! This page is what others count with; each family has a file of its own, and none of them imports this one.
 
+mod bindings;
 mod budgets;
 mod described;
 mod left;
@@ -21,6 +22,7 @@ mod writes;
 pub use self::described::{ALL, Described};
 
 use self::{
+    bindings::Bindings,
     budgets::Budgets,
     described::{
         BREACHES, BUILD_INFO, DECIDE_SECONDS, EVENTS_DROPPED, LEADER, NODE_CHANGES, PASS_SECONDS, PASSES,
@@ -70,6 +72,7 @@ pub struct Metrics {
     left: Left,
     budgets: Budgets,
     windows: Windows,
+    bindings: Bindings,
     rules: Rules,
     node_changes: Gauge,
     /// Whether this numo leads.
@@ -117,6 +120,7 @@ impl Metrics {
         let (owners, times) = (Owners::register(all), Times::register(all));
         let left = Left::register(all);
         let (budgets, windows) = (Budgets::register(all), Windows::register(all));
+        let bindings = Bindings::register(all);
         let rules = Rules::register(all);
         let node_changes = Gauge::default();
         register(all, NODE_CHANGES, node_changes.clone());
@@ -137,6 +141,7 @@ impl Metrics {
             left,
             budgets,
             windows,
+            bindings,
             rules,
             node_changes,
             leader,
@@ -201,11 +206,12 @@ impl Metrics {
         self.windows.show(observed, now);
     }
 
-    /// Shows budgets, windows and journals.
+    /// Shows bindings, budgets, windows and journals.
     pub fn show_cluster(&self, observed: &Observed, now: Timestamp) {
         self.node_changes
             .set(i64::try_from(observed.changes.len()).unwrap_or(i64::MAX));
         self.budgets.show(observed, now);
+        self.bindings.show(observed);
         self.show_windows(observed, now);
     }
 

@@ -86,9 +86,14 @@ fn every_metric_that_is_served_is_described_and_the_other_way_round() {
         let view = crate::frontends::mutex_window::view(window.unwrap());
         observed.windows.insert(name.to_owned(), view);
     }
+    let idle = serde_json::from_value::<numo_api::MutexBindingSpec>(serde_json::json!({
+        "ownerSelector": {"kind": "Plan"}, "maxUnavailable": 1,
+    }));
+    observed.bindings.insert("idle".to_owned(), idle.unwrap().into());
     metrics.show_cluster(&observed, Timestamp::UNIX_EPOCH);
     let served = metrics.text();
     for line in [
+        "numo_binding_owners{binding=\"idle\",kind=\"Plan\"} 0",
         "numo_window_open{window=\"open\"} 1",
         "numo_window_open{window=\"shut\"} 0",
         "numo_window_closes_timestamp_seconds{window=\"open\"} 86400",

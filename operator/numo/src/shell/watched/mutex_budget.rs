@@ -10,9 +10,14 @@ use crate::shell::{
     project::{kept, misread, typed},
     store::{Store, replace},
 };
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use numo_api::MutexBudget;
-use numo_core::observed::{BudgetView, IntOrPercent, Key, Map};
-use serde_json::Value;
+use numo_core::{
+    intent,
+    observed::{BudgetView, IntOrPercent, Key, Map},
+    selector,
+};
+use serde_json::{Value, json};
 
 /// How MutexBudgets are watched.
 pub const MUTEX_BUDGET: Watched = Watched {
@@ -41,7 +46,7 @@ pub const MUTEX_BUDGET: Watched = Watched {
 fn shut(_: Kind, item: &Item, why: &Unreadable) -> Option<Object> {
     Some(Object::Budget(Box::new(BudgetView {
         name: item.metadata.name.clone()?,
-        selector: serde_json::json!({}),
+        selector: json!({}),
         max_unavailable: Err(why.message.clone()),
         group_by: None,
         paused: false,
@@ -67,19 +72,26 @@ pub fn has_news(store: &Store, budget: &BudgetView) -> bool {
     known.is_some_and(|known| known.generation != budget.generation)
 }
 
+fn limit(given: Option<&IntOrString>) -> Result<IntOrPercent, String> {
+    let Some(given) = given else {
+        return Ok(IntOrPercent::Int(1));
+    };
+    intent::parse_limit(given).map_err(|problem| format!("spec.maxUnavailable: {problem}"))
+}
+
+/// One whose selector cannot be understood covers every node, and is understood no more than that.
 fn budget(budget: MutexBudget) -> BudgetView {
-    let max_unavailable = match &budget.spec.max_unavailable {
-        None => Ok(IntOrPercent::Int(1)),
-        Some(limit) => numo_core::intent::parse_limit(limit),
+    let given = budget.spec.node_selector.as_ref();
+    let (selector, max_unavailable) = match selector::problem("spec.nodeSelector", given) {
+        Some(problem) => (json!({}), Err(problem)),
+        None => (
+            given.map_or(Value::Null, |given| json!(given)),
+            limit(budget.spec.max_unavailable.as_ref()),
+        ),
     };
     BudgetView {
         name: budget.metadata.name.unwrap_or_default(),
-        selector: budget
-            .spec
-            .node_selector
-            .as_ref()
-            .and_then(|selector| serde_json::to_value(selector).ok())
-            .unwrap_or(Value::Null),
+        selector,
         max_unavailable,
         group_by: budget.spec.group_by,
         paused: budget.spec.paused.unwrap_or(false),
