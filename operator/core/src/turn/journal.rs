@@ -197,6 +197,20 @@ pub fn tells_ungated(change: &ChangeView) -> bool {
         .any(|entry| matches!(entry.step, Step::Released | Step::Done) && entry.reason.as_deref() == ungated)
 }
 
+/// When the first turn of the node began that this journal tells of; none if it has had none.
+pub fn begun(change: &ChangeView) -> Option<Timestamp> {
+    let is_of_turn = |entry: &&Entry| !matches!(entry.step, Step::Selected | Step::Skipped);
+    let first = change.status.entries.iter().find(is_of_turn);
+    let entered = first.and_then(|entry| time(Some(&entry.at)));
+    entered.or_else(|| change.in_flight().then_some(change.created))
+}
+
+/// When the node of this journal was done; none if it is not.
+pub fn done_at(change: &ChangeView) -> Option<Timestamp> {
+    let is_done = change.status.step == Some(Step::Done);
+    time(change.status.since.as_deref().filter(|_| is_done))
+}
+
 /// Parses a time the journal holds.
 pub fn time(text: Option<&str>) -> Option<Timestamp> {
     text?.parse().ok()
