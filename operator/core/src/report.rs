@@ -4,6 +4,7 @@
 use crate::{
     action::{FORGET_CHAIN, JOB_CHAIN},
     key::Key,
+    text::counted,
 };
 use jiff::Timestamp;
 use numo_api::{
@@ -179,6 +180,21 @@ pub struct WaveReport {
     pub soak_until: Option<Timestamp>,
     /// What a person should know of the waves of the owner.
     pub notes: Vec<String>,
+}
+
+impl std::fmt::Display for WaveReport {
+    /// For people: `2 of 4 (racks-b): 3 of 10 nodes done`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of {}", self.number, self.of)?;
+        if let Some(name) = &self.name {
+            write!(f, " ({name})")?;
+        }
+        write!(f, ": {} of {} done", self.done, counted(self.nodes, "node"))?;
+        match self.soak_until {
+            Some(until) => write!(f, ", soaks until {until}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// How a Plan comes along, as its status has it.

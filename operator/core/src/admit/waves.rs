@@ -19,7 +19,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::Reason;
+use numo_api::{Reason, conditions::Actor};
 use std::{cell::OnceCell, collections::HashMap};
 
 /// Nodes named in one sentence.
@@ -342,7 +342,8 @@ impl<'a> Waves<'a> {
                 "{wave} waits for {before}, which is done and soaks for {seconds} s ({}.soakSeconds), until {at}",
                 group.field
             );
-            return Some(Why::new(Reason::WaitsForWave, message).until(at));
+            let why = Why::new(Reason::WaitsForWave, message).until(at);
+            return Some(why.ended_by(Actor::Numo));
         }
         let is_next = (current + 1..own).all(|between| self.groups.get(between).is_none_or(Group::is_over));
         let after = if is_next {

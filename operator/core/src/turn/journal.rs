@@ -8,7 +8,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Entry, NodeChangeStatus, Outcome, Phase, Reason, RuleWait, Step, VerdictRecord};
+use numo_api::{Entry, NodeChangeStatus, Outcome, Phase, Reason, RuleWait, Step, VerdictRecord, marks};
 
 /// Version of the journal's format that this binary writes; it reads this one and the one before.
 pub const JOURNAL_VERSION: i32 = 1;
@@ -197,8 +197,12 @@ pub fn tells_ungated(change: &ChangeView) -> bool {
         .any(|entry| matches!(entry.step, Step::Released | Step::Done) && entry.reason.as_deref() == ungated)
 }
 
-/// When the first turn of the node began that this journal tells of; none if it has had none.
+/// When the first turn of the node began that this journal tells of; none if it has had none. A journal that numo made was made for
+/// a turn; one that a person made tells by its entries.
 pub fn begun(change: &ChangeView) -> Option<Timestamp> {
+    if change.annotations.contains_key(marks::TURN) {
+        return Some(change.created);
+    }
     let is_of_turn = |entry: &&Entry| !matches!(entry.step, Step::Selected | Step::Skipped);
     let first = change.status.entries.iter().find(is_of_turn);
     let entered = first.and_then(|entry| time(Some(&entry.at)));

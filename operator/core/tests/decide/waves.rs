@@ -274,6 +274,7 @@ fn the_next_wave_waits_until_the_last_has_soaked() {
         "",
         "node a Selected WaitsForWave ~ wave 2 of 2 (nodes of no wave) waits for wave 1 (canary), which is done and soaks for 300 s
          hold WaitsForWave
+         ends a Numo
          wave 1 of 2 canary 2/2 soaks 200
          wake 200",
     );

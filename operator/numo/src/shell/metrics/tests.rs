@@ -8,7 +8,7 @@ use numo_api::Step;
 use numo_core::{
     left::MARKS,
     observed::Key,
-    report::{NodeReport, RunPhase, Why},
+    report::{NodeReport, RunPhase, WaveReport, Why},
 };
 use std::collections::BTreeMap;
 
@@ -358,6 +358,16 @@ fn steps_are_always_there_and_what_is_over_is_taken_back() {
         lines(&metrics, "numo_owner_reason{"),
         [r#"numo_owner_reason{kind="MutexRunConfig",namespace="ns",name="upgrade",reason="Suspended"} 1"#]
     );
+    assert_eq!(lines(&metrics, "numo_owner_wave{").len(), 0);
+    report.wave = Some(WaveReport {
+        number: 2,
+        ..WaveReport::default()
+    });
+    metrics.show(&owner, &report, Reason::Suspended, true);
+    assert_eq!(
+        lines(&metrics, "numo_owner_wave{"),
+        [r#"numo_owner_wave{kind="MutexRunConfig",namespace="ns",name="upgrade"} 2"#]
+    );
     metrics.begins("ns/rule", Phase::Pre);
     metrics.keep_rules(|rule| rule == "ns/rule");
     assert_eq!(lines(&metrics, "numo_rule_verdicts_total{").len(), VERDICTS.len());
@@ -369,6 +379,7 @@ fn steps_are_always_there_and_what_is_over_is_taken_back() {
         "numo_waiting_nodes{",
         "numo_owner_reason{",
         "numo_owner_stalled{",
+        "numo_owner_wave{",
     ] {
         assert_eq!(lines(&metrics, name), Vec::<String>::new());
     }
