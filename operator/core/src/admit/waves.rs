@@ -20,7 +20,11 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{Reason, conditions::Actor};
-use std::{cell::OnceCell, collections::HashMap};
+use serde_json::Value;
+use std::{
+    cell::OnceCell,
+    collections::{BTreeMap, HashMap},
+};
 
 /// Nodes named in one sentence.
 const NAMED: usize = 5;
@@ -129,22 +133,33 @@ impl<'a> Waves<'a> {
     fn places(&mut self, waves: &[Wave], rows: &[Row<'a>]) -> Vec<Option<usize>> {
         let mut places: Vec<Option<usize>> = vec![None; rows.len()];
         let in_turn = in_turn(waves, rows);
+        // Waves often differ by the value of one label: it is looked up once for all of them.
+        let mut values: BTreeMap<&str, Vec<Option<&str>>> = BTreeMap::new();
         for wave in waves {
             match &wave.takes {
                 Takes::Next { size, growth } => self.take_next(wave, (*size, *growth), &in_turn, &mut places),
                 Takes::First(selectors) => {
                     let selectors: Vec<Selector<'_>> = selectors.iter().map(Selector::of).collect();
                     let is_of = |row: &Row<'_>| selectors.iter().any(|one| one.matches(&row.node.labels));
-                    self.take(wave, rows, &mut places, is_of);
+                    self.take(wave, rows, &mut places, rows.iter().map(is_of));
                 }
-                Takes::Labels(selector) => {
-                    let selector = Selector::of(selector);
-                    self.take(wave, rows, &mut places, |row| selector.matches(&row.node.labels));
-                }
+                Takes::Labels(selector) => match one_label(selector) {
+                    Some((key, value)) => {
+                        let look_up = |row: &Row<'a>| row.node.labels.get(key).map(String::as_str);
+                        let found = values.entry(key);
+                        let found = found.or_insert_with(|| rows.iter().map(look_up).collect());
+                        let are_of = found.iter().map(|found| *found == Some(value));
+                        self.take(wave, rows, &mut places, are_of);
+                    }
+                    None => {
+                        let selector = Selector::of(selector);
+                        let is_of = |row: &Row<'_>| selector.matches(&row.node.labels);
+                        self.take(wave, rows, &mut places, rows.iter().map(is_of));
+                    }
+                },
                 Takes::Pools(pools) => {
-                    self.take(wave, rows, &mut places, |row| {
-                        pools.iter().any(|pool| pool == row.pool)
-                    });
+                    let is_of = |row: &Row<'_>| pools.iter().any(|pool| pool == row.pool);
+                    self.take(wave, rows, &mut places, rows.iter().map(is_of));
                 }
             }
         }
@@ -162,19 +177,20 @@ impl<'a> Waves<'a> {
         places
     }
 
-    /// A wave takes the nodes for which `is_of` holds. Those that an earlier wave has are said.
+    /// A wave takes the nodes of the rows for which `are_of` says so. Those that an earlier wave has are said.
     fn take(
         &mut self,
         wave: &Wave,
         rows: &[Row<'a>],
         places: &mut [Option<usize>],
-        is_of: impl Fn(&Row<'_>) -> bool,
+        are_of: impl Iterator<Item = bool>,
     ) {
         let own = self.groups.len();
         self.groups.push(Group::of(wave));
         let mut taken: Option<(&str, usize)> = None;
         let mut others = 0;
-        for (row, place) in rows.iter().zip(places).filter(|(row, _)| is_of(row)) {
+        let all = rows.iter().zip(places).zip(are_of);
+        for ((row, place), _) in all.filter(|(_, is_of)| *is_of) {
             match place {
                 None => *place = Some(own),
                 Some(earlier) => {
@@ -438,6 +454,15 @@ impl<'a> Group<'a> {
     fn is_over(&self) -> bool {
         self.behind.is_empty()
     }
+}
+
+/// The label and the value that a selector wants, if it wants nothing else.
+fn one_label(selector: &Value) -> Option<(&str, &str)> {
+    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
+    let mut labels = selector.get("matchLabels")?.as_object()?.iter();
+    let (key, value) = labels.next()?;
+    let is_all = labels.next().is_none() && expressions.is_none_or(Vec::is_empty);
+    Some((key.as_str(), value.as_str()?)).filter(|_| is_all)
 }
 
 /// The places of the rows that count, in the order in which waves of so many nodes take them: those that have begun first.

@@ -203,10 +203,7 @@ impl<'a> Intent<'a> {
         let all: Vec<Gating<'a>> = settings(view, observed).collect();
         let closed = all.iter().find_map(Gating::closed);
         let (limits, first, failure_budgets) = bounds(&all, &mut wrong);
-        let waves = waves(&all, &first).unwrap_or_else(|problem| {
-            wrong(problem);
-            Vec::new()
-        });
+        let waves = waves(&all, &first).map_err(&mut wrong).unwrap_or_default();
         let all = || all.iter().map(|one| one.settings);
         let drain_by = all().find_map(|one| one.drain_by);
         let bound = bindings(view, observed).find_map(|(_, binding)| binding.drain.as_ref());

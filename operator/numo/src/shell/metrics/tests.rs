@@ -39,6 +39,7 @@ fn every_metric_that_is_served_is_described_and_the_other_way_round() {
         .nodes
         .insert("a".to_owned(), node(Step::PreRules, Reason::RuleRunning));
     report.pools.push(numo_core::report::PoolReport::default());
+    report.wave = Some(WaveReport::default());
     metrics.show(&owner, &report, Reason::Progressing, false);
     let (eta, run) = (will_be_done(1000), ended());
     metrics.show_times(&owner, &eta, Some(&run));
