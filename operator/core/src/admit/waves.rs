@@ -143,20 +143,19 @@ impl<'a> Waves<'a> {
                     let is_of = |row: &Row<'_>| selectors.iter().any(|one| one.matches(&row.node.labels));
                     self.take(wave, rows, &mut places, rows.iter().map(is_of));
                 }
-                Takes::Labels(selector) => match one_label(selector) {
-                    Some((key, value)) => {
+                Takes::Labels(selector) => {
+                    if let Some((key, value)) = one_label(selector) {
                         let look_up = |row: &Row<'a>| row.node.labels.get(key).map(String::as_str);
                         let found = values.entry(key);
                         let found = found.or_insert_with(|| rows.iter().map(look_up).collect());
                         let are_of = found.iter().map(|found| *found == Some(value));
                         self.take(wave, rows, &mut places, are_of);
+                        continue;
                     }
-                    None => {
-                        let selector = Selector::of(selector);
-                        let is_of = |row: &Row<'_>| selector.matches(&row.node.labels);
-                        self.take(wave, rows, &mut places, rows.iter().map(is_of));
-                    }
-                },
+                    let selector = Selector::of(selector);
+                    let is_of = |row: &Row<'_>| selector.matches(&row.node.labels);
+                    self.take(wave, rows, &mut places, rows.iter().map(is_of));
+                }
                 Takes::Pools(pools) => {
                     let is_of = |row: &Row<'_>| pools.iter().any(|pool| pool == row.pool);
                     self.take(wave, rows, &mut places, rows.iter().map(is_of));

@@ -103,7 +103,8 @@ impl Judge {
                 continue;
             }
             let nodes = wave.nodes.as_ref();
-            let mut size = number(nodes.and_then(|nodes| serde_json::to_value(nodes).ok()));
+            let nodes = nodes.and_then(|nodes| serde_json::to_value(nodes).ok());
+            let mut size = nodes.map_or(1, |nodes| number(&nodes));
             loop {
                 let left = turns.iter().filter(|one| !places.contains_key(one.uid.as_str()));
                 let next: Vec<&str> = left.take(size).map(|one| one.uid.as_str()).collect();
@@ -180,7 +181,8 @@ impl Judge {
         (own, node): (usize, &NodeView),
     ) -> Verdict {
         let limit = of.get(own).and_then(|wave| wave.max_unavailable.as_ref());
-        let Some(limit) = limit.map(|limit| number(serde_json::to_value(limit).ok())) else {
+        let limit = limit.and_then(|limit| serde_json::to_value(limit).ok());
+        let Some(limit) = limit.map(|limit| number(&limit)) else {
             return Ok(());
         };
         let beside = self.turns.values().filter(|turn| {
@@ -210,11 +212,10 @@ impl Judge {
 }
 
 /// Numbers of these worlds are plain ones.
-fn number(given: Option<Value>) -> usize {
-    let number = given.as_ref().and_then(Value::as_u64);
-    number
-        .and_then(|number| usize::try_from(number).ok())
-        .unwrap_or(1)
+fn number(given: &Value) -> usize {
+    given
+        .as_u64()
+        .map_or(1, |number| usize::try_from(number).unwrap_or(1))
 }
 
 /// The waves of an owner, of whichever object has them.
