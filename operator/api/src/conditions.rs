@@ -315,6 +315,7 @@ reasons! {
     PlanNotFound: ClusterAdmin, "There is no Plan of the name that spec.prepare.args waits for.";
     PlanCycle: ClusterAdmin, "Plans wait for each other in a circle.";
     FirstNodes: OtherNode, "The nodes of spec.first (of a Plan: spec.mutex.first, or a MutexBinding's) go before all others.";
+    WaitsForWave: OtherNode, "The nodes of an earlier wave (waves) go first: they are not done, or that wave soaks.";
     ListFailed: ClusterAdmin, "Objects of a kind that decisions need are no longer listed, or one of them cannot be read: what was seen last is kept, and nothing begins.";
     NoRoom: ClusterAdmin, "The rules of all namespaces take all the memory there is for them; a rule that no owner refers to gives way first.";
     TooManyNamespaces: ClusterAdmin, "Rules name more namespaces for their Jobs than numo watches.";

@@ -33,6 +33,7 @@ mod strategy;
 pub mod text;
 mod validations;
 pub mod wasm_rule;
+pub mod wave;
 pub mod words;
 
 pub use awaited_workloads::AwaitedWorkloads;
@@ -62,6 +63,7 @@ pub use wasm_rule::{
     ConfigMapKey, HttpGrant, KeylessIdentity, KubernetesGrant, PrometheusGrant, RuleGrants, RuleLimits,
     Scheme, SeenVersion, SignatureMode, SignaturePolicy, Want, WasmRule, WasmStatus,
 };
+pub use wave::{Wave, WaveStatus};
 
 /// API group of the kinds that exist in the replaced operator too.
 pub const GROUP: &str = "openshift-optional.skrzypek.io";

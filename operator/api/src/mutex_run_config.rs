@@ -5,6 +5,7 @@ use crate::{
     conditions::Condition,
     hours::Hours,
     node_change::{RuleWait, VerdictRecord},
+    wave::{Wave, WaveStatus},
 };
 use k8s_openapi::apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString};
 use kube_derive::CustomResource;
@@ -74,6 +75,11 @@ pub struct MutexRunConfigSpec {
     /// out is not waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<LabelSelector>,
+    /// In what order the nodes go: those of a wave begin once those of the wave before are done and have soaked. Nodes in no
+    /// wave come last. `first` is the short form of one wave; beside it there are no waves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 32))]
+    pub waves: Option<Vec<Wave>>,
     /// Label keys: nodes with the same value of one of them are never in flight together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), inner(length(max = 317)))]
@@ -284,6 +290,9 @@ pub struct MutexRunConfigStatus {
     /// while `onRefusal` is Roll, are told from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled: Option<Settled>,
+    /// The wave under way; absent without waves, and when the nodes of all of them are done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wave: Option<WaveStatus>,
 }
 
 /// A moment at which every target node ran the version asked for.

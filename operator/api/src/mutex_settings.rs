@@ -3,6 +3,7 @@
 use crate::{
     hours::Hours,
     mutex_run_config::{NotReadyPolicy, ObjectRef, Order},
+    wave::Wave,
 };
 use k8s_openapi::apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString};
 use schemars::JsonSchema;
@@ -37,6 +38,12 @@ pub struct MutexSettings {
     /// Nodes that go before all others: these begin only once every one of them is done. (Plan)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<LabelSelector>,
+    /// In what order the nodes go: those of a wave begin once those of the wave before are done and have soaked. Nodes in no
+    /// wave come last. `first` is the short form of one wave; beside it there are no waves. Only one of the objects that
+    /// gate a Plan may have waves. (Plan)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 32))]
+    pub waves: Option<Vec<Wave>>,
     /// How many nodes may fail before no further one is begun: a number, or a percentage of the nodes that the Plan
     /// selects (of all nodes for NodeMaintenances, of which those of one binding count together), rounded down, at least 1.
     /// Nodes that were deleted in their turn count. Default: no bound. A node that fails keeps its place in

@@ -20,6 +20,18 @@ pub fn int_or_percent(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// At least one node, or at least one of a hundred: `1`, `"25%"`.
+pub fn some_or_percent(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "x-kubernetes-int-or-string": true,
+        "nullable": true,
+        "minimum": 1,
+        "maximum": 1_000_000,
+        "maxLength": 7,
+        "pattern": "^([1-9][0-9]{0,6}|([1-9][0-9]?|100)%)$",
+    })
+}
+
 /// A few short texts by their names.
 pub fn annotations(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

@@ -32,17 +32,20 @@ const NULLS: (&str, &str) = ("Plan", ".spec.mutex");
 const TIMES: [&str; 6] = ["at", "since", "closedSince", "startedAt", "endedAt", "finishedAt"];
 
 /// Label selectors that are numo's own: what the API server of a cluster takes of others is theirs.
-pub(crate) const SELECTORS: [(&str, &str); 10] = [
+pub(crate) const SELECTORS: [(&str, &str); 13] = [
     ("MutexRunConfig", ".spec.first"),
+    ("MutexRunConfig", ".spec.waves[].nodeSelector"),
     ("MutexRunConfig", ".spec.awaitedWorkloads.namespaceSelector"),
     ("MutexRunConfig", ".spec.awaitedWorkloads.podSelector"),
     ("MutexBudget", ".spec.nodeSelector"),
     ("MutexWindow", ".spec.nodeSelector"),
     ("MutexBinding", ".spec.ownerSelector.labels"),
     ("MutexBinding", ".spec.first"),
+    ("MutexBinding", ".spec.waves[].nodeSelector"),
     ("MutexBinding", ".spec.drain.podSelector"),
     ("NodeMaintenance", ".spec.drain.podSelector"),
     ("Plan", ".spec.mutex.first"),
+    ("Plan", ".spec.mutex.waves[].nodeSelector"),
 ];
 
 /// Lists in which the order says nothing and a value counts once.

@@ -106,6 +106,44 @@ const fn reference(at: &'static str) -> Check {
     .of(".name")
 }
 
+/// `first` is one wave already.
+const fn first_or_waves(at: &'static str) -> Check {
+    check(
+        at,
+        "!has(self.first) || !has(self.waves)",
+        "found waves beside first, wanted one of them",
+    )
+    .of(".waves")
+}
+
+/// Waves are told apart by their names.
+const fn wave_names(at: &'static str) -> Check {
+    check(
+        at,
+        "self.all(wave, !has(wave.name) || self.exists_one(other, has(other.name) && other.name == wave.name))",
+        "found two waves of one name, wanted names that differ",
+    )
+}
+
+/// A wave that grows leaves no node to those after it.
+const fn growth_is_last(at: &'static str) -> Check {
+    check(
+        at,
+        "self.filter(wave, has(wave.growth)).size() <= (has(self[size(self) - 1].growth) ? 1 : 0)",
+        "found growth in a wave before the last, wanted it in the last: it leaves no node to another",
+    )
+}
+
+/// Only a MutexRunConfig has pools.
+const fn no_pools(at: &'static str) -> Check {
+    check(
+        at,
+        "!has(self.pools)",
+        "found pools, wanted nodeSelector or nodes: only a MutexRunConfig has MachineConfigPools",
+    )
+    .of(".pools")
+}
+
 /// How the pods of a drain are ordered.
 const fn drain(at: &'static str) -> Check {
     check(
@@ -323,6 +361,9 @@ const MUTEX_RUN_CONFIG: &[Check] = &[
     .of(".hold"),
     limit(".spec.maxUnavailable"),
     failures(".spec.failureBudget"),
+    first_or_waves(".spec"),
+    wave_names(".spec.waves"),
+    growth_is_last(".spec.waves"),
 ];
 
 /// A policy of nodes that selects none is a slip: absent is none, and `{}` is all.
@@ -363,13 +404,23 @@ const MUTEX_BINDING: &[Check] = &[
     // Each field of the spec beside ownerSelector.
     check(
         ".spec",
-        "(has(self.rules) && size(self.rules) > 0) || has(self.maxUnavailable) || has(self.mutexKeys) || has(self.order) || has(self.soakSeconds) || has(self.first) || has(self.failureBudget) || has(self.takeNotReady) || has(self.notReadyPolicy) || has(self.leaveOutAfterSeconds) || has(self.retries) || has(self.drainBy) || has(self.window) || has(self.startAfter) || has(self.drain)",
+        "(has(self.rules) && size(self.rules) > 0) || has(self.maxUnavailable) || has(self.mutexKeys) || has(self.order) || has(self.soakSeconds) || has(self.first) || has(self.waves) || has(self.failureBudget) || has(self.takeNotReady) || has(self.notReadyPolicy) || has(self.leaveOutAfterSeconds) || has(self.retries) || has(self.drainBy) || has(self.window) || has(self.startAfter) || has(self.drain)",
         "found neither rules nor settings, which gates nothing; wanted rules, or a setting such as maxUnavailable",
     ),
     reference(".spec.rules[]"),
     limit(".spec.maxUnavailable"),
     failures(".spec.failureBudget"),
     drain(".spec.drain"),
+    first_or_waves(".spec"),
+    wave_names(".spec.waves"),
+    growth_is_last(".spec.waves"),
+    no_pools(".spec.waves[]"),
+    check(
+        ".spec",
+        "self.ownerSelector.kind != 'NodeMaintenance' || !has(self.waves)",
+        "found waves with kind NodeMaintenance, wanted none: each begins as soon as it may, and none is ever done while it exists",
+    )
+    .of(".waves"),
     check(
         ".spec",
         "self.ownerSelector.kind != 'NodeMaintenance' || !has(self.first)",
@@ -445,6 +496,10 @@ const PLAN: &[Check] = &[
     reference(".spec.mutex.rules[]"),
     limit(".spec.mutex.maxUnavailable"),
     failures(".spec.mutex.failureBudget"),
+    first_or_waves(".spec.mutex"),
+    wave_names(".spec.mutex.waves"),
+    growth_is_last(".spec.mutex.waves"),
+    no_pools(".spec.mutex.waves[]"),
 ];
 
 fn checks(kind: &str) -> &'static [Check] {

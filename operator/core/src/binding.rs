@@ -5,7 +5,7 @@
 //! because of a slip of the pen.
 
 use crate::{
-    admit::schedule::Schedule,
+    admit::{schedule::Schedule, wave},
     drain::DrainOptions,
     intent,
     key::Key,
@@ -111,6 +111,13 @@ pub fn unserved(spec: &MutexBindingSpec) -> Option<Why> {
                 .to_owned(),
         )
     };
+    let waves = || {
+        settings.waves.as_ref()?;
+        Some(
+            "spec.waves: found some, wanted none: each NodeMaintenance begins as soon as it may, and none is ever done while it exists"
+                .to_owned(),
+        )
+    };
     let order = || {
         let order = settings.order?;
         Some(format!(
@@ -129,7 +136,11 @@ pub fn unserved(spec: &MutexBindingSpec) -> Option<Why> {
             "spec.drainBy: found {found:?}, wanted Numo or none: a NodeMaintenance has no Job, and numo drains its node"
         ))
     };
-    let problem = first().or_else(order).or_else(retries).or_else(drain_by)?;
+    let problem = first()
+        .or_else(waves)
+        .or_else(order)
+        .or_else(retries)
+        .or_else(drain_by)?;
     Some(Why::new(Reason::FieldNotServed, problem))
 }
 
@@ -153,6 +164,10 @@ pub fn wrong(view: &BindingView, observed: &Observed) -> Option<Why> {
     let invalid = || {
         let limit = || wrong_limit(spec);
         let first = || selector::problem("spec.first", settings.first.as_ref());
+        let waves = || {
+            let has_first = settings.first.is_some();
+            wave::parse("spec", settings.waves.as_deref(), (has_first, false)).err()
+        };
         let drain = || {
             let problem = DrainOptions::problem(spec.drain.as_ref()?)?;
             Some(format!("spec.drain.{problem}"))
@@ -162,7 +177,7 @@ pub fn wrong(view: &BindingView, observed: &Observed) -> Option<Why> {
             let added = schedule.add("spec", view.hours.as_ref(), settings.start_after.as_deref());
             added.err()
         };
-        let wrong = wrong_selector(spec).or_else(limit).or_else(first);
+        let wrong = wrong_selector(spec).or_else(limit).or_else(first).or_else(waves);
         wrong.or_else(drain).or_else(hours)
     };
     if let Some(problem) = invalid() {

@@ -130,7 +130,8 @@ pub fn eta(report: &Report, observed: &Observed, now: Timestamp) -> Eta {
     if let Some(why) = whys().find(|why| has_no_end(why, alone)) {
         return Eta::Held(why.reason, why.who());
     }
-    let opens = whys().filter(|why| why.reason.is_of_hours());
+    // A wave that soaks ends by the clock too.
+    let opens = whys().filter(|why| why.reason.is_of_hours() || why.reason == Reason::WaitsForWave);
     if let Some(at) = opens.filter_map(|why| why.until).min() {
         let seconds = (at.as_second() - now.as_second()).max(0);
         return Eta::Opens { seconds, at };

@@ -4,7 +4,10 @@
 //! found and wanted, so that a bad spec can hold a run but never keep numo from giving back what it took.
 
 use crate::{
-    admit::schedule::Schedule,
+    admit::{
+        schedule::Schedule,
+        wave::{self, Wave},
+    },
     key::Key,
     names,
     observed::{IntOrPercent, NodeView, Observed, PoolView, RuleView, RunConfigView},
@@ -21,7 +24,6 @@ use numo_api::{
     marks::openshift,
     mutex_run_config::{HoldPools, NotReadyPolicy, OnExit, OnRefusal, Quarantine, Trigger},
 };
-use serde_json::Value;
 
 /// Default of `spec.changeTimeoutSeconds`: 100 polls of 60 s in the replaced operator.
 pub const CHANGE_TIMEOUT_SECONDS: i64 = 6000;
@@ -66,8 +68,8 @@ pub struct Intent<'a> {
     workloads_check: Option<&'a RuleView>,
     /// Whether nothing is written.
     pub dry_run: bool,
-    /// Selects the nodes that go before all others.
-    pub first: Option<Value>,
+    /// Which nodes go before others, `spec.first` among them.
+    pub waves: Vec<Wave>,
     /// When nodes begin.
     pub schedule: Schedule<'a>,
     /// Whether every new rendered configuration is gated, not only those of another version.
@@ -113,8 +115,6 @@ impl<'a> Intent<'a> {
         );
         let failure_budget = limit("spec.failureBudget", spec.failure_budget.as_ref(), &mut problems);
         hold_without_trigger(spec, &mut problems);
-        let first = spec.first.as_ref();
-        let first = first.and_then(|selector| serde_json::to_value(selector).ok());
         problems.extend(wrong_fields(run));
         let await_workloads = spec.await_workloads.unwrap_or(true);
         let workloads_check = run.workloads_check.as_deref();
@@ -143,7 +143,7 @@ impl<'a> Intent<'a> {
             await_workloads,
             workloads_check,
             dry_run: spec.dry_run.unwrap_or(false),
-            first,
+            waves: waves(spec).unwrap_or_default(),
             schedule: schedule(run).unwrap_or_default(),
             any_config: spec.trigger == Some(Trigger::AnyConfig),
             hold_always: spec.hold == Some(HoldPools::Always) && spec.trigger == Some(Trigger::AnyConfig),
@@ -153,6 +153,17 @@ impl<'a> Intent<'a> {
             problems,
         }
     }
+}
+
+/// Which nodes of a run go before others.
+///
+/// Errors: the field, what was found and what is wanted.
+pub fn waves(spec: &MutexRunConfigSpec) -> Result<Vec<Wave>, String> {
+    let waves = wave::parse("spec", spec.waves.as_deref(), (spec.first.is_some(), true))?;
+    let first = spec.first.as_ref();
+    let first = first.and_then(|selector| serde_json::to_value(selector).ok());
+    let first = first.map(|selector| Wave::first(vec![selector], "spec.first"));
+    Ok(first.into_iter().chain(waves).collect())
 }
 
 /// When nodes of a run may begin.
@@ -249,6 +260,7 @@ pub fn parse_limit(value: &impl serde::Serialize) -> Result<IntOrPercent, String
 fn wrong_fields(run: &RunConfigView) -> impl Iterator<Item = Why> {
     let problems = [
         selector::problem("spec.first", run.spec.first.as_ref()),
+        waves(&run.spec).err(),
         schedule(run).err(),
         run.spec.awaited_workloads.as_ref().and_then(ready::problem),
         run.misread.clone(),

@@ -23,7 +23,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{
-    Entry, NodeChangeSpec, NodeChangeStatus, Step,
+    Entry, NodeChangeSpec, NodeChangeStatus, Reason, Step,
     marks::{TURN, openshift},
 };
 
@@ -122,7 +122,7 @@ impl Imagined {
             if wave.is_empty() {
                 quiet = if acted { quiet + 1 } else { QUIET_ROUNDS };
             } else {
-                quiet = 0;
+                (quiet, awaited) = (0, 0);
                 found.waves.push(wave);
                 if found.waves.len() >= most {
                     found.more = true;
@@ -396,14 +396,14 @@ impl Imagined {
     }
 }
 
-/// When the hours open that keep nodes of this report waiting, if they do: the first time that is told, and who waits for it.
+/// When the hours open, or the wave has soaked, that keep nodes of this report waiting, if they do: the first time that is told, and who waits for it.
 fn opens_after(report: &Report, now: Timestamp) -> Option<(Timestamp, Why)> {
     let nodes = report.nodes.values().map(|node| &node.why);
     let waits = report
         .hold
         .iter()
         .chain(nodes)
-        .filter(|why| why.reason.is_of_hours());
+        .filter(|why| why.reason.is_of_hours() || why.reason == Reason::WaitsForWave);
     waits
         .filter_map(|why| Some((why.until.filter(|at| *at > now)?, why)))
         .min_by_key(|(at, _)| *at)

@@ -4,7 +4,9 @@
 use crate::{
     action::{FORGET_CHAIN, JOB_CHAIN},
     key::Key,
+    text::counted,
 };
+use jiff::Timestamp;
 use numo_api::{
     Reason, RuleWait, RunResult, Step, Strategy, VerdictRecord, conditions::Actor, mutex_run_config::Settled,
 };
@@ -34,6 +36,11 @@ impl NodeReport {
     /// Whether the node has its turn: it neither waits for it nor has given it back.
     pub fn in_flight(&self) -> bool {
         self.step != Step::Selected && !self.step.is_terminal()
+    }
+
+    /// Whether the node waits for nodes of its owner that go before it.
+    pub fn waits_for_earlier(&self) -> bool {
+        matches!(self.why.reason, Reason::FirstNodes | Reason::WaitsForWave)
     }
 
     /// Whether the node goes on without a person: numo, the machine, a clock or another controller is at work, or an owner
@@ -142,6 +149,8 @@ pub struct Report {
     pub settles: Option<Settled>,
     /// Nodes that rules of phase Admit are against, with their words.
     pub not_admitted: BTreeMap<String, Why>,
+    /// The wave under way, of an owner with waves.
+    pub wave: Option<WaveReport>,
     /// Every node of the run.
     pub nodes: BTreeMap<String, NodeReport>,
     /// The node whose Pre rules came last: the reference's condition JobRun speaks of it.
@@ -152,6 +161,40 @@ pub struct Report {
     pub plan: Option<PlanReport>,
     /// The node that changed last: the reference's condition NodeUpgrade speaks of it.
     pub last_upgrade: Option<LastWord>,
+}
+
+/// The wave under way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WaveReport {
+    /// Which one it is, from 1.
+    pub number: usize,
+    /// How many there are, the nodes of no wave among them.
+    pub of: usize,
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// How many nodes it has.
+    pub nodes: usize,
+    /// How many of them are done.
+    pub done: usize,
+    /// Until when it soaks, once its nodes are done.
+    pub soak_until: Option<Timestamp>,
+    /// What a person should know of the waves of the owner.
+    pub notes: Vec<String>,
+}
+
+impl std::fmt::Display for WaveReport {
+    /// For people: `2 of 4 (racks-b): 3 of 10 nodes done`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of {}", self.number, self.of)?;
+        if let Some(name) = &self.name {
+            write!(f, " ({name})")?;
+        }
+        write!(f, ": {} of {} done", self.done, counted(self.nodes, "node"))?;
+        match self.soak_until {
+            Some(until) => write!(f, ", soaks until {until}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// How a Plan comes along, as its status has it.
@@ -274,8 +317,8 @@ impl Report {
         let (name, node) = held
             .or_else(|| open().find(|(_, node)| node.in_flight()))
             // Whoever waits for nodes that go first waits for what those wait for.
-            .or_else(|| open().find(|(_, node)| person(node) && node.why.reason != Reason::FirstNodes))
-            .or_else(|| open().find(|(_, node)| node.why.reason != Reason::FirstNodes))
+            .or_else(|| open().find(|(_, node)| person(node) && !node.waits_for_earlier()))
+            .or_else(|| open().find(|(_, node)| !node.waits_for_earlier()))
             .or_else(|| open().next())?;
         Some((name, node))
     }
@@ -309,7 +352,6 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jiff::Timestamp;
 
     /// The node that a wedged owner names, of nodes with these steps and waits.
     fn wedged(nodes: &[(&str, Step, Why)]) -> Option<String> {

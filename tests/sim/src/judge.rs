@@ -9,6 +9,7 @@ mod fleet;
 pub mod hours;
 mod late;
 mod settings;
+mod waves;
 
 pub use end::{cordons_as_meant, leases_given_back, restored, unmarked};
 pub use late::Read;
@@ -79,6 +80,8 @@ pub struct Judge {
     judged: usize,
     /// When the decision was made whose writes are judged (seconds since the beginning).
     decided_at: i64,
+    /// When nodes began, by owner and run, and by the uids of the nodes (seconds since the beginning).
+    begun: BTreeMap<(Owner, String), BTreeMap<String, i64>>,
     /// The journals that this decision ends.
     ends: BTreeSet<Key>,
 }
@@ -114,7 +117,9 @@ impl Judge {
         match action {
             Action::CreateChange { key, .. } => {
                 self.rounds.insert(key.clone(), Round::new(world, 1));
-                return self.admitted(world, seen, owner, key);
+                let verdict = self.admitted(world, seen, owner, key);
+                self.note_begun(world, owner, key, true);
+                return verdict;
             }
             Action::WriteJournal { key, status, .. } => {
                 return self.journaled(world, seen, owner, key, status);
@@ -191,7 +196,9 @@ impl Judge {
         if self.turns.contains_key(key) {
             return Ok(());
         }
-        self.admitted(world, seen, owner, key)
+        let verdict = self.admitted(world, seen, owner, key);
+        self.note_begun(world, owner, key, false);
+        verdict
     }
 
     /// 2, 3, 13: limits, budgets and stops at an admission, whoever's it is.

@@ -5,7 +5,7 @@ mod deeds;
 
 use crate::world::World;
 use deeds::{
-    each_hours, each_patch, each_setting, evict, forget_hours, forget_hours_of_runs, forget_phase,
+    each_hours, each_patch, each_setting, each_wave, evict, forget_hours, forget_hours_of_runs, forget_phase,
     forget_rules, give_back_first, hide_control_plane, is_of, is_unshield, kill, lift_limits, lift_stops,
     take_new_for_old, tell, tell_of_others, twice, untested, write_again,
 };
@@ -102,6 +102,12 @@ pub enum Mutation {
     RunsRulesOnNodesInFlight,
     /// No node goes first.
     IgnoresFirst,
+    /// Waves do not count.
+    IgnoresWaves,
+    /// A wave begins as soon as the last is done.
+    SkipsSoakOfWaves,
+    /// Waves have no limits of their own.
+    IgnoresLimitsOfWaves,
     /// Nodes with the same value of a mutex key go together.
     IgnoresKeys,
     /// Failures do not count.
@@ -136,7 +142,7 @@ pub enum Mutation {
 
 impl Mutation {
     /// Every one, with what the judge's verdict begins with.
-    pub const ALL: [(Self, &'static [&'static str]); 56] = [
+    pub const ALL: [(Self, &'static [&'static str]); 59] = [
         (Self::AsksNoRule, &["invariant 1:"]),
         (Self::BelievesOldPasses, &["invariant 1:"]),
         (Self::IgnoresBudgets, &["invariant 2:"]),
@@ -176,6 +182,9 @@ impl Mutation {
         (Self::SkipsDrain, &["invariant 1:", "invariant kept:"]),
         (Self::ReadsItsOwnClock, &["invariant 11:"]),
         (Self::IgnoresFirst, &["invariant first:"]),
+        (Self::IgnoresWaves, &["invariant wave:"]),
+        (Self::SkipsSoakOfWaves, &["invariant wave:"]),
+        (Self::IgnoresLimitsOfWaves, &["invariant wave:"]),
         (Self::IgnoresKeys, &["invariant 2:"]),
         (Self::IgnoresFailures, &["invariant failures:"]),
         (Self::TurnsOrderRound, &["invariant order:"]),
@@ -240,6 +249,9 @@ impl Mutation {
             Self::TakesNewForOld => take_new_for_old(&mut view),
             Self::EvictsItselfFirst => view.settings.own_pod = None,
             Self::IgnoresFirst => each_setting!(view, first, |_| None),
+            Self::IgnoresWaves => each_setting!(view, waves, |_| None),
+            Self::SkipsSoakOfWaves => each_wave(&mut view, |wave| wave.soak_seconds = None),
+            Self::IgnoresLimitsOfWaves => each_wave(&mut view, |wave| wave.max_unavailable = None),
             Self::IgnoresKeys => each_setting!(view, mutex_keys, |_| None),
             Self::IgnoresFailures => {
                 each_setting!(view, failure_budget, |_| serde_json::from_value(100.into()).ok());

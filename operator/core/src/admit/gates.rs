@@ -42,8 +42,8 @@ gates! {
     Quorum,
     /// Another operator holds the lease of the node.
     Lease,
-    /// Other nodes of the owner go first.
-    First,
+    /// Nodes of an earlier wave of the owner go first, or that wave soaks.
+    Wave,
     /// As many nodes of the owner as may be are in flight.
     Room,
     /// A MutexBudget allows no more.

@@ -1,6 +1,5 @@
 //! What keeps nodes from their turns, whoever the owner is.
 
-pub(crate) mod first;
 pub mod gates;
 pub mod hours;
 pub mod leaving;
@@ -9,5 +8,7 @@ pub mod queue;
 pub(crate) mod room;
 pub mod schedule;
 pub mod union;
+pub mod wave;
+pub(crate) mod waves;
 pub mod window;
 pub mod windows;

@@ -8,7 +8,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Entry, NodeChangeStatus, Outcome, Phase, Reason, RuleWait, Step, VerdictRecord};
+use numo_api::{Entry, NodeChangeStatus, Outcome, Phase, Reason, RuleWait, Step, VerdictRecord, marks};
 
 /// Version of the journal's format that this binary writes; it reads this one and the one before.
 pub const JOURNAL_VERSION: i32 = 1;
@@ -195,6 +195,24 @@ pub fn tells_ungated(change: &ChangeView) -> bool {
     let mut entries = change.status.entries.iter();
     entries
         .any(|entry| matches!(entry.step, Step::Released | Step::Done) && entry.reason.as_deref() == ungated)
+}
+
+/// When the first turn of the node began that this journal tells of; none if it has had none. A journal that numo made was made for
+/// a turn; one that a person made tells by its entries.
+pub fn begun(change: &ChangeView) -> Option<Timestamp> {
+    if change.annotations.contains_key(marks::TURN) {
+        return Some(change.created);
+    }
+    let is_of_turn = |entry: &&Entry| !matches!(entry.step, Step::Selected | Step::Skipped);
+    let first = change.status.entries.iter().find(is_of_turn);
+    let entered = first.and_then(|entry| time(Some(&entry.at)));
+    entered.or_else(|| change.in_flight().then_some(change.created))
+}
+
+/// When the node of this journal was done; none if it is not.
+pub fn done_at(change: &ChangeView) -> Option<Timestamp> {
+    let is_done = change.status.step == Some(Step::Done);
+    time(change.status.since.as_deref().filter(|_| is_done))
 }
 
 /// Parses a time the journal holds.

@@ -43,5 +43,6 @@ mod stepped;
 mod stop;
 mod toy;
 mod unknown_kind;
+mod waves;
 mod windows;
 mod words;

@@ -141,6 +141,16 @@ pub fn words(cluster: &Cluster, decision: &Decision) -> Vec<String> {
         || "stalled -".to_owned(),
         |(name, node)| format!("stalled {name} {}", node.why.reason),
     ));
+    words.extend(report.wave.iter().flat_map(|wave| {
+        let name = wave.name.as_deref().unwrap_or("-");
+        let soaks = wave.soak_until.map_or_else(String::new, |at| {
+            format!(" soaks {}", at.as_second() - now().as_second())
+        });
+        let (number, of, done, nodes) = (wave.number, wave.of, wave.done, wave.nodes);
+        let wave_words = format!("wave {number} of {of} {name} {done}/{nodes}{soaks}");
+        let notes = wave.notes.iter().map(|note| format!("note {note}"));
+        std::iter::once(wave_words).chain(notes).collect::<Vec<_>>()
+    }));
     words.extend(
         decision
             .wake_at

@@ -8,14 +8,14 @@ use super::{
 };
 use jiff::Timestamp;
 use numo_api::{
-    MutexRunConfigStatus, Reason, RunResult, RunStatus, Step, Strategy,
+    MutexRunConfigStatus, Reason, RunResult, RunStatus, Step, Strategy, WaveStatus,
     conditions::{Actor, types},
     mutex_run_config::{NodeCounts, NotAdmitted, RunPool, Settled, WaitCount},
     text,
 };
 use numo_core::{
     observed::RunConfigView,
-    report::{LastWord, NodeReport, Report, RunPhase, Why},
+    report::{LastWord, NodeReport, Report, RunPhase, WaveReport, Why},
     rules::{clip, later},
     time::STUCK_SECONDS,
     turn::overdue,
@@ -27,6 +27,8 @@ const MAX_WAITING: usize = 16;
 const MAX_UNGATED: usize = 64;
 /// Longest message of a reason that `status.run.waiting` names (characters).
 const WORDS_MAX: usize = 512;
+/// Longest sentence of `status.wave.notes` (characters).
+const NOTE_MAX: usize = 1024;
 
 /// The status of the run.
 pub fn status(run: &RunConfigView, report: &Report, now: Timestamp) -> MutexRunConfigStatus {
@@ -44,6 +46,20 @@ pub fn status(run: &RunConfigView, report: &Report, now: Timestamp) -> MutexRunC
         conditions: conditions.done(),
         run: run_status(run, report, now),
         settled: settled.or_else(|| run.status.settled.clone()),
+        wave: report.wave.as_ref().map(wave),
+    }
+}
+
+fn wave(of: &WaveReport) -> WaveStatus {
+    let number = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
+    WaveStatus {
+        number: number(of.number),
+        of: number(of.of),
+        name: of.name.clone(),
+        nodes: number(of.nodes),
+        done: number(of.done),
+        soak_until: of.soak_until.map(seconds),
+        notes: of.notes.iter().map(|note| clip(note, NOTE_MAX)).collect(),
     }
 }
 

@@ -255,6 +255,10 @@ fn of_fields_of_rules() -> Vec<Slip> {
 fn of_runs() -> Vec<Slip> {
     let odd = json!({"matchExpressions": [{"key": "zone", "operator": "Near", "values": ["a"]}]});
     let opening = |of: Value| json!({"window": {"openings": [of]}});
+    let waves = |waves: Value, field: &str, words: &'static str| -> Slip {
+        let field: &'static str = format!("spec.waves{field}").leak();
+        ("MutexRunConfig", json!({"waves": waves}), field, words)
+    };
     vec![
         (
             "MutexTarget",
@@ -369,6 +373,66 @@ fn of_runs() -> Vec<Slip> {
             json!({"first": {"matchExpressions": [{"key": "a", "operator": "In"}]}}),
             "spec.first.matchExpressions[0].operator",
             "found operator In without values",
+        ),
+        waves(
+            json!([{}]),
+            "[0]",
+            "found none or several of nodeSelector, pools and nodes",
+        ),
+        waves(
+            json!([{"nodes": 1, "pools": ["worker"]}]),
+            "[0]",
+            "found none or several of nodeSelector",
+        ),
+        waves(
+            json!([{"nodes": 0}]),
+            "[0].nodes",
+            "should be greater than or equal to 1",
+        ),
+        waves(json!([{"nodes": "101%"}]), "[0].nodes", "should match"),
+        waves(json!([{"nodes": "0"}]), "[0].nodes", "should match"),
+        waves(
+            json!([{"nodes": 1, "maxUnavailable": "0%"}]),
+            "[0].maxUnavailable",
+            "should match",
+        ),
+        waves(
+            json!([{"nodes": 1, "failureBudget": "x"}]),
+            "[0].failureBudget",
+            "should match",
+        ),
+        waves(json!([{"nodes": 1, "name": "A b"}]), "[0].name", "should match"),
+        waves(json!([]), "", "should have at least 1 items"),
+        waves(
+            json!([{"name": "a", "nodes": 1}, {"name": "a", "nodes": 2}]),
+            "",
+            "found two waves of one name",
+        ),
+        waves(
+            json!([{"nodes": 1, "growth": 2}, {"nodes": 1}]),
+            "",
+            "found growth in a wave before the last",
+        ),
+        waves(
+            json!([{"nodeSelector": {}, "growth": 2}]),
+            "[0].growth",
+            "found growth without nodes",
+        ),
+        waves(
+            json!([{"nodes": 1, "growth": 0}]),
+            "[0].growth",
+            "should be greater than or equal to 1",
+        ),
+        waves(
+            json!([{"nodeSelector": odd}]),
+            "[0].nodeSelector.matchExpressions[0].operator",
+            "found operator Near",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"first": {}, "waves": [{"nodes": 1}]}),
+            "spec.waves",
+            "found waves beside first",
         ),
         (
             "MutexRunConfig",
@@ -591,6 +655,18 @@ fn of_the_others() -> Vec<Slip> {
         ),
         (
             "MutexBinding",
+            maintenances("waves", json!([{"nodes": 1}])),
+            "spec.waves",
+            "found waves with kind NodeMaintenance",
+        ),
+        (
+            "MutexBinding",
+            json!({"waves": [{"pools": ["worker"]}]}),
+            "spec.waves[0].pools",
+            "only a MutexRunConfig has MachineConfigPools",
+        ),
+        (
+            "MutexBinding",
             maintenances("order", json!("Name")),
             "spec.order",
             "found order with kind NodeMaintenance",
@@ -642,6 +718,24 @@ fn of_the_others() -> Vec<Slip> {
             mutex(json!({"first": odd})),
             "spec.mutex.first",
             "found operator Exists with values",
+        ),
+        (
+            "Plan",
+            mutex(json!({"waves": [{"nodes": 1, "nodeSelector": {}}]})),
+            "spec.mutex.waves[0]",
+            "found none or several of nodeSelector",
+        ),
+        (
+            "Plan",
+            mutex(json!({"waves": [{"pools": ["worker"]}]})),
+            "spec.mutex.waves[0].pools",
+            "only a MutexRunConfig has MachineConfigPools",
+        ),
+        (
+            "Plan",
+            mutex(json!({"first": {}, "waves": [{"nodes": 1}]})),
+            "spec.mutex.waves",
+            "found waves beside first",
         ),
         ("NodeChange", json!({"nodeName": ""}), "spec", "found no nodeName"),
     ]
@@ -795,10 +889,11 @@ async fn whatever_the_operator_takes_is_admitted() -> Result<()> {
         for kind in ["MutexRunConfig", "MutexBudget", "MutexBinding"] {
             good.push((kind, json!({"maxUnavailable": limit})));
         }
-        good.push((
-            "Plan",
-            json!({"mutex": {"maxUnavailable": limit, "failureBudget": limit}}),
-        ));
+        good.push(("Plan", json!({"mutex": {"maxUnavailable": limit}})));
+        // No failure would end a run before it begins.
+        if limit != json!(0) && limit != json!("0%") {
+            good.push(("Plan", json!({"mutex": {"failureBudget": limit}})));
+        }
     }
     good.extend([
         ("MutexRule", json!({"phases": [], "cleanUpJobSpec": {}})),
@@ -823,6 +918,14 @@ async fn whatever_the_operator_takes_is_admitted() -> Result<()> {
                 {"startTime": "23:59:59", "endTime": "0"}, {"cron": " */5 22-23 * JAN,FEB  FRI#2 ", "durationSeconds": 60},
             ]}}),
         ),
+        (
+            "MutexRunConfig",
+            json!({"waves": [
+                {"name": "canary", "nodeSelector": {"matchLabels": {"a": "b"}}, "soakSeconds": 60}, {"pools": ["infra"], "maxUnavailable": "10%"},
+                {"nodes": "100%", "failureBudget": 2}, {"nodes": "5", "growth": 2},
+            ]}),
+        ),
+        ("MutexBinding", json!({"waves": [{"nodes": "1%", "growth": 5}]})),
         ("MutexWindow", json!({"openings": null, "freezes": [{"name": "audit", "from": "2026-12-19T00:00:00+01:00", "to": "2026-12-20T00:00:00Z"}]})),
         ("MutexBinding", json!({"ownerSelector": {"kind": "NodeMaintenance"}, "retries": 0, "drainBy": "Numo"})),
         ("MutexBinding", json!({"drain": {"order": "Label", "orderLabel": "rank"}})),

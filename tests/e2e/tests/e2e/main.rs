@@ -69,6 +69,7 @@ mod uninstall;
 mod unleased;
 mod versions;
 mod wasm;
+mod waves;
 mod webhooks;
 
 use std::{os::unix::fs::PermissionsExt, time::Duration};

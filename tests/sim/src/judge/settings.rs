@@ -36,6 +36,7 @@ impl Judge {
             .map(|change| &change.spec.target.run_id);
         let run_id = run_id.map_or("", String::as_str);
         self.first_are_done(world, seen, owner, (run_id, node))?;
+        self.wave_by_wave(world, seen, owner, (run_id, node))?;
         few_have_failed(world, seen, owner, (run_id, node))
     }
 
@@ -380,12 +381,12 @@ fn order(seen: &Observed, owner: &Owner) -> Option<Order> {
     }
 }
 
-fn selects(labels: &Value, node: &NodeView) -> bool {
+pub(super) fn selects(labels: &Value, node: &NodeView) -> bool {
     let mut labels = labels.as_object().into_iter().flatten();
     labels.all(|(key, value)| node.labels.get(key).map(String::as_str) == value.as_str())
 }
 
-fn is_selected(world: &World, seen: &Observed, owner: &Owner, node: &NodeView) -> bool {
+pub(super) fn is_selected(world: &World, seen: &Observed, owner: &Owner, node: &NodeView) -> bool {
     match owner.kind {
         OwnerKind::MutexRunConfig => {
             let run = seen.runs.get(&owner.key);
@@ -425,7 +426,7 @@ pub(super) fn is_behind(world: &World, seen: &Observed, owner: &Owner, node: &No
 }
 
 /// Whether a person or a rule left the node out, or it has been away for too long.
-fn is_left_out(seen: &Observed, owner: &Owner, node: &NodeView) -> bool {
+pub(super) fn is_left_out(seen: &Observed, owner: &Owner, node: &NodeView) -> bool {
     let uid = seen.uid_of(owner).unwrap_or_default();
     let mut changes = seen
         .changes

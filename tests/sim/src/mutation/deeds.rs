@@ -1,7 +1,7 @@
 //! How each fault is put in: what is hidden from the core, and what is made of its writes.
 
 use crate::world::{World, read_hours};
-use numo_api::{DirectiveAction, Phase, Reason, hours::Hours, marks};
+use numo_api::{DirectiveAction, Phase, Reason, Wave, hours::Hours, marks};
 use numo_core::{
     Decision, Owner,
     action::{Action, Change, Earlier, EarlierWord, NodePurpose, Planned},
@@ -278,6 +278,14 @@ macro_rules! each_setting {
     }};
 }
 pub(super) use each_setting;
+
+/// Something else is read of every wave than is written.
+pub(super) fn each_wave(view: &mut Observed, mut edit: impl FnMut(&mut Wave)) {
+    let runs = view.runs.values_mut().flat_map(|run| &mut run.spec.waves);
+    let bindings = view.bindings.values_mut();
+    let bindings = bindings.flat_map(|binding| &mut binding.spec.settings.waves);
+    runs.chain(bindings).flatten().for_each(&mut edit);
+}
 
 /// No rule is asked in this phase.
 pub(super) fn forget_phase(view: &mut Observed, phase: Phase) {

@@ -1,15 +1,18 @@
-//! What is drawn beside the rest, for every kind of owner: hours, rules that are asked, faults of the control plane, edits of
+//! What is drawn beside the rest, for every kind of owner: hours, waves, rules that are asked, faults of the control plane, edits of
 //! MutexBindings. It has numbers of its own, so that nothing else of a seed depends on it.
 
 use crate::world::{Act, BindingEdit, FleetAct, HoursOf, MeantHours, World};
-use numo_api::Phase;
+use numo_api::{Phase, Wave, marks::openshift};
 use numo_core::observed::{EVALUATED_PASS_SECONDS, RuleView};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
+use serde_json::{Value, json};
 
 /// Of a hundred owners and MutexBindings, how many have hours.
 const WITH_HOURS: u32 = 15;
 /// Of a hundred rules, how many are asked.
 const ASKED: u32 = 25;
+/// Of a hundred MutexRunConfigs and MutexBindings, how many have waves.
+const WITH_WAVES: u32 = 20;
 
 /// Draws it. `faults` and `people` are those of the simulation, and `storm` says how long they go on (seconds).
 pub(super) fn add(world: &mut World, seed: u64, (faults, people): (bool, bool), storm: i64) {
@@ -35,6 +38,7 @@ pub(super) fn add(world: &mut World, seed: u64, (faults, people): (bool, bool), 
             world.set_hours(&place, MeantHours::drawn(rng));
         }
     }
+    draw_waves(world, seed);
     if !people {
         return;
     }
@@ -64,6 +68,55 @@ pub(super) fn add(world: &mut World, seed: u64, (faults, people): (bool, bool), 
             _ => {}
         }
     }
+}
+
+/// Waves, for some owners and MutexBindings instead of nodes that go first.
+fn draw_waves(world: &mut World, seed: u64) {
+    let mut rng = SmallRng::seed_from_u64(seed ^ 0x7761_7665);
+    let rng = &mut rng;
+    for run in world.truth.runs.values_mut() {
+        if rng.random_ratio(WITH_WAVES, 100) {
+            (run.spec.first, run.spec.waves) = (None, Some(waves(rng)));
+        }
+    }
+    let bindings = world.truth.bindings.values_mut();
+    for binding in bindings.filter(|one| one.spec.owner_selector.kind == "Plan") {
+        if rng.random_ratio(WITH_WAVES, 100) {
+            let settings = &mut binding.spec.settings;
+            (settings.first, settings.waves) = (None, Some(waves(rng)));
+        }
+    }
+}
+
+fn waves(rng: &mut SmallRng) -> Vec<Wave> {
+    let by_label = |key: &str, value: &str| json!({"nodeSelector": {"matchLabels": {key: value}}});
+    let each = [
+        by_label(openshift::ZONE, "z0"),
+        by_label(openshift::ZONE, "z1"),
+        by_label(openshift::HOSTNAME, "n1"),
+        by_label(openshift::HOSTNAME, "nobody"),
+        json!({"nodes": 1}),
+        json!({"nodes": 2}),
+    ];
+    let count = rng.random_range(1..4);
+    let mut waves: Vec<Value> = (0..count)
+        .map(|_| each[rng.random_range(0..each.len())].clone())
+        .collect();
+    if rng.random_bool(0.3) {
+        waves.push(json!({"nodes": 1, "growth": rng.random_range(1..4)}));
+    }
+    for wave in &mut waves {
+        if rng.random_bool(0.4) {
+            wave["soakSeconds"] = json!([60, 900][rng.random_range(0..2)]);
+        }
+        if rng.random_bool(0.2) {
+            wave["maxUnavailable"] = json!(1);
+        }
+        if rng.random_bool(0.2) {
+            wave["failureBudget"] = json!(rng.random_range(1..3));
+        }
+    }
+    serde_json::from_value(Value::Array(waves)).unwrap_or_default()
 }
 
 /// Makes a rule one that is asked, perhaps before a turn too.

@@ -109,10 +109,10 @@ impl Simulation {
         let mut changes = self.world.truth.changes.values();
         let turns = changes.any(|change| change.in_flight() && change.status.step != Some(Step::Held));
         let ungated = open().any(|node| node.why.reason == Reason::Ungated);
-        // Whoever waits for nodes that go first waits for what keeps those: one of them is told that.
-        let by_first = open().any(|node| node.why.reason != Reason::FirstNodes);
+        // Whoever waits for nodes that go before it waits for what keeps those: one of them is told that.
+        let by_first = open().any(|node| !node.waits_for_earlier());
         let waits = |node: &&NodeReport| {
-            node.why.who() == Actor::OtherNode && !(by_first && node.why.reason == Reason::FirstNodes)
+            node.why.who() == Actor::OtherNode && !(by_first && node.waits_for_earlier())
         };
         match open().find(waits) {
             Some(node) if !turns && !ungated => Err(format!(

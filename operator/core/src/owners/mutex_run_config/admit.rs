@@ -5,12 +5,12 @@ use super::{member::Member, run_decision::RunDecision, run_rules, run_view::RunV
 use crate::{
     action::Action,
     admit::{
-        first::First,
         gates::{self, Gate},
         not_ready::left_out_at,
         queue::{self, Queue},
         room::{Room, Words},
         schedule::Schedule,
+        waves::Waves,
     },
     decision::Decision,
     key::Key,
@@ -21,7 +21,6 @@ use crate::{
     pools,
     report::Report,
     rules::{self, Admission, Subject},
-    selector,
     turn::{
         directive::{persons_words, retry_asked, skip_asked},
         journal::{self, Journal},
@@ -39,15 +38,14 @@ use numo_api::{
 use std::collections::BTreeMap;
 
 /// Admits as many nodes as may go, and reports the rest.
-pub fn admit(decision: &mut RunDecision<'_>, hold: Option<&Why>) {
+pub fn admit<'m>(decision: &mut RunDecision<'m>, waves: Waves<'m>, hold: Option<&Why>) {
     let view = decision.view;
-    let elsewhere = of_run::run::held_elsewhere(view);
     queue::admit(&mut Waiting {
         decision,
         hold,
         room: room(view, &view.members, |_| true),
-        first: first(view, &view.members, |pool| elsewhere.contains_key(pool)),
-        elsewhere,
+        waves,
+        elsewhere: of_run::run::held_elsewhere(view),
         asked_again: None,
     });
 }
@@ -58,7 +56,7 @@ struct Waiting<'w, 'm> {
     /// Why nothing begins, if so.
     hold: Option<&'w Why>,
     room: Room<'m>,
-    first: First<'m>,
+    waves: Waves<'m>,
     /// Pools that other runs hold.
     elsewhere: BTreeMap<&'m str, Why>,
     /// What of phase PreRun is asked again, as a node could begin.
@@ -163,8 +161,11 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
     fn against(&mut self, member: Self::One, gate: Gate) -> Option<Why> {
         match gate {
             Gate::Owner => self.hold.cloned(),
-            Gate::First => self.first.refusal(&member.node.name),
-            Gate::Room => no_room(&self.room, self.decision.view, member.node),
+            Gate::Wave => self.waves.refusal(&member.node.name),
+            Gate::Room => {
+                let of_wave = || self.waves.no_room(member.node);
+                no_room(&self.room, self.decision.view, member.node).or_else(of_wave)
+            }
             gate => of_run::node::against(self.decision.view, member, gate),
         }
     }
@@ -196,6 +197,7 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
 
     fn take_place(&mut self, member: Self::One, is_asked_about: bool) {
         self.room.take(member.node, is_asked_about);
+        self.waves.take_place(member.node, is_asked_about);
     }
 
     fn take_turn(&mut self, member: Self::One) {
@@ -222,29 +224,6 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
         }
         self.decision.report(member, Step::Selected, why);
     }
-}
-
-/// The nodes of `spec.first` that are not done: others wait for one that is in its soak time too. Those of a pool that another run holds
-/// have no turn before that run lets it go, and nobody waits for them.
-fn first<'a>(view: &RunView<'a>, members: &[Member<'a>], is_elsewhere: impl Fn(&str) -> bool) -> First<'a> {
-    let selector = view.intent.first.as_ref();
-    let behind = members.iter().filter(|member| {
-        let is_skipped = member.change.is_some_and(skip_asked);
-        let is_left_out = member.left_out().is_some_and(|change| !retry_asked(change))
-            || is_skipped
-            || is_elsewhere(&member.pool.name);
-        let is_first = selector.is_some_and(|selector| selector::matches(selector, &member.node.labels));
-        let is_done = member.in_flight().is_none() && view.at_target(member);
-        is_first && !is_done && !is_left_out && view.given_up(member).is_none()
-    });
-    let behind = behind.map(|member| {
-        let goes_on = match member.in_flight() {
-            Some(change) => !ledger::is_kept(view.observed, change, view.now),
-            None => member.node.ready,
-        };
-        (member.node.name.as_str(), goes_on)
-    });
-    First::of(behind, "spec.first")
 }
 
 /// What a rule of phase Admit had against the node when the status was written.

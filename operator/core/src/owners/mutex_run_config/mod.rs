@@ -28,6 +28,7 @@ pub(crate) mod run_view;
 mod selectors;
 mod turn;
 mod ungated;
+mod waves;
 
 pub use admit::reservation;
 pub use member::Member;

@@ -7,10 +7,11 @@ use super::{
     run_decision::RunDecision,
     run_rules::{no_longer_passed, run_rules_hold},
     run_view::RunView,
-    turn, ungated,
+    turn, ungated, waves,
 };
 use crate::{
     action::{Action, FORGET_CHAIN},
+    admit::waves::Waves,
     decision::Decision,
     intent::loses_pools,
     ledger,
@@ -45,6 +46,7 @@ pub(crate) struct Run<'m> {
     hold: Option<Why>,
     /// Nothing is to be written.
     dry: bool,
+    waves: Waves<'m>,
 }
 
 impl<'m> Run<'m> {
@@ -52,8 +54,9 @@ impl<'m> Run<'m> {
     pub(crate) fn of(view: &'m RunView<'m>, answers: &'m Answers) -> Self {
         let leaving = view.leaving();
         let refusal = gates::run::refusal(view);
+        let waves = waves::waves(view);
         Self {
-            hold: gates::run::hold(view, leaving.as_ref(), refusal.as_ref()),
+            hold: gates::run::hold(view, leaving.as_ref(), refusal.as_ref(), &waves),
             dry: view.intent.dry_run && leaving.is_none() && !view.has_begun(),
             decision: RunDecision {
                 view,
@@ -64,6 +67,7 @@ impl<'m> Run<'m> {
             },
             leaving,
             refusal,
+            waves,
         }
     }
 
@@ -128,7 +132,8 @@ impl Pass for Run<'_> {
         if over {
             leave(decision, self.leaving.as_ref());
         } else {
-            drive(decision, self.hold.take(), self.refusal.as_ref());
+            let waves = std::mem::take(&mut self.waves);
+            drive(decision, waves, self.hold.take(), self.refusal.as_ref());
         }
     }
 
@@ -426,7 +431,7 @@ fn report_the_rest(decision: &mut RunDecision<'_>, why: &Why) -> usize {
 }
 
 /// Arms the pools and admits nodes, as far as the gates allow.
-fn drive(decision: &mut RunDecision<'_>, hold: Option<Why>, refusal: Option<&Why>) {
+fn drive<'m>(decision: &mut RunDecision<'m>, waves: Waves<'m>, hold: Option<Why>, refusal: Option<&Why>) {
     if !decision.view.is_active() {
         let has_nodes = !decision.view.members.is_empty();
         let holds = refusal.is_none_or(|why| gates::run::holds_when_refused(decision.view, why));
@@ -478,8 +483,13 @@ fn drive(decision: &mut RunDecision<'_>, hold: Option<Why>, refusal: Option<&Why
         }
     });
     let closed = || decision.view.intent.schedule.closed(decision.view.now);
-    decision.out.report.hold = said.or_else(closed);
-    admit::admit(decision, hold.as_ref());
+    let report = &mut decision.out.report;
+    report.hold = said.or_else(closed).or_else(|| waves.soaking());
+    report.wave = waves.report();
+    if let Some(at) = report.wave.as_ref().and_then(|wave| wave.soak_until) {
+        decision.wake(at);
+    }
+    admit::admit(decision, waves, hold.as_ref());
 }
 
 /// What a dry run says: nothing is held by it. A run that has begun keeps its pools paused, which says itself elsewhere.

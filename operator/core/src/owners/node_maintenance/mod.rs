@@ -330,7 +330,7 @@ impl Pass<'_> {
             | Gate::Busy
             | Gate::State
             | Gate::Lease
-            | Gate::First
+            | Gate::Wave
             | Gate::Room
             | Gate::Budget
             | Gate::Drain => None,

@@ -88,7 +88,15 @@ impl<'a> Pass<'a> {
             return Some(Why::new(Reason::Aborted, message));
         }
         self.failures_spent()
+            .or_else(|| self.waves.failures_spent())
             .or_else(|| edge::waits(view, self.observed, &self.resolved.version))
+    }
+
+    /// The nodes that have failed in this upgrade, as a failure budget counts them.
+    pub(super) fn failed_turns(&self) -> Vec<&'a ChangeView> {
+        let current = self.flying.iter().chain(&self.over).copied();
+        let current = current.filter(|change| change.spec.target.run_id == self.run_id);
+        failures::failed(self.observed, current)
     }
 
     /// Whether as many nodes have failed as may.
@@ -100,9 +108,7 @@ impl<'a> Pass<'a> {
         let budget = self
             .intent
             .failures(nodes.filter(|node| self.selects(node)).count())?;
-        let current = self.flying.iter().chain(&self.over).copied();
-        let current = current.filter(|change| change.spec.target.run_id == self.run_id);
-        let failed = failures::failed(self.observed, current);
+        let failed = self.failed_turns();
         if failed.len() < budget {
             return None;
         }

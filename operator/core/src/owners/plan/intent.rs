@@ -3,7 +3,11 @@
 
 use super::{duration::duration_millis, watched::stood_off};
 use crate::{
-    admit::{hours::Hours, schedule::Schedule},
+    admit::{
+        hours::Hours,
+        schedule::Schedule,
+        wave::{self, Wave},
+    },
     binding,
     drain::DrainOptions,
     intent,
@@ -41,6 +45,8 @@ pub struct Intent<'a> {
     pub mutex_keys: Vec<&'a String>,
     /// Selectors of the nodes that go first.
     pub first: Vec<Value>,
+    /// Which nodes go before others, those that go first among them.
+    pub waves: Vec<Wave>,
     /// When nodes begin, beside the Plan's own `spec.window`.
     pub schedule: Schedule<'a>,
     /// How many nodes may fail: each bound holds.
@@ -202,6 +208,7 @@ impl<'a> Intent<'a> {
         let all: Vec<Gating<'a>> = settings(view, observed).collect();
         let closed = all.iter().find_map(Gating::closed);
         let (limits, first, failure_budgets) = bounds(&all, &mut wrong);
+        let waves = waves(&all, &first).map_err(&mut wrong).unwrap_or_default();
         let all = || all.iter().map(|one| one.settings);
         let drain_by = all().find_map(|one| one.drain_by);
         let bound = bindings(view, observed).find_map(|(_, binding)| binding.drain.as_ref());
@@ -220,6 +227,7 @@ impl<'a> Intent<'a> {
             soak_seconds: all().filter_map(|one| one.soak_seconds).fold(0, i64::max),
             mutex_keys: all().flat_map(|one| one.mutex_keys.iter().flatten()).collect(),
             first,
+            waves,
             schedule,
             failure_budgets,
             take_not_ready: all().find_map(|one| one.take_not_ready) == Some(true),
@@ -294,6 +302,33 @@ fn bounds(
         }
     }
     (limits, first, failure_budgets)
+}
+
+/// Which nodes go before others: those that `first` of any selects, and then the waves of the one that has some.
+///
+/// Errors: the field, what was found and what is wanted.
+fn waves(all: &[Gating<'_>], first: &[Value]) -> Result<Vec<Wave>, String> {
+    let mut waves = Vec::new();
+    if !first.is_empty() {
+        waves.push(Wave::first(
+            first.to_vec(),
+            "spec.mutex.first or a MutexBinding's",
+        ));
+    }
+    let mut given: Option<&str> = None;
+    for Gating { field, settings, .. } in all {
+        let own = settings.waves.as_deref();
+        waves.extend(wave::parse(field, own, (settings.first.is_some(), false))?);
+        if own.is_none_or(<[_]>::is_empty) {
+            continue;
+        }
+        if let Some(other) = given.replace(field) {
+            return Err(format!(
+                "{field}.waves: found some beside {other}.waves, wanted those of one object"
+            ));
+        }
+    }
+    Ok(waves)
 }
 
 /// What the reference calls invalid, in its words, and what its Jobs could never be.

@@ -35,7 +35,7 @@ pub use watched::{not_watched, stood_off};
 
 use crate::{
     action::{Action, FORGET_CHAIN, NodePurpose},
-    admit::queue,
+    admit::{queue, waves::Waves},
     decision::{Decision, Snapshot},
     key::Key,
     ledger, mark,
@@ -97,6 +97,7 @@ impl<'a> Pass<'a> {
             over,
             in_flight: BTreeSet::new(),
             hold: None,
+            waves: Waves::default(),
             kept: false,
             out: Decision::default(),
             pool: "".into(),
@@ -219,6 +220,7 @@ impl crate::pass::Pass for Pass<'_> {
     }
 
     fn restore_rest(&mut self) {
+        self.waves = waiting::waves(self);
         self.hold = self.hold();
         self.kept = self.give_back();
         self.remove_jobs();
@@ -250,6 +252,11 @@ impl<'a> Pass<'a> {
         let selected: Vec<&'a NodeView> = nodes.filter(|node| self.selects(node)).collect();
         let gate = self.marks_gate().filter(|_| !selected.is_empty());
         let hold = self.hold.take().or(gate);
+        let soaking = self.waves.soaking();
+        self.out.report.wave = self.waves.report();
+        if let Some(at) = soaking.as_ref().and_then(|why| why.until) {
+            self.out.wake(at);
+        }
         let mut waiting = Waiting::of(self, &selected, hold);
         queue::admit(&mut waiting);
         let hold = waiting.hold.take();
@@ -264,6 +271,7 @@ impl<'a> Pass<'a> {
         }
         hold.or_else(|| self.outside())
             .or_else(|| self.intent.schedule.closed(self.now))
+            .or(soaking)
             .or_else(|| self.unsettled().filter(|_| self.is_any_behind()))
     }
 
@@ -318,14 +326,13 @@ impl<'a> Pass<'a> {
             })
         };
         // A node that waits for those that go first is given back: its cordon could take the budget that they wait for.
-        let first = waiting::going_first(self);
         let name = |change: &&'a ChangeView| change.spec.node_name.as_str();
         let over = self.over.iter();
         let kept_back: BTreeSet<&str> = over.clone().filter(is_kept_back).map(name).collect();
         over.filter(|change| journal::is_for(change, Reason::Superseded))
             .map(name)
             .filter(|name| !kept_back.contains(name))
-            .filter(|name| first.refusal(name).is_none())
+            .filter(|name| self.waves.refusal(name).is_none())
             .collect()
     }
 

@@ -3,6 +3,7 @@
 use super::{intent::Intent, resolve::Resolved};
 use crate::{
     action::{Action, Event, Planned},
+    admit::waves::Waves,
     decision::Decision,
     key::Key,
     observed::{ChangeView, NodeView, Observed, PlanJobView, PlanView},
@@ -57,6 +58,8 @@ pub(crate) struct Pass<'a> {
     pub(super) in_flight: BTreeSet<&'a str>,
     /// Why no node is begun at all.
     pub(super) hold: Option<Why>,
+    /// Which nodes go before others.
+    pub(super) waves: Waves<'a>,
     /// Something is yet to be given back.
     pub(super) kept: bool,
     pub(super) out: Decision,

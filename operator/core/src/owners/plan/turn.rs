@@ -120,7 +120,7 @@ impl<'a> Pass<'a> {
             Gate::Leaving
             | Gate::Busy
             | Gate::Lease
-            | Gate::First
+            | Gate::Wave
             | Gate::Room
             | Gate::Budget
             | Gate::Drain => None,

@@ -3,11 +3,12 @@
 use super::{admit::stays_out, pass::Pass};
 use crate::{
     admit::{
-        first::First,
         gates::Gate,
         queue::Queue,
         room::{Room, Words},
         schedule::Schedule,
+        wave::Takes,
+        waves::{Row, Stand, Waves},
     },
     decision::Decision,
     ledger::{self, Ledger},
@@ -17,6 +18,7 @@ use crate::{
     rules::{self, Admission, Subject},
     turn::{
         directive::{self, skip_asked},
+        journal,
         steps::{Next, ON, STAY},
     },
     verdict::Answers,
@@ -34,7 +36,7 @@ pub(super) struct Waiting<'p, 'a> {
     nodes: Vec<&'a NodeView>,
     /// Their journals of what is asked for now, by the uids of the nodes.
     ended: BTreeMap<&'a str, &'a ChangeView>,
-    first: First<'a>,
+    waves: Waves<'a>,
     /// Nodes that have their turn with somebody else.
     busy: BTreeMap<&'a str, &'a ChangeView>,
     /// Nodes with the same host name, by that.
@@ -75,7 +77,7 @@ impl<'p, 'a> Waiting<'p, 'a> {
         Self {
             took_control_plane: begun.any(quorum::is_control_plane),
             hold,
-            first: first(pass, selected, &ended),
+            waves: std::mem::take(&mut pass.waves),
             busy: pass.busy(),
             twice: same_hosts(pass.observed),
             room: room(pass, limit, &adopted),
@@ -130,37 +132,59 @@ fn ended<'a>(pass: &Pass<'a>) -> BTreeMap<&'a str, &'a ChangeView> {
         .collect()
 }
 
-/// The nodes of the Plan that go first and are not done.
-pub(super) fn going_first<'a>(pass: &Pass<'a>) -> First<'a> {
+/// The waves of the Plan.
+pub(super) fn waves<'a>(pass: &Pass<'a>) -> Waves<'a> {
+    let waves = &pass.intent.waves;
+    if waves.is_empty() {
+        return Waves::default();
+    }
     let nodes = pass.observed.nodes.values();
-    let selected: Vec<&NodeView> = nodes.filter(|node| pass.selects(node)).collect();
-    first(pass, &selected, &ended(pass))
+    let mut selected: Vec<&NodeView> = nodes.filter(|node| pass.selects(node)).collect();
+    if waves.iter().any(|wave| matches!(wave.takes, Takes::Next { .. })) {
+        pass.order(&mut selected);
+    }
+    let ended = ended(pass);
+    let flying = pass.flying.iter().copied();
+    let turns: BTreeMap<&str, &ChangeView> = flying
+        .map(|change| (change.spec.node_name.as_str(), change))
+        .collect();
+    let failed: BTreeSet<&str> = pass
+        .failed_turns()
+        .into_iter()
+        .map(|change| change.spec.node_uid.as_str())
+        .collect();
+    let row = |node: &'a NodeView| {
+        let turn = turns.get(node.name.as_str()).copied();
+        let of_this = turn.filter(|change| change.spec.target.run_id == pass.run_id);
+        let ended = ended.get(node.uid.as_str()).copied();
+        Row {
+            node,
+            pool: "",
+            begun: of_this.or(ended).and_then(journal::begun),
+            in_flight: turn.is_some(),
+            has_failed: failed.contains(node.uid.as_str()),
+            stand: stand(pass, node, turn, ended),
+        }
+    };
+    let rows: Vec<Row<'a>> = selected.into_iter().map(row).collect();
+    Waves::of(waves, &rows, pass.now)
 }
 
-fn first<'a>(pass: &Pass<'a>, selected: &[&'a NodeView], ended: &BTreeMap<&str, &ChangeView>) -> First<'a> {
-    let is_left_out = |node: &NodeView| {
-        let ended = ended.get(node.uid.as_str());
-        ended.is_some_and(|change| stays_out(change) || skip_asked(change)) || pass.given_up(node).is_some()
-    };
-    let turn_of = |node: &NodeView| {
-        let mut turns = pass.flying.iter();
-        turns.find(|change| change.spec.node_name == node.name)
-    };
-    // One that has changed is not done before its rules have passed and it has soaked.
-    let behind = selected.iter().filter(|node| {
-        let is_done = !pass.is_behind(node) && turn_of(node).is_none();
-        pass.intent.is_first(&node.labels) && !is_done && !is_left_out(node)
+/// A node that has changed is not done before its rules have passed and it has soaked.
+fn stand(pass: &Pass<'_>, node: &NodeView, turn: Option<&ChangeView>, ended: Option<&ChangeView>) -> Stand {
+    if !pass.is_behind(node) && turn.is_none() {
+        return Stand::Done(ended.and_then(journal::done_at));
+    }
+    let is_left_out = ended.is_some_and(|change| stays_out(change) || skip_asked(change));
+    if is_left_out || pass.given_up(node).is_some() {
+        return Stand::LeftOut;
+    }
+    // One that is not Ready has no turn, and the others wait for it.
+    let can_begin = node.ready || pass.intent.take_not_ready;
+    let goes_on = turn.map_or(can_begin, |change| {
+        !ledger::is_kept(pass.observed, change, pass.now)
     });
-    let behind = behind.map(|node| {
-        let turn = turn_of(node);
-        // One that is not Ready has no turn, and the others wait for it.
-        let can_begin = node.ready || pass.intent.take_not_ready;
-        let goes_on = turn.map_or(can_begin, |change| {
-            !ledger::is_kept(pass.observed, change, pass.now)
-        });
-        (node.name.as_str(), goes_on)
-    });
-    First::of(behind, "spec.mutex.first or a MutexBinding's")
+    Stand::Behind { goes_on }
 }
 
 /// Nodes with the same label of their host name: the Job of one could run on the other.
@@ -299,8 +323,8 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
                     .then(|| Why::new(Reason::EtcdQuorum, message))
             }),
             Gate::Lease => pass.leased(node),
-            Gate::First => self.first.refusal(&node.name),
-            Gate::Room => self.room.refusal(node),
+            Gate::Wave => self.waves.refusal(&node.name),
+            Gate::Room => self.room.refusal(node).or_else(|| self.waves.no_room(node)),
             // The page of admission weighs these itself.
             Gate::Stop | Gate::Window | Gate::Leaving | Gate::Budget | Gate::Drain => None,
         }
@@ -324,6 +348,7 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
 
     fn take_place(&mut self, node: &'a NodeView, is_asked_about: bool) {
         self.room.take(node, is_asked_about);
+        self.waves.take_place(node, is_asked_about);
         self.took_control_plane |= !is_asked_about && quorum::is_control_plane(node);
     }
 

@@ -11,6 +11,7 @@ pub(super) fn earliest(look: &Look, decision: &Decision, node: &NodeReport) -> O
     let why = match node.why.reason {
         Reason::StartsLater => "startAfter is over",
         reason if reason.is_of_hours() => "the window opens",
+        Reason::WaitsForWave => "the wave before has soaked",
         Reason::Soaking => "spec.soakSeconds are over",
         Reason::CompleteDelay => "spec.postCompleteDelay is over",
         Reason::NodeLeaseHeld => "the lease of the other controller ends",

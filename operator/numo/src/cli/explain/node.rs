@@ -99,6 +99,7 @@ pub(super) fn of_node(
             | Reason::BudgetExhausted
             | Reason::MutexKeyBusy
             | Reason::FirstNodes
+            | Reason::WaitsForWave
             | Reason::NodeBusy
             | Reason::EtcdQuorum
     ) {

@@ -23,10 +23,21 @@ pub(super) fn plan(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     if !report.nodes.is_empty() {
         one.link("nodes", progress(look, report));
     }
+    waves(&mut one, report);
     one.behind("flight", report, "");
     let view = look.store.observed.plans.get(key);
     one.said = view.map_or_else(Vec::new, |view| Word::kept(view.annotations.get(marks::SAID)));
     one
+}
+
+/// The wave under way, and what a person should know of all.
+fn waves(one: &mut Explanation, report: &Report) {
+    if let Some(wave) = &report.wave {
+        one.link("wave", wave.to_string());
+        for note in &wave.notes {
+            one.link("waves", note.clone());
+        }
+    }
 }
 
 fn progress(look: &Look, report: &Report) -> String {
@@ -81,6 +92,7 @@ pub(super) fn run(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     if !report.nodes.is_empty() {
         one.link("nodes", progress(look, report));
     }
+    waves(&mut one, report);
     one.behind("flight", report, "");
     one.said = view.map_or_else(Vec::new, |view| Word::kept(view.annotations.get(marks::SAID)));
     one

@@ -96,6 +96,7 @@ impl Wait<'_> {
                 }
             }
             Reason::FirstNodes => self.of_each("Node", |name| format!("numo explain {name}")),
+            Reason::WaitsForWave => self.of_wave(),
             Reason::WaitsForPlan => self.of_each("Plan", |name| {
                 let (place, name) = self.placed_name(name);
                 format!("numo explain plan/{name} -n {place}")
@@ -255,6 +256,14 @@ impl Wait<'_> {
 
     fn edit(&self) -> Vec<String> {
         vec![of_kubectl("edit", self.owner)]
+    }
+
+    /// Of a node that waits for a wave: what the first node of that waits for, where one is named.
+    fn of_wave(&self) -> Vec<String> {
+        let names = self.message.strip_prefix("wave ");
+        let names = names.and_then(|rest| rest.rsplit_once(": "));
+        let first = names.and_then(|(_, names)| names.split([',', ' ']).next());
+        first.map_or_else(|| self.edit(), |name| vec![format!("numo explain {name}")])
     }
 
     /// A command for each object of a kind that the sentence names.

@@ -10,7 +10,14 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{Reason, Step, mutex_run_config::RunStatus};
-use numo_core::{Decision, Owner, eta::Eta, observed::Key, report::Report, suspended::suspended, time};
+use numo_core::{
+    Decision, Owner,
+    eta::Eta,
+    observed::Key,
+    report::{Report, WaveReport},
+    suspended::suspended,
+    time,
+};
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -35,11 +42,46 @@ pub(super) struct OwnerLine {
     pub(super) eta: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) eta_seconds: Option<i64>,
+    /// The wave under way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wave: Option<WaveLine>,
     /// The last run, once it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     over: Option<Over>,
     pools: Vec<PoolLine>,
     behind: Vec<NodeLine>,
+}
+
+/// The wave under way, in words and in numbers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WaveLine {
+    #[serde(skip)]
+    words: String,
+    number: usize,
+    of: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    nodes: usize,
+    done: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    soak_until: Option<String>,
+    notes: Vec<String>,
+}
+
+impl WaveLine {
+    fn of(wave: &WaveReport) -> Self {
+        Self {
+            words: wave.to_string(),
+            number: wave.number,
+            of: wave.of,
+            name: wave.name.clone(),
+            nodes: wave.nodes,
+            done: wave.done,
+            soak_until: wave.soak_until.map(|at| at.to_string()),
+            notes: wave.notes.clone(),
+        }
+    }
 }
 
 /// When a run ended, and how long it took.
@@ -170,6 +212,7 @@ impl OwnerLine {
                 _ => None,
             },
             eta: live::eta_words(eta.as_ref()),
+            wave: report.wave.as_ref().map(WaveLine::of),
             over: Over::of(run),
             pools: report
                 .pools
@@ -216,6 +259,12 @@ impl OwnerLine {
                 .collect();
             let _ = writeln!(text, "  steps   {}", steps.join(", "));
             let _ = writeln!(text, "  eta     {}", self.eta);
+        }
+        if let Some(wave) = &self.wave {
+            let _ = writeln!(text, "  wave    {}", wave.words);
+            for note in &wave.notes {
+                let _ = writeln!(text, "  waves   {note}");
+            }
         }
         if let Some(over) = &self.over {
             let _ = writeln!(text, "  over    {}", over.words(look.now));

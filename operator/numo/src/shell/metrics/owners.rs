@@ -2,7 +2,8 @@
 
 use super::{
     described::{
-        NODE_STEP, NODE_STEP_SINCE, NODES, OWNER_REASON, OWNER_STALLED, UPGRADE_HELD, WAITING_NODES,
+        NODE_STEP, NODE_STEP_SINCE, NODES, OWNER_REASON, OWNER_STALLED, OWNER_WAVE, UPGRADE_HELD,
+        WAITING_NODES,
     },
     series::{Series, register},
 };
@@ -88,6 +89,7 @@ pub(super) struct Owners {
     node_since: Series<NodeLabels>,
     reason: Series<ReasonLabels>,
     stalled: Series<OwnerLabels>,
+    wave: Series<OwnerLabels>,
     upgrade_held: Series<OwnerLabels>,
 }
 
@@ -155,6 +157,7 @@ impl Owners {
             node_since: Series::default(),
             reason: Series::default(),
             stalled: Series::default(),
+            wave: Series::default(),
             upgrade_held: Series::default(),
         };
         register(registry, NODES, owners.nodes.family.clone());
@@ -163,6 +166,7 @@ impl Owners {
         register(registry, NODE_STEP_SINCE, owners.node_since.family.clone());
         register(registry, OWNER_REASON, owners.reason.family.clone());
         register(registry, OWNER_STALLED, owners.stalled.family.clone());
+        register(registry, OWNER_WAVE, owners.wave.family.clone());
         register(registry, UPGRADE_HELD, owners.upgrade_held.family.clone());
         owners
     }
@@ -172,6 +176,10 @@ impl Owners {
         self.reason.show(owner, [(ReasonLabels::of(owner, reason), 1)]);
         self.stalled
             .show(owner, [(OwnerLabels::of(owner), i64::from(stalled))]);
+        let wave = report.wave.as_ref();
+        let wave = wave.map(|wave| i64::try_from(wave.number).unwrap_or(i64::MAX));
+        self.wave
+            .show(owner, wave.map(|number| (OwnerLabels::of(owner), number)));
         if owner.kind == OwnerKind::MutexRunConfig {
             let held = i64::from(report.upgrade_held.is_some());
             self.upgrade_held.show(owner, [(OwnerLabels::of(owner), held)]);
@@ -228,6 +236,7 @@ impl Owners {
         self.node_since.show(owner, []);
         self.reason.show(owner, []);
         self.stalled.show(owner, []);
+        self.wave.show(owner, []);
         self.upgrade_held.show(owner, []);
     }
 }

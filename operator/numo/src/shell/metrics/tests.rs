@@ -8,7 +8,7 @@ use numo_api::Step;
 use numo_core::{
     left::MARKS,
     observed::Key,
-    report::{NodeReport, RunPhase, Why},
+    report::{NodeReport, RunPhase, WaveReport, Why},
 };
 use std::collections::BTreeMap;
 
@@ -39,6 +39,7 @@ fn every_metric_that_is_served_is_described_and_the_other_way_round() {
         .nodes
         .insert("a".to_owned(), node(Step::PreRules, Reason::RuleRunning));
     report.pools.push(numo_core::report::PoolReport::default());
+    report.wave = Some(WaveReport::default());
     metrics.show(&owner, &report, Reason::Progressing, false);
     let (eta, run) = (will_be_done(1000), ended());
     metrics.show_times(&owner, &eta, Some(&run));
@@ -363,6 +364,16 @@ fn steps_are_always_there_and_what_is_over_is_taken_back() {
         lines(&metrics, "numo_owner_reason{"),
         [r#"numo_owner_reason{kind="MutexRunConfig",namespace="ns",name="upgrade",reason="Suspended"} 1"#]
     );
+    assert_eq!(lines(&metrics, "numo_owner_wave{").len(), 0);
+    report.wave = Some(WaveReport {
+        number: 2,
+        ..WaveReport::default()
+    });
+    metrics.show(&owner, &report, Reason::Suspended, true);
+    assert_eq!(
+        lines(&metrics, "numo_owner_wave{"),
+        [r#"numo_owner_wave{kind="MutexRunConfig",namespace="ns",name="upgrade"} 2"#]
+    );
     metrics.begins("ns/rule", Phase::Pre);
     metrics.keep_rules(|rule| rule == "ns/rule");
     assert_eq!(lines(&metrics, "numo_rule_verdicts_total{").len(), VERDICTS.len());
@@ -374,6 +385,7 @@ fn steps_are_always_there_and_what_is_over_is_taken_back() {
         "numo_waiting_nodes{",
         "numo_owner_reason{",
         "numo_owner_stalled{",
+        "numo_owner_wave{",
     ] {
         assert_eq!(lines(&metrics, name), Vec::<String>::new());
     }

@@ -39,7 +39,7 @@ pub(crate) fn against(view: &RunView<'_>, member: &Member<'_>, gate: Gate) -> Op
         | Gate::Unfit
         | Gate::State
         | Gate::Quorum
-        | Gate::First
+        | Gate::Wave
         | Gate::Room
         | Gate::Budget
         | Gate::Drain => None,

@@ -1,6 +1,7 @@
 //! Gates that hold a whole run.
 
 use crate::{
+    admit::waves::Waves,
     failures,
     intent::key_of,
     mark,
@@ -66,7 +67,12 @@ pub fn holds_when_refused(view: &RunView<'_>, refusal: &Why) -> bool {
 }
 
 /// Why no node may be admitted or let go now.
-pub fn hold(view: &RunView<'_>, leaving: Option<&Why>, refusal: Option<&Why>) -> Option<Why> {
+pub(crate) fn hold(
+    view: &RunView<'_>,
+    leaving: Option<&Why>,
+    refusal: Option<&Why>,
+    waves: &Waves<'_>,
+) -> Option<Why> {
     leaving
         .or(refusal)
         .cloned()
@@ -80,6 +86,7 @@ pub fn hold(view: &RunView<'_>, leaving: Option<&Why>, refusal: Option<&Why>) ->
         .or_else(|| view.intent.canary.and_then(|canary| held_by_run(view, canary)))
         // Before what others end: with a node held in the canary pool that is never out of it.
         .or_else(|| failures(view))
+        .or_else(|| waves.failures_spent())
         .or_else(|| canary_pausing(view))
         .or_else(|| control_plane(view))
 }

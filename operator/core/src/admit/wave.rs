@@ -1,0 +1,166 @@
+//! Waves as an owner has them: which nodes each takes, and what holds for those. What they make of the nodes of the owner is worked out in
+//! [`waves`](super::waves).
+
+use crate::{observed::IntOrPercent, selector};
+use serde::Serialize;
+use serde_json::Value;
+
+/// Longest name of a wave (characters).
+const LONGEST_NAME: usize = 63;
+
+/// One wave, or several that grow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wave {
+    /// The name that people gave it.
+    pub name: Option<String>,
+    /// The field that has it, such as `spec.waves[0]`.
+    pub field: String,
+    /// Which nodes it takes of those that no earlier wave took.
+    pub takes: Takes,
+    /// How many of its nodes may be in flight at once.
+    pub max_unavailable: Option<IntOrPercent>,
+    /// How long after its last node the next wave begins (seconds).
+    pub soak_seconds: i64,
+    /// How many of its nodes may fail.
+    pub failure_budget: Option<IntOrPercent>,
+}
+
+/// Which nodes a wave takes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Takes {
+    /// The short form `first`: those that one of these selectors selects.
+    First(Vec<Value>),
+    /// Those that the selector selects.
+    Labels(Value),
+    /// Those of these pools.
+    Pools(Vec<String>),
+    /// The next ones in the order of turns.
+    Next {
+        /// How many, of those that are left.
+        size: IntOrPercent,
+        /// How many times more each time, until no node is left; none is once.
+        growth: Option<usize>,
+    },
+}
+
+impl Wave {
+    /// The short form: nodes that the field `field` says go first.
+    pub fn first(selectors: Vec<Value>, field: &str) -> Self {
+        Self {
+            name: None,
+            field: field.to_owned(),
+            takes: Takes::First(selectors),
+            max_unavailable: None,
+            soak_seconds: 0,
+            failure_budget: None,
+        }
+    }
+}
+
+/// The waves of an object with `field` in front of its fields. `has_first` says that the object has the short form, `has_pools` that its
+/// nodes have pools.
+///
+/// Errors: the field, what was found and what is wanted.
+pub fn parse(
+    field: &str,
+    given: Option<&[numo_api::Wave]>,
+    (has_first, has_pools): (bool, bool),
+) -> Result<Vec<Wave>, String> {
+    let given = given.unwrap_or_default();
+    if has_first && !given.is_empty() {
+        return Err(format!(
+            "{field}.waves: found waves beside first, wanted one of them"
+        ));
+    }
+    let mut waves: Vec<Wave> = Vec::with_capacity(given.len());
+    for (index, one) in given.iter().enumerate() {
+        let of = format!("{field}.waves[{index}]");
+        let wave = wave(&of, one, has_pools)?;
+        if wave.name.is_some() && waves.iter().any(|other| other.name == wave.name) {
+            let name = wave.name.unwrap_or_default();
+            return Err(format!(
+                "{of}.name: found {name} a second time, wanted names that differ"
+            ));
+        }
+        if one.growth.is_some() && index + 1 < given.len() {
+            return Err(format!(
+                "{of}.growth: found it before the last wave, wanted it in the last: it leaves no node to another"
+            ));
+        }
+        waves.push(wave);
+    }
+    Ok(waves)
+}
+
+fn wave(field: &str, given: &numo_api::Wave, has_pools: bool) -> Result<Wave, String> {
+    let name = given.name.as_deref();
+    if let Some(name) = name.filter(|name| !is_name(name)) {
+        return Err(format!(
+            "{field}.name: found {name:?}, wanted lower-case letters, digits and '-', at most {LONGEST_NAME}"
+        ));
+    }
+    Ok(Wave {
+        name: name.map(str::to_owned),
+        field: field.to_owned(),
+        takes: takes(field, given, has_pools)?,
+        max_unavailable: some(field, "maxUnavailable", given.max_unavailable.as_ref())?,
+        soak_seconds: given.soak_seconds.unwrap_or(0).max(0),
+        failure_budget: some(field, "failureBudget", given.failure_budget.as_ref())?,
+    })
+}
+
+fn is_name(name: &str) -> bool {
+    let is_alphanumeric = |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit();
+    let letters = name.as_bytes();
+    let ends = letters.first().zip(letters.last());
+    letters.len() <= LONGEST_NAME
+        && letters
+            .iter()
+            .all(|letter| is_alphanumeric(*letter) || *letter == b'-')
+        && ends.is_some_and(|(first, last)| is_alphanumeric(*first) && is_alphanumeric(*last))
+}
+
+fn takes(field: &str, given: &numo_api::Wave, has_pools: bool) -> Result<Takes, String> {
+    if given.growth.is_some() && given.nodes.is_none() {
+        return Err(format!("{field}.growth: found it without nodes, wanted both"));
+    }
+    match (&given.node_selector, &given.pools, &given.nodes) {
+        (Some(selector), None, None) => {
+            let problem = selector::problem(&format!("{field}.nodeSelector"), Some(selector));
+            let selector = serde_json::to_value(selector).unwrap_or_default();
+            problem.map_or(Ok(Takes::Labels(selector)), Err)
+        }
+        (None, Some(_), None) if !has_pools => Err(format!(
+            "{field}.pools: found some, wanted nodeSelector or nodes: only a MutexRunConfig has MachineConfigPools"
+        )),
+        (None, Some(pools), None) if pools.is_empty() => Err(format!(
+            "{field}.pools: found none, wanted the name of one MachineConfigPool at least"
+        )),
+        (None, Some(pools), None) => Ok(Takes::Pools(pools.clone())),
+        (None, None, Some(nodes)) => {
+            let growth = given.growth.map(|growth| {
+                let found = usize::try_from(growth).ok().filter(|growth| *growth > 0);
+                found.ok_or_else(|| format!("{field}.growth: found {growth}, wanted 1 at least"))
+            });
+            let growth = growth.transpose()?;
+            let size = some(field, "nodes", Some(nodes))?.unwrap_or(IntOrPercent::Int(1));
+            Ok(Takes::Next { size, growth })
+        }
+        _ => Err(format!(
+            "{field}: found none or several of nodeSelector, pools and nodes, wanted one of them"
+        )),
+    }
+}
+
+/// A number of nodes, at least 1, or a percentage.
+fn some(field: &str, name: &str, given: Option<&impl Serialize>) -> Result<Option<IntOrPercent>, String> {
+    let Some(given) = given else { return Ok(None) };
+    let given = serde_json::to_value(given).unwrap_or_default();
+    match IntOrPercent::parse(&given) {
+        Ok(found) if !found.is_zero() => Ok(Some(found)),
+        Ok(_) => Err(format!(
+            "{field}.{name}: found {given}, wanted 1 (or \"1%\") at least"
+        )),
+        Err(problem) => Err(format!("{field}.{name}: {problem}")),
+    }
+}

@@ -1,0 +1,476 @@
+//! Waves: nodes of an owner that go before others of it. Worked out once a pass from what is seen: which node is of which wave, which wave
+//! is under way, and what the nodes of later waves wait for. Which nodes an owner has, in which order, and how each stands, the owner says.
+//!
+//! A wave of so many nodes has first those whose turns have begun in this run, in the order in which they began, and then the next ones in
+//! the order of turns. A later wave begins after it, so that it has the same nodes in every pass and after every restart, whatever
+//! waits in another order by then; nothing is written for it.
+
+use super::{
+    room::{Room, Words},
+    wave::{Takes, Wave},
+};
+use crate::{
+    ledger,
+    observed::{IntOrPercent, NodeView},
+    report::WaveReport,
+    selector::Selector,
+    text::counted,
+    time::later,
+    why::Why,
+};
+use jiff::Timestamp;
+use numo_api::{Reason, conditions::Actor};
+use serde_json::Value;
+use std::{
+    cell::OnceCell,
+    collections::{BTreeMap, HashMap},
+};
+
+/// Nodes named in one sentence.
+const NAMED: usize = 5;
+/// Sentences about the waves of one owner.
+const NOTES: usize = 16;
+
+/// How a node of an owner stands in the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stand {
+    /// It is where it shall be; since when, if it went there in this run.
+    Done(Option<Timestamp>),
+    /// The owner goes on without it.
+    LeftOut,
+    /// It is yet to change, or in its turn.
+    Behind {
+        /// Whether it goes on without a person.
+        goes_on: bool,
+    },
+}
+
+/// A node of an owner.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row<'a> {
+    pub node: &'a NodeView,
+    /// Its pool, where it has one.
+    pub pool: &'a str,
+    /// When its first turn in this run began.
+    pub begun: Option<Timestamp>,
+    /// Whether it has its turn now.
+    pub in_flight: bool,
+    /// Whether it has failed, as a failure budget counts it.
+    pub has_failed: bool,
+    pub stand: Stand,
+}
+
+impl Row<'_> {
+    /// Whether it counts where nodes are counted: it was up to date before the run, or left out before its turn, if not.
+    fn counts(&self) -> bool {
+        self.begun.is_some() || matches!(self.stand, Stand::Behind { .. })
+    }
+}
+
+/// One wave with its nodes.
+#[derive(Debug, Default)]
+struct Group<'a> {
+    name: Option<String>,
+    /// The field that has it; empty for the nodes of no wave.
+    field: String,
+    is_first: bool,
+    soak_seconds: i64,
+    /// How many nodes it has.
+    nodes: usize,
+    done: usize,
+    /// Those that are not done, in the order of turns.
+    behind: Vec<&'a str>,
+    /// Whether one of those goes on without a person.
+    goes_on: bool,
+    last_done: Option<Timestamp>,
+    /// How many of its nodes may fail, once that is known.
+    budget: Option<usize>,
+    failed: Vec<&'a str>,
+    /// What the nodes of this wave wait for.
+    waits: OnceCell<Option<Why>>,
+}
+
+/// The waves of an owner. Without waves nobody waits for any.
+#[derive(Debug, Default)]
+pub(crate) struct Waves<'a> {
+    groups: Vec<Group<'a>>,
+    /// The wave of each node that is in one. Only looked up, never gone through.
+    places: HashMap<&'a str, usize>,
+    /// The wave under way, and until when it soaks if its nodes are done.
+    current: Option<(usize, Option<Timestamp>)>,
+    /// The room that the wave under way has of its own.
+    room: Option<Room<'a>>,
+    notes: Vec<String>,
+    /// Whether there is more than the short form `first`.
+    is_declared: bool,
+}
+
+impl<'a> Waves<'a> {
+    /// The waves of nodes that are given in the order of their turns.
+    pub fn of(waves: &[Wave], rows: &[Row<'a>], now: Timestamp) -> Self {
+        let mut all = Self {
+            is_declared: waves.iter().any(|wave| !matches!(wave.takes, Takes::First(_))),
+            ..Self::default()
+        };
+        let places = all.places(waves, rows);
+        for (row, place) in rows.iter().zip(&places) {
+            if let Some(group) = place.and_then(|place| all.groups.get_mut(place)) {
+                group.add(row);
+            }
+        }
+        let placed = rows.iter().zip(&places);
+        all.places = placed
+            .filter_map(|(row, place)| Some((row.node.name.as_str(), (*place)?)))
+            .collect();
+        all.current = all.under_way(now);
+        all.room = all.own_room(waves, rows, &places);
+        all.set_budgets(waves);
+        all.note_empty();
+        all
+    }
+
+    /// The wave of each row, by their places; waves are made as they are found.
+    fn places(&mut self, waves: &[Wave], rows: &[Row<'a>]) -> Vec<Option<usize>> {
+        let mut places: Vec<Option<usize>> = vec![None; rows.len()];
+        let in_turn = in_turn(waves, rows);
+        // Waves often differ by the value of one label: it is looked up once for all of them.
+        let mut values: BTreeMap<&str, Vec<Option<&str>>> = BTreeMap::new();
+        for wave in waves {
+            match &wave.takes {
+                Takes::Next { size, growth } => self.take_next(wave, (*size, *growth), &in_turn, &mut places),
+                Takes::First(selectors) => {
+                    let selectors: Vec<Selector<'_>> = selectors.iter().map(Selector::of).collect();
+                    let is_of = |row: &Row<'_>| selectors.iter().any(|one| one.matches(&row.node.labels));
+                    self.take(wave, rows, &mut places, rows.iter().map(is_of));
+                }
+                Takes::Labels(selector) => {
+                    if let Some((key, value)) = one_label(selector) {
+                        let look_up = |row: &Row<'a>| row.node.labels.get(key).map(String::as_str);
+                        let found = values.entry(key);
+                        let found = found.or_insert_with(|| rows.iter().map(look_up).collect());
+                        let are_of = found.iter().map(|found| *found == Some(value));
+                        self.take(wave, rows, &mut places, are_of);
+                        continue;
+                    }
+                    let selector = Selector::of(selector);
+                    let is_of = |row: &Row<'_>| selector.matches(&row.node.labels);
+                    self.take(wave, rows, &mut places, rows.iter().map(is_of));
+                }
+                Takes::Pools(pools) => {
+                    let is_of = |row: &Row<'_>| pools.iter().any(|pool| pool == row.pool);
+                    self.take(wave, rows, &mut places, rows.iter().map(is_of));
+                }
+            }
+        }
+        let rest = self.groups.len();
+        let mut is_any = false;
+        for (row, place) in rows.iter().zip(&mut places) {
+            if place.is_none() && row.counts() {
+                *place = Some(rest);
+                is_any = true;
+            }
+        }
+        if is_any {
+            self.groups.push(Group::default());
+        }
+        places
+    }
+
+    /// A wave takes the nodes of the rows for which `are_of` says so. Those that an earlier wave has are said.
+    fn take(
+        &mut self,
+        wave: &Wave,
+        rows: &[Row<'a>],
+        places: &mut [Option<usize>],
+        are_of: impl Iterator<Item = bool>,
+    ) {
+        let own = self.groups.len();
+        self.groups.push(Group::of(wave));
+        let mut taken: Option<(&str, usize)> = None;
+        let mut others = 0;
+        let all = rows.iter().zip(places).zip(are_of);
+        for ((row, place), _) in all.filter(|(_, is_of)| *is_of) {
+            match place {
+                None => *place = Some(own),
+                Some(earlier) => {
+                    others += usize::from(taken.is_some());
+                    taken.get_or_insert((&row.node.name, *earlier));
+                }
+            }
+        }
+        if let Some((node, earlier)) = taken.filter(|_| self.is_declared) {
+            let more = match others {
+                0 => String::new(),
+                others => format!(", and {} like it", counted(others, "node")),
+            };
+            self.note(format!(
+                "Node {node} is of {} and of {}, and goes with the first of them{more}",
+                self.named(earlier),
+                self.named(own)
+            ));
+        }
+    }
+
+    /// A wave takes the next nodes, and so do those that it grows to. `in_turn` are the places of all rows.
+    fn take_next(
+        &mut self,
+        wave: &Wave,
+        (size, growth): (IntOrPercent, Option<usize>),
+        in_turn: &[usize],
+        places: &mut [Option<usize>],
+    ) {
+        let is_left = |place: &&usize| places.get(**place).is_some_and(Option::is_none);
+        let left: Vec<usize> = in_turn.iter().filter(is_left).copied().collect();
+        let mut size = size.of(left.len()).max(1);
+        let mut left = left.as_slice();
+        loop {
+            let own = self.groups.len();
+            self.groups.push(Group::of(wave));
+            let (next, rest) = left.split_at(size.min(left.len()));
+            for place in next {
+                if let Some(place) = places.get_mut(*place) {
+                    *place = Some(own);
+                }
+            }
+            left = rest;
+            let Some(growth) = growth.filter(|_| !left.is_empty()) else {
+                return;
+            };
+            size = size.saturating_mul(growth.max(1));
+        }
+    }
+
+    /// The first wave that keeps others waiting.
+    fn under_way(&self, now: Timestamp) -> Option<(usize, Option<Timestamp>)> {
+        let last = self.groups.iter().rposition(|group| !group.behind.is_empty())?;
+        let mut groups = self.groups.iter().enumerate().take(last + 1);
+        groups.find_map(|(index, group)| {
+            if !group.behind.is_empty() {
+                return Some((index, None));
+            }
+            let soaked = later(group.last_done?, group.soak_seconds);
+            (group.soak_seconds > 0 && soaked > now).then_some((index, Some(soaked)))
+        })
+    }
+
+    /// The room that the wave under way has of its own.
+    fn own_room(&self, waves: &[Wave], rows: &[Row<'a>], places: &[Option<usize>]) -> Option<Room<'a>> {
+        let (index, _) = self.current?;
+        let group = self.groups.get(index)?;
+        let wave = waves.iter().find(|wave| wave.field == group.field)?;
+        let limit = wave.max_unavailable?.of(group.nodes);
+        let words = Words {
+            state: "in flight",
+            limit: format!("{}.maxUnavailable", wave.field),
+            keys: String::new(),
+        };
+        let mut room = Room::of(limit, [], words);
+        let flying = rows.iter().zip(places);
+        for (row, _) in flying.filter(|(row, place)| **place == Some(index) && row.in_flight) {
+            room.keep(row.node, row.stand == Stand::Behind { goes_on: false });
+        }
+        Some(room)
+    }
+
+    fn set_budgets(&mut self, waves: &[Wave]) {
+        for group in &mut self.groups {
+            let wave = waves.iter().find(|wave| wave.field == group.field);
+            let budget = wave.and_then(|wave| wave.failure_budget);
+            group.budget = budget.map(|budget| budget.of(group.nodes).max(1));
+        }
+    }
+
+    fn note(&mut self, note: String) {
+        if self.notes.len() < NOTES {
+            self.notes.push(note);
+        }
+    }
+
+    fn note_empty(&mut self) {
+        if !self.is_declared {
+            return;
+        }
+        for index in 0..self.groups.len() {
+            if self.groups.get(index).is_some_and(|group| group.nodes == 0) {
+                self.note(format!(
+                    "{} has no node, and nobody waits for it",
+                    self.named(index)
+                ));
+            }
+        }
+    }
+
+    /// A wave in words: `wave 1 (canary)`.
+    fn named(&self, index: usize) -> String {
+        format!("wave {}{}", index + 1, self.name(index))
+    }
+
+    /// The same with the number of waves: `wave 1 of 4 (canary)`.
+    fn counted(&self, index: usize) -> String {
+        format!("wave {} of {}{}", index + 1, self.groups.len(), self.name(index))
+    }
+
+    fn name(&self, index: usize) -> String {
+        match self.groups.get(index) {
+            Some(Group { name: Some(name), .. }) => format!(" ({name})"),
+            Some(group) if group.is_first => format!(" ({})", group.field),
+            Some(group) if group.field.is_empty() => " (nodes of no wave)".to_owned(),
+            _ => String::new(),
+        }
+    }
+
+    /// Why a node waits for another wave, if so.
+    pub fn refusal(&self, node: &str) -> Option<Why> {
+        let (current, soaks) = self.current?;
+        let own = self.places.get(node).copied().filter(|own| *own > current)?;
+        let group = self.groups.get(own)?;
+        let waits = group.waits.get_or_init(|| self.waits(own, current, soaks));
+        waits.clone()
+    }
+
+    /// Why there is no room for the node in its wave, if so.
+    pub fn no_room(&self, node: &NodeView) -> Option<Why> {
+        self.room.as_ref()?.refusal(node)
+    }
+
+    /// A node takes a place in its wave.
+    pub fn take_place(&mut self, node: &'a NodeView, is_asked_about: bool) {
+        if let Some(room) = &mut self.room {
+            room.take(node, is_asked_about);
+        }
+    }
+
+    fn waits(&self, own: usize, current: usize, soaks: Option<Timestamp>) -> Option<Why> {
+        let group = self.groups.get(current)?;
+        if group.is_first {
+            let other = group.behind.iter().min()?;
+            let why = Why::new(
+                Reason::FirstNodes,
+                format!("Node {other} goes first ({})", group.field),
+            );
+            return Some(ledger::ended_by_person(why, !group.goes_on));
+        }
+        let (wave, before) = (self.counted(own), self.named(current));
+        if let Some(at) = soaks {
+            let seconds = group.soak_seconds;
+            let message = format!(
+                "{wave} waits for {before}, which is done and soaks for {seconds} s ({}.soakSeconds), until {at}",
+                group.field
+            );
+            let why = Why::new(Reason::WaitsForWave, message).until(at);
+            return Some(why.ended_by(Actor::Numo));
+        }
+        let is_next = (current + 1..own).all(|between| self.groups.get(between).is_none_or(Group::is_over));
+        let after = if is_next {
+            format!("begins when {before} is done")
+        } else {
+            format!("waits for the waves before it, now for {before}")
+        };
+        let named = group.behind.iter().take(NAMED).copied();
+        let mut named = named.collect::<Vec<_>>().join(", ");
+        let more = group.behind.len().saturating_sub(NAMED);
+        if more > 0 {
+            named = format!("{named} and {more} more");
+        }
+        let are = if group.behind.len() == 1 { "is" } else { "are" };
+        let message = format!("{wave} {after}: {named} {are} not");
+        let why = Why::new(Reason::WaitsForWave, message);
+        Some(ledger::ended_by_person(why, !group.goes_on))
+    }
+
+    /// Why nothing begins while a wave soaks.
+    pub fn soaking(&self) -> Option<Why> {
+        let (current, soaks) = self.current?;
+        soaks?;
+        let mut later = self.groups.iter().enumerate().skip(current + 1);
+        let (next, _) = later.find(|(_, group)| !group.behind.is_empty())?;
+        self.waits(next, current, soaks)
+    }
+
+    /// Why no further node begins: as many nodes of a wave have failed as may.
+    pub fn failures_spent(&self) -> Option<Why> {
+        let mut groups = self.groups.iter().enumerate();
+        groups.find_map(|(index, group)| {
+            let budget = group.budget.filter(|budget| group.failed.len() >= *budget)?;
+            let named = group.failed.iter().take(NAMED).copied();
+            let message = format!(
+                "{} of {} failed, and {}.failureBudget stops the owner at {budget}: {}",
+                counted(group.failed.len(), "node"),
+                self.named(index),
+                group.field,
+                named.collect::<Vec<_>>().join(", ")
+            );
+            Some(Why::new(Reason::FailureBudgetSpent, message))
+        })
+    }
+
+    /// The wave under way, for people; none without waves, or when all are done.
+    pub fn report(&self) -> Option<WaveReport> {
+        let (current, soak_until) = self.current.filter(|_| self.is_declared)?;
+        let group = self.groups.get(current)?;
+        Some(WaveReport {
+            number: current + 1,
+            of: self.groups.len(),
+            name: group.name.clone(),
+            nodes: group.nodes,
+            done: group.done,
+            soak_until,
+            notes: self.notes.clone(),
+        })
+    }
+}
+
+impl<'a> Group<'a> {
+    fn of(wave: &Wave) -> Self {
+        Self {
+            name: wave.name.clone(),
+            field: wave.field.clone(),
+            is_first: matches!(wave.takes, Takes::First(_)),
+            soak_seconds: wave.soak_seconds,
+            ..Self::default()
+        }
+    }
+
+    fn add(&mut self, row: &Row<'a>) {
+        self.nodes += 1;
+        if row.has_failed {
+            self.failed.push(&row.node.name);
+        }
+        match row.stand {
+            Stand::Done(at) => {
+                self.done += 1;
+                self.last_done = self.last_done.max(at);
+            }
+            Stand::LeftOut => {}
+            Stand::Behind { goes_on } => {
+                self.behind.push(&row.node.name);
+                self.goes_on |= goes_on;
+            }
+        }
+    }
+
+    /// Whether none of its nodes is yet to change.
+    fn is_over(&self) -> bool {
+        self.behind.is_empty()
+    }
+}
+
+/// The label and the value that a selector wants, if it wants nothing else.
+fn one_label(selector: &Value) -> Option<(&str, &str)> {
+    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
+    let mut labels = selector.get("matchLabels")?.as_object()?.iter();
+    let (key, value) = labels.next()?;
+    let is_all = labels.next().is_none() && expressions.is_none_or(Vec::is_empty);
+    Some((key.as_str(), value.as_str()?)).filter(|_| is_all)
+}
+
+/// The places of the rows that count, in the order in which waves of so many nodes take them: those that have begun first.
+fn in_turn(waves: &[Wave], rows: &[Row<'_>]) -> Vec<usize> {
+    if !waves.iter().any(|wave| matches!(wave.takes, Takes::Next { .. })) {
+        return Vec::new();
+    }
+    let counted = rows.iter().enumerate().filter(|(_, row)| row.counts());
+    let (mut begun, waiting): (Vec<_>, Vec<_>) = counted.partition(|(_, row)| row.begun.is_some());
+    begun.sort_by_key(|(_, row)| (row.begun, &row.node.name));
+    begun.into_iter().chain(waiting).map(|(place, _)| place).collect()
+}

@@ -1,0 +1,53 @@
+//! The waves of a run: how each of its nodes stands.
+
+use super::{gates, member::Member, run_view::RunView};
+use crate::{
+    admit::waves::{Row, Stand, Waves},
+    failures, ledger,
+    turn::{
+        directive::{retry_asked, skip_asked},
+        journal,
+    },
+};
+use std::collections::BTreeSet;
+
+/// The waves of the run.
+pub(super) fn waves<'a>(view: &RunView<'a>) -> Waves<'a> {
+    if view.intent.waves.is_empty() {
+        return Waves::default();
+    }
+    let elsewhere = gates::run::held_elsewhere(view);
+    let changes = view.changes();
+    let of_run = changes.filter(|change| change.spec.target.run_id == view.run_id);
+    let failed = failures::failed(view.observed, of_run).into_iter();
+    let failed: BTreeSet<&str> = failed.map(|change| change.spec.node_uid.as_str()).collect();
+    let row = |member: &Member<'a>| Row {
+        node: member.node,
+        pool: &member.pool.name,
+        begun: member.change.and_then(journal::begun),
+        in_flight: member.in_flight().is_some(),
+        has_failed: failed.contains(member.node.uid.as_str()),
+        stand: stand(view, member, elsewhere.contains_key(member.pool.name.as_str())),
+    };
+    let rows: Vec<Row<'a>> = view.members.iter().map(row).collect();
+    Waves::of(&view.intent.waves, &rows, view.now)
+}
+
+/// A node that is in its soak time is not done. One of a pool that another run holds has no turn before that run lets it go, and nobody
+/// waits for it.
+fn stand(view: &RunView<'_>, member: &Member<'_>, is_elsewhere: bool) -> Stand {
+    if member.in_flight().is_none() && view.at_target(member) {
+        return Stand::Done(member.change.and_then(journal::done_at));
+    }
+    let is_left_out = member.left_out().is_some_and(|change| !retry_asked(change))
+        || member.change.is_some_and(skip_asked)
+        || is_elsewhere;
+    if is_left_out || view.given_up(member).is_some() {
+        return Stand::LeftOut;
+    }
+    let goes_on = match member.in_flight() {
+        Some(change) => !ledger::is_kept(view.observed, change, view.now),
+        None => member.node.ready,
+    };
+    Stand::Behind { goes_on }
+}

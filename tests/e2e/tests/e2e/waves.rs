@@ -1,0 +1,102 @@
+//! Waves: nodes of a run begin once those of the wave before are done and have soaked, also under another process.
+
+use anyhow::{Context, Result, ensure};
+use jiff::Timestamp;
+use numo_api::{NodeChange, Step, WaveStatus};
+use numo_e2e::Stage;
+use numo_world::Judgement;
+use serde_json::json;
+
+use crate::{
+    Gate, NEW, explained, finish, job, judgement, prepare, released, rule, seen, set, waits, workers,
+};
+
+/// How long the first wave soaks (seconds).
+const SOAK: i64 = 4;
+
+/// The wave under way, once it is as wanted.
+async fn wave_is(stage: &Stage, what: &str, wanted: impl Fn(&WaveStatus) -> bool) -> Result<WaveStatus> {
+    stage
+        .until(what, 60, || async {
+            let wave = stage.run("upgrade").await?.status.and_then(|status| status.wave);
+            Ok(wave.filter(|wave| wanted(wave)))
+        })
+        .await
+}
+
+/// When the node of a journal came to this step first.
+fn entered(changes: &[NodeChange], node: &str, step: Step) -> Result<Timestamp> {
+    let mut of_node = changes.iter().filter(|change| change.spec.node_name == node);
+    let status = of_node.next().and_then(|change| change.status.as_ref());
+    let mut entries = status.context("a journal")?.entries.iter();
+    let entry = entries.find(|entry| entry.step == step);
+    Ok(entry
+        .with_context(|| format!("{node} has no {step:?}"))?
+        .at
+        .parse()?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_goes_wave_by_wave_also_under_another_process() -> Result<()> {
+    let mut stage = set(workers(4), Vec::new()).await?;
+    let gate = Gate::new()?;
+    let gated = rule("gated", json!({"cleanUpJobSpec": job(&gate.wait())}));
+    let canary = json!({"metadata": {"labels": {"example.com/canary": "true"}}});
+    stage.patch_node("worker-3", canary).await?;
+    let waves = json!([
+        {"name": "canary", "nodeSelector": {"matchLabels": {"example.com/canary": "true"}}, "soakSeconds": SOAK},
+        {"name": "nobody", "nodeSelector": {"matchLabels": {"example.com/nobody": "true"}}},
+        {"name": "one", "nodes": 1},
+    ]);
+    prepare(&stage, &[gated], json!({"maxUnavailable": 4, "waves": waves})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    // By name it would be the last; the others have room beside it, and wait for its rules after.
+    seen(&stage, "the rule after of the canary", |w| {
+        crate::rule_began(w, "gated", "worker-3")
+    })
+    .await?;
+    let message = waits(&stage, "WaitsForWave").await?;
+    assert!(message.contains("wave 1 (canary)"), "{message}");
+    let said = "wave 3 of 4 (one) begins when wave 1 (canary) is done: worker-3 is not";
+    explained(&stage, "worker-0", said, 30).await?;
+    explained(&stage, "worker-2", "wave 4 of 4 (nodes of no wave) waits for", 30).await?;
+    let wave = wave_is(&stage, "the first wave", |wave| wave.number == 1).await?;
+    assert_eq!((wave.of, wave.nodes, wave.done), (4, 1, 0), "{wave:?}");
+    let empty = "wave 2 (nobody) has no node, and nobody waits for it";
+    assert_eq!(wave.notes, [empty], "{wave:?}");
+    for verb in [
+        ["status", "-A"].as_slice(),
+        &["explain", "mutexrunconfig/upgrade"],
+    ] {
+        let text = stage.say(verb).await?;
+        assert!(text.contains("1 of 4 (canary): 0 of 1 node done"), "{text}");
+        assert!(text.contains(empty), "{text}");
+    }
+    assert_eq!(released(&stage.world), ["worker-3"]);
+
+    // Whoever leads next knows from what is there which node is of which wave.
+    stage.kill_numo().await?;
+    stage.start_numo()?;
+    gate.open_for_all()?;
+    finish(&stage).await?;
+    let changes = stage.journals().await?;
+    let soaked = entered(&changes, "worker-3", Step::Done)?.as_second() + SOAK;
+    let next = entered(&changes, "worker-0", Step::PreRules)?;
+    ensure!(
+        next.as_second() >= soaked,
+        "begun at {next}, the canary soaks until {soaked}"
+    );
+    let done = entered(&changes, "worker-0", Step::Done)?;
+    for last in ["worker-1", "worker-2"] {
+        let begun = entered(&changes, last, Step::PreRules)?;
+        ensure!(begun >= done, "{last} begun at {begun}, worker-0 done at {done}");
+    }
+    let over = stage.run("upgrade").await?.status.and_then(|status| status.wave);
+    assert_eq!(over, None, "no wave is under way");
+    let expected = Judgement {
+        max_in_flight: 4,
+        ..judgement(&[], &["gated"])
+    };
+    stage.judge(&expected).await?;
+    stage.strike().await
+}

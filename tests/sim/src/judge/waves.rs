@@ -1,0 +1,229 @@
+//! Waves (invariant wave), told from what was admitted before: the judge keeps for itself which nodes of an owner have begun in a run, and
+//! in which order. A wave of so many nodes is made of those; waves by labels are those of all nodes. Waves of these worlds are numbers
+//! of nodes or single labels.
+
+use super::{Judge, Verdict, breach, fleet, settings};
+use crate::world::{World, timestamp};
+use numo_api::{Step, Wave};
+use numo_core::{
+    Owner, OwnerKind,
+    observed::{Key, NodeView, Observed},
+};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The waves of an owner, and what is asked of them here.
+struct Asked<'a> {
+    world: &'a World,
+    seen: &'a Observed,
+    owner: &'a Owner,
+    run_id: &'a str,
+}
+
+impl Judge {
+    /// Notes that a node has its turn; `is_new` says that its journal was made for it.
+    pub(super) fn note_begun(&mut self, world: &World, owner: &Owner, key: &Key, is_new: bool) {
+        let Some(change) = world.truth.changes.get(key) else {
+            return;
+        };
+        let run = (owner.clone(), change.spec.target.run_id.clone());
+        let nodes = self.begun.entry(run).or_default();
+        let uid = change.spec.node_uid.clone();
+        let is_known = nodes.contains_key(&uid);
+        if is_new || !is_known {
+            nodes.insert(uid, world.now);
+        }
+    }
+
+    /// No node begins before the waves before its own are done and have soaked, nor beyond the limit of its wave.
+    pub(super) fn wave_by_wave(
+        &self,
+        world: &World,
+        seen: &Observed,
+        owner: &Owner,
+        (run_id, node): (&str, &NodeView),
+    ) -> Verdict {
+        let waves = waves(seen, owner);
+        if waves.is_empty() || seen.runs.len() > 1 {
+            return Ok(());
+        }
+        let asked = Asked {
+            world,
+            seen,
+            owner,
+            run_id,
+        };
+        let (places, of) = self.places(&asked, waves, node);
+        let own = places.get(node.uid.as_str()).copied().unwrap_or(of.len());
+        for other in seen.nodes.values() {
+            let place = places.get(other.uid.as_str()).copied();
+            if place.is_some_and(|place| place < own) && self.keeps_waiting(&asked, other) {
+                return breach(
+                    "wave",
+                    format!(
+                        "{} was begun, {} of an earlier wave is not done",
+                        node.name, other.name
+                    ),
+                );
+            }
+        }
+        self.have_soaked(&asked, (&places, &of), (own, node))?;
+        self.within_wave(&asked, (&places, &of), (own, node))
+    }
+
+    /// The wave of each node that is in one by now, by its uid, and the waves.
+    fn places<'a>(
+        &self,
+        asked: &Asked<'a>,
+        waves: &'a [Wave],
+        node: &'a NodeView,
+    ) -> (BTreeMap<&'a str, usize>, Vec<&'a Wave>) {
+        let run = (asked.owner.clone(), asked.run_id.to_owned());
+        let begun = self.begun.get(&run);
+        let at = |one: &&NodeView| begun.and_then(|begun| begun.get(&one.uid)).copied();
+        let all = asked.seen.nodes.values();
+        let all: Vec<&NodeView> = all
+            .filter(|one| settings::is_selected(asked.world, asked.seen, asked.owner, one))
+            .collect();
+        let mut turns: Vec<&NodeView> = all.iter().copied().filter(|one| at(one).is_some()).collect();
+        turns.sort_by_key(|one| (at(one), &one.name));
+        if !turns.iter().any(|one| one.uid == node.uid) {
+            turns.push(node);
+        }
+        let mut places = BTreeMap::new();
+        let mut of = Vec::new();
+        for wave in waves {
+            let selector = wave.node_selector.as_ref();
+            if let Some(mut selector) = selector.and_then(|one| serde_json::to_value(one).ok()) {
+                let labels = selector["matchLabels"].take();
+                for one in all.iter().filter(|one| settings::selects(&labels, one)) {
+                    places.entry(one.uid.as_str()).or_insert(of.len());
+                }
+                of.push(wave);
+                continue;
+            }
+            let nodes = wave.nodes.as_ref();
+            let nodes = nodes.and_then(|nodes| serde_json::to_value(nodes).ok());
+            let mut size = nodes.map_or(1, |nodes| number(&nodes));
+            loop {
+                let left = turns.iter().filter(|one| !places.contains_key(one.uid.as_str()));
+                let next: Vec<&str> = left.take(size).map(|one| one.uid.as_str()).collect();
+                let is_last = next.is_empty();
+                places.extend(next.into_iter().map(|uid| (uid, of.len())));
+                of.push(wave);
+                match wave.growth.and_then(|growth| usize::try_from(growth).ok()) {
+                    Some(growth) if !is_last => size *= growth,
+                    _ => break,
+                }
+            }
+        }
+        (places, of)
+    }
+
+    /// Whether the node surely is not done, nor left out.
+    fn keeps_waiting(&self, asked: &Asked<'_>, node: &NodeView) -> bool {
+        let (world, seen, owner) = (asked.world, asked.seen, asked.owner);
+        if settings::is_left_out(seen, owner, node) {
+            return false;
+        }
+        let in_turn = || {
+            let mut turns = self.turns.iter();
+            turns.any(|(key, turn)| {
+                let change = seen.changes.get(key);
+                turn.owner == *owner
+                    && turn.node_uid == node.uid
+                    && !self.ends.contains(key)
+                    && change.is_some_and(|one| one.in_flight() && one.spec.target.run_id == asked.run_id)
+            })
+        };
+        settings::is_behind(world, seen, owner, node)
+            || settings::is_selected(world, seen, owner, node) && in_turn()
+    }
+
+    fn have_soaked(
+        &self,
+        asked: &Asked<'_>,
+        (places, of): (&BTreeMap<&str, usize>, &[&Wave]),
+        (own, node): (usize, &NodeView),
+    ) -> Verdict {
+        let now = timestamp(self.decided_at).as_second();
+        for change in asked.seen.changes.values() {
+            let is_of_run = change.spec.target.run_id == asked.run_id;
+            if !is_of_run || change.status.step != Some(Step::Done) {
+                continue;
+            }
+            let place = places.get(change.spec.node_uid.as_str()).copied();
+            let earlier = place.filter(|place| *place < own).and_then(|place| of.get(place));
+            let soak = earlier.and_then(|wave| wave.soak_seconds).unwrap_or(0);
+            let since = change.status.since.as_deref().unwrap_or_default();
+            let since = since
+                .parse::<jiff::Timestamp>()
+                .map_or(0, jiff::Timestamp::as_second);
+            if now - since < soak {
+                return breach(
+                    "wave",
+                    format!(
+                        "{} was begun {} s after {} was done, whose wave soaks for {soak} s",
+                        node.name,
+                        now - since,
+                        change.spec.node_name
+                    ),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn within_wave(
+        &self,
+        asked: &Asked<'_>,
+        (places, of): (&BTreeMap<&str, usize>, &[&Wave]),
+        (own, node): (usize, &NodeView),
+    ) -> Verdict {
+        let limit = of.get(own).and_then(|wave| wave.max_unavailable.as_ref());
+        let limit = limit.and_then(|limit| serde_json::to_value(limit).ok());
+        let Some(limit) = limit.map(|limit| number(&limit)) else {
+            return Ok(());
+        };
+        let beside = self.turns.values().filter(|turn| {
+            let is_there = asked
+                .seen
+                .nodes
+                .get(&turn.node)
+                .is_some_and(|one| one.uid == turn.node_uid);
+            turn.owner == *asked.owner
+                && turn.node_uid != node.uid
+                && is_there
+                && places.get(turn.node_uid.as_str()) == Some(&own)
+        });
+        let beside = beside.count();
+        if beside + 1 > limit && !asked.world.people.limits_edited {
+            return breach(
+                "wave",
+                format!(
+                    "{} was begun as number {} of {limit} of its wave",
+                    node.name,
+                    beside + 1
+                ),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Numbers of these worlds are plain ones.
+fn number(given: &Value) -> usize {
+    given
+        .as_u64()
+        .map_or(1, |number| usize::try_from(number).unwrap_or(1))
+}
+
+/// The waves of an owner, of whichever object has them.
+fn waves<'a>(seen: &'a Observed, owner: &Owner) -> &'a [Wave] {
+    let waves = match owner.kind {
+        OwnerKind::MutexRunConfig => seen.runs.get(&owner.key).and_then(|run| run.spec.waves.as_ref()),
+        OwnerKind::Plan => fleet::settings(seen, owner).find_map(|one| one.waves.as_ref()),
+        OwnerKind::NodeMaintenance(_) => None,
+    };
+    waves.map_or(&[], Vec::as_slice)
+}
