@@ -145,6 +145,8 @@ pub struct Life {
 pub struct Programs {
     pub before: PathBuf,
     pub after: PathBuf,
+    /// Whether the one records a Pass without the edition of its rule, which the other asks for once more.
+    pub asks_again: bool,
 }
 
 impl Programs {
@@ -153,6 +155,7 @@ impl Programs {
         Ok(Self {
             before: binary.clone(),
             after: binary,
+            asks_again: false,
         })
     }
 }
@@ -182,7 +185,7 @@ pub async fn live_by(programs: &Programs, owner: Owner, cut: Option<Cut>, wanted
     };
     let ended = match ended {
         Ok(()) if wanted.is_empty() => at_rest(&stage, &proxy).await,
-        Ok(()) => as_wanted(&stage, wanted).await,
+        Ok(()) => as_wanted(&stage, wanted, programs.asks_again).await,
         Err(error) => Err(error),
     };
     let writes = proxy.writes();
@@ -191,7 +194,7 @@ pub async fn live_by(programs: &Programs, owner: Owner, cut: Option<Cut>, wanted
         writes,
         end: end(&stage).await?,
     };
-    made_once(&stage)?;
+    made_once(&stage, if programs.asks_again { 2 } else { 1 })?;
     let code = numo.stop().await?;
     ensure!(code == Some(0), "numo ended with {code:?}");
     stage.strike().await?;
@@ -212,11 +215,16 @@ async fn at_rest(stage: &Stage, proxy: &Proxy) -> Result<()> {
 }
 
 /// Waits until all is as it is without a crash.
-async fn as_wanted(stage: &Stage, wanted: &[String]) -> Result<()> {
+async fn as_wanted(stage: &Stage, wanted: &[String], asks_again: bool) -> Result<()> {
     let what = "all is as it is without a crash";
     let same = stage
         .until(what, 30, || async {
-            Ok((end(stage).await? == wanted).then_some(()))
+            let mut found = end(stage).await?;
+            if asks_again {
+                let again = r#", "node-upgrade-mutex-operator/quick Pre 2 Pass""#;
+                found.iter_mut().for_each(|line| *line = line.replace(again, ""));
+            }
+            Ok((found == wanted).then_some(()))
         })
         .await;
     match same {
@@ -269,10 +277,11 @@ pub fn jobs_ever(stage: &Stage) -> BTreeMap<String, BTreeSet<String>> {
     all
 }
 
-/// Fails if a Job was made twice.
-fn made_once(stage: &Stage) -> Result<()> {
+/// Fails if a Job was made twice, and one of a rule more often than `rules`.
+fn made_once(stage: &Stage, rules: usize) -> Result<()> {
     for (what, uids) in jobs_ever(stage) {
-        ensure!(uids.len() == 1, "Job {what} was made {} times", uids.len());
+        let most = if what.contains("/quick Pre ") { rules } else { 1 };
+        ensure!(uids.len() <= most, "Job {what} was made {} times", uids.len());
     }
     Ok(())
 }

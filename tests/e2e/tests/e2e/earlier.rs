@@ -20,6 +20,7 @@ async fn replaced(owner: Owner, way: &str, programs: Programs) -> Result<()> {
     let only = |program: &PathBuf| Programs {
         before: program.clone(),
         after: program.clone(),
+        asks_again: false,
     };
     let number = live_by(&only(&programs.before), owner, None, &[])
         .await?
@@ -47,6 +48,7 @@ async fn upgraded(owner: Owner) -> Result<()> {
     let programs = Programs {
         before: earlier().await?,
         after: numo_e2e::binary()?,
+        asks_again: true,
     };
     replaced(owner, "upgraded", programs).await
 }
@@ -55,6 +57,7 @@ async fn rolled_back(owner: Owner) -> Result<()> {
     let programs = Programs {
         before: numo_e2e::binary()?,
         after: earlier().await?,
+        asks_again: false,
     };
     replaced(owner, "rolled back", programs).await
 }
