@@ -1080,6 +1080,10 @@ impl Cluster {
                     "zone" => openshift::ZONE.to_owned(),
                     other => other.to_owned(),
                 }),
+                max_groups: BudgetView::max_groups_of(
+                    line.option("groups").map(|count| count.parse().expect("a count")),
+                    line.option("group"),
+                ),
                 paused: line.has("paused"),
                 annotations: BTreeMap::new(),
                 uid: "budget-uid".to_owned(),

@@ -69,6 +69,7 @@ mod unleased;
 mod versions;
 mod wasm;
 mod webhooks;
+mod zones;
 
 use std::{os::unix::fs::PermissionsExt, time::Duration};
 

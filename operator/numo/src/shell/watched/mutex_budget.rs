@@ -44,6 +44,7 @@ fn shut(_: Kind, item: &Item, why: &Unreadable) -> Option<Object> {
         selector: serde_json::json!({}),
         max_unavailable: Err(why.message.clone()),
         group_by: None,
+        max_groups: None,
         paused: false,
         annotations: Map::new(),
         uid: item.metadata.uid.clone().unwrap_or_default(),
@@ -81,6 +82,7 @@ fn budget(budget: MutexBudget) -> BudgetView {
             .and_then(|selector| serde_json::to_value(selector).ok())
             .unwrap_or(Value::Null),
         max_unavailable,
+        max_groups: BudgetView::max_groups_of(budget.spec.max_groups, budget.spec.group_by.as_deref()),
         group_by: budget.spec.group_by,
         paused: budget.spec.paused.unwrap_or(false),
         annotations: kept(budget.metadata.annotations.unwrap_or_default()),
