@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name":"In Use","type":"integer","jsonPath":".status.inUse","description":"How many nodes are unavailable"}"#,
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].status","description":"Whether the spec can be understood"}"#,
     printcolumn = r#"{"name":"Group By","type":"string","jsonPath":".spec.groupBy","priority":1,"description":"Label that splits the set"}"#,
+    printcolumn = r#"{"name":"Max Groups","type":"integer","jsonPath":".spec.maxGroups","priority":1,"description":"Of how many values of it nodes may be unavailable"}"#,
     printcolumn = r#"{"name":"Paused","type":"boolean","jsonPath":".spec.paused","description":"Whether everything stops"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
     derive = "Default",
@@ -42,6 +43,12 @@ pub struct MutexBudgetSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 317))]
     pub group_by: Option<String>,
+    /// Of how many values of `groupBy` nodes may be unavailable at once, over all owners. With 1 and zones: never nodes of two
+    /// zones at once. Nodes that are not Ready or cordoned count too, and a node without the label does not begin. Default: no
+    /// bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000))]
+    pub max_groups: Option<i32>,
     /// Stop: no admission, cordon, eviction or release begins on these nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
@@ -54,12 +61,16 @@ pub struct MutexBudgetStatus {
     /// The generation of the spec that the conditions speak of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// How many nodes may be unavailable now, over all groups; absent if `spec.maxUnavailable` cannot be understood.
+    /// How many nodes may be unavailable now, over all groups, or over as many of them as `spec.maxGroups` allows; absent if the
+    /// spec cannot be understood.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed: Option<i64>,
     /// How many are, over all groups, whoever made them so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_use: Option<i64>,
+    /// Of how many groups nodes are; only with `spec.maxGroups`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub groups_in_use: Option<i64>,
     /// `Ready`: whether the spec can be understood.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]

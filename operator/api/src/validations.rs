@@ -376,7 +376,16 @@ const fn selects_nodes() -> Check {
     .of(".nodeSelector")
 }
 
-const MUTEX_BUDGET: &[Check] = &[selects_nodes(), limit(".spec.maxUnavailable")];
+const MUTEX_BUDGET: &[Check] = &[
+    selects_nodes(),
+    limit(".spec.maxUnavailable"),
+    check(
+        ".spec",
+        "!has(self.maxGroups) || (has(self.groupBy) && self.groupBy != '')",
+        "found maxGroups without groupBy, wanted groupBy too: the label whose values are counted",
+    )
+    .of(".maxGroups"),
+];
 
 const MUTEX_WINDOW: &[Check] = &[selects_nodes()];
 

@@ -2,7 +2,8 @@
 //!
 //! A node counts once if it is not Ready, unschedulable, about to be taken away, or held by a NodeChange of any
 //! owner. Admission needs `unavailable + 1 <= allowed` in every budget that selects the node; a node that is
-//! unavailable already does not raise the count.
+//! unavailable already does not raise the count. With `maxGroups` the groups of the unavailable nodes, that of the node among
+//! them, must be no more than that.
 
 use crate::{
     observed::{BudgetView, ChangeView, IntOrPercent, NodeView, Observed},
@@ -17,7 +18,10 @@ use numo_api::{
     Reason, Step,
     conditions::{Actor, types},
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cell::OnceCell,
+    collections::{BTreeMap, BTreeSet},
+};
 
 /// Use of every budget, by group.
 #[derive(Debug)]
@@ -34,6 +38,22 @@ struct Row<'a> {
     budget: &'a BudgetView,
     /// Group value → (nodes, unavailable ones).
     groups: BTreeMap<&'a str, (usize, BTreeSet<&'a str>)>,
+    /// The groups with an unavailable node.
+    away: BTreeSet<&'a str>,
+    /// Why `maxGroups` lets no further node go: one of a group without an unavailable node, and one of a group with some.
+    no_group_more: [OnceCell<Why>; 2],
+}
+
+impl<'a> Row<'a> {
+    fn take(&mut self, node: &'a NodeView) {
+        let group = group(self.budget, node);
+        let Some((_, unavailable)) = self.groups.get_mut(group) else {
+            return;
+        };
+        unavailable.insert(&node.name);
+        self.away.insert(group);
+        self.no_group_more = Default::default();
+    }
 }
 
 /// How much of a budget is in use, in one group of its nodes.
@@ -51,6 +71,28 @@ pub struct Use<'a> {
     pub unavailable: Vec<&'a str>,
     /// Whether one of those is in flight and goes on without a person: it makes room when it is done.
     pub makes_room: bool,
+    /// Of how many groups nodes may be unavailable; none without such a bound.
+    pub groups_allowed: Option<usize>,
+    /// Of how many groups nodes are.
+    pub groups_away: usize,
+}
+
+impl Use<'_> {
+    /// Whether no further node of the group may become unavailable.
+    pub fn is_full(&self) -> bool {
+        let is_spent = self
+            .allowed
+            .is_some_and(|allowed| self.unavailable.len() >= allowed);
+        is_spent || self.is_shut_by_others()
+    }
+
+    /// Whether `maxGroups` lets no further node of the group become unavailable, as other groups have unavailable nodes, or as
+    /// nobody knows of which group a node without the label is.
+    pub fn is_shut_by_others(&self) -> bool {
+        let found = self.groups_away + usize::from(self.unavailable.is_empty());
+        self.groups_allowed
+            .is_some_and(|allowed| self.group == NO_GROUP || found > allowed)
+    }
 }
 
 /// The MutexBudget that `numo stop` makes and `numo start` opens where none is named.
@@ -88,6 +130,14 @@ pub fn closed(budget: &BudgetView) -> Option<Why> {
 
 /// The group of nodes without the label.
 const NO_GROUP: &str = "";
+/// Nodes, and groups of them, that are named in one sentence.
+const NAMED: usize = 5;
+
+/// How many of so many nodes may be unavailable; none if the budget cannot be understood.
+fn allowed(budget: &BudgetView, nodes: usize) -> Option<usize> {
+    let limit = budget.max_unavailable.as_ref().ok()?;
+    budget.problem().is_none().then(|| limit.of(nodes))
+}
 
 impl<'a> Ledger<'a> {
     /// Counts every node against every budget.
@@ -130,7 +180,15 @@ impl<'a> Ledger<'a> {
                         unavailable.insert(&node.name);
                     }
                 }
-                Row { budget, groups }
+                let away = groups
+                    .iter()
+                    .filter(|(_, (_, unavailable))| !unavailable.is_empty());
+                Row {
+                    budget,
+                    away: away.map(|(group, _)| *group).collect(),
+                    groups,
+                    no_group_more: Default::default(),
+                }
             })
             .collect();
         Self {
@@ -149,9 +207,24 @@ impl<'a> Ledger<'a> {
                 budget,
                 group,
                 nodes: *nodes,
-                allowed: budget.max_unavailable.as_ref().map(|limit| limit.of(*nodes)).ok(),
+                allowed: allowed(budget, *nodes),
                 unavailable: unavailable.iter().copied().collect(),
                 makes_room: self.makes_room(unavailable),
+                groups_allowed: budget.groups_allowed(),
+                groups_away: row.away.len(),
+            });
+            let uses = uses.map(|used| {
+                // With room in the group itself it is other groups that must have theirs back.
+                let is_spent = used
+                    .allowed
+                    .is_some_and(|allowed| used.unavailable.len() >= allowed);
+                let of_others = !is_spent && used.is_shut_by_others();
+                let makes_room = if of_others {
+                    self.groups_make_room(row, !used.unavailable.is_empty())
+                } else {
+                    used.makes_room
+                };
+                Use { makes_room, ..used }
             });
             uses.collect::<Vec<_>>()
         };
@@ -160,52 +233,112 @@ impl<'a> Ledger<'a> {
 
     /// Why the node may not become unavailable, if so.
     pub fn refusal(&self, node: &NodeView) -> Option<Why> {
-        for row in self.rows.iter().filter(|row| covers(row.budget, node)) {
-            let budget = &row.budget.name;
-            let group = group(row.budget, node);
-            let Some((all, unavailable)) = row.groups.get(group) else {
-                continue;
-            };
-            let limit = match &row.budget.max_unavailable {
-                Ok(limit) => *limit,
-                Err(problem) => {
-                    let message = format!("MutexBudget {budget}: {problem}");
-                    return Some(Why::new(Reason::BudgetExhausted, message).ended_by(Actor::ClusterAdmin));
-                }
-            };
-            if let Some(why) = closed(row.budget) {
-                // Its reason is one for all that a budget refuses: metrics count by it.
-                return Some(
-                    Why::new(Reason::BudgetExhausted, why.message.to_string()).ended_by(Actor::ClusterAdmin),
-                );
-            }
-            let allowed = limit.of(*all);
-            let raises = usize::from(!unavailable.contains(node.name.as_str()));
-            if raises == 1 && unavailable.len() + 1 > allowed {
-                let of = match (&row.budget.group_by, group) {
-                    (None, _) => String::new(),
-                    (Some(key), NO_GROUP) => format!(" among nodes without label {key}"),
-                    (Some(key), value) => format!(" among nodes with {key}={value}"),
-                };
-                let why = Why::new(
-                    Reason::BudgetExhausted,
-                    format!(
-                        "MutexBudget {budget} allows {allowed} of {}{of} to be unavailable, and {} {}{}",
-                        counted(*all, "node"),
-                        unavailable.len(),
-                        if unavailable.len() == 1 { "is" } else { "are" },
-                        self.named(unavailable)
-                    ),
-                );
-                // Whoever is in flight makes room when it is done; a node that is dead, cordoned, held or kept does not.
-                return Some(if self.makes_room(unavailable) {
-                    why
-                } else {
-                    why.ended_by(Actor::ClusterAdmin)
-                });
-            }
+        let mut rows = self.rows.iter().filter(|row| covers(row.budget, node));
+        rows.find_map(|row| self.over_limit(row, node).or_else(|| self.over_groups(row, node)))
+    }
+
+    /// Why `maxUnavailable` of a budget lets the node not become unavailable.
+    fn over_limit(&self, row: &Row<'a>, node: &NodeView) -> Option<Why> {
+        let budget = &row.budget.name;
+        let group = group(row.budget, node);
+        let (all, unavailable) = row.groups.get(group)?;
+        if let Some(problem) = row.budget.problem() {
+            let message = format!("MutexBudget {budget} {problem}");
+            return Some(Why::new(Reason::BudgetExhausted, message).ended_by(Actor::ClusterAdmin));
         }
-        None
+        if let Some(why) = closed(row.budget) {
+            // Its reason is one for all that a budget refuses: metrics count by it.
+            return Some(
+                Why::new(Reason::BudgetExhausted, why.message.to_string()).ended_by(Actor::ClusterAdmin),
+            );
+        }
+        let allowed = allowed(row.budget, *all)?;
+        if unavailable.contains(node.name.as_str()) || unavailable.len() < allowed {
+            return None;
+        }
+        let of = match (&row.budget.group_by, group) {
+            (None, _) => String::new(),
+            (Some(key), NO_GROUP) => format!(" among nodes without label {key}"),
+            (Some(key), value) => format!(" among nodes with {key}={value}"),
+        };
+        let message = format!(
+            "MutexBudget {budget} allows {allowed} of {}{of} to be unavailable, and {} {}{}",
+            counted(*all, "node"),
+            unavailable.len(),
+            if unavailable.len() == 1 { "is" } else { "are" },
+            self.named(unavailable)
+        );
+        // Whoever is in flight makes room when it is done; a node that is dead, cordoned, held or kept does not.
+        let why = Why::new(Reason::BudgetExhausted, message);
+        Some(ended_by_person(why, !self.makes_room(unavailable)))
+    }
+
+    /// Why `maxGroups` of a budget lets the node not become unavailable.
+    fn over_groups(&self, row: &Row<'a>, node: &NodeView) -> Option<Why> {
+        let allowed = row.budget.groups_allowed()?;
+        let group = group(row.budget, node);
+        let (_, unavailable) = row.groups.get(group)?;
+        if unavailable.contains(node.name.as_str()) {
+            return None;
+        }
+        if group == NO_GROUP {
+            let message = format!(
+                "Node {} has no label {}, whose values MutexBudget {} counts (spec.maxGroups); label it, and it begins",
+                node.name,
+                row.budget.group_by.as_deref().unwrap_or_default(),
+                row.budget.name
+            );
+            return Some(Why::new(Reason::BudgetExhausted, message).ended_by(Actor::ClusterAdmin));
+        }
+        let is_away = !unavailable.is_empty();
+        if row.away.len() + usize::from(!is_away) <= allowed {
+            return None;
+        }
+        let [new, known] = &row.no_group_more;
+        let cell = if is_away { known } else { new };
+        let why = || {
+            let message = self.groups_named(row, allowed);
+            let why = Why::new(Reason::BudgetExhausted, message);
+            ended_by_person(why, !self.groups_make_room(row, is_away))
+        };
+        Some(cell.get_or_init(why).clone())
+    }
+
+    /// Of which groups nodes are unavailable, which nodes, and why.
+    fn groups_named(&self, row: &Row<'a>, allowed: usize) -> String {
+        let key = row.budget.group_by.as_deref().unwrap_or_default();
+        let of = |group: &&'a str| {
+            let unavailable = row.groups.get(*group).map(|(_, unavailable)| unavailable);
+            let value = match *group {
+                NO_GROUP => "no value",
+                value => value,
+            };
+            format!(
+                "{value}{}",
+                unavailable.map_or_else(String::new, |nodes| self.named(nodes))
+            )
+        };
+        let first: Vec<String> = row.away.iter().take(NAMED).map(of).collect();
+        let more = if row.away.len() > NAMED { "; ..." } else { "" };
+        format!(
+            "MutexBudget {} allows nodes of {} of {key} to be unavailable (spec.maxGroups), and nodes of {} are: {}{more}",
+            row.budget.name,
+            counted(allowed, "value"),
+            row.away.len(),
+            first.join("; ")
+        )
+    }
+
+    /// Whether as many groups have all of their nodes back without a person as must, before a node of a further group may go, or of
+    /// one that has unavailable nodes already (`is_away`).
+    fn groups_make_room(&self, row: &Row<'a>, is_away: bool) -> bool {
+        let allowed = row.budget.groups_allowed().unwrap_or(usize::MAX);
+        let surplus = (row.away.len() + usize::from(!is_away)).saturating_sub(allowed);
+        let comes_back = |group: &&&str| {
+            let nodes = row.groups.get(**group).map(|(_, unavailable)| unavailable);
+            nodes.is_some_and(|nodes| nodes.iter().all(|name| self.moving.contains(name)))
+        };
+        row.away.iter().filter(comes_back).count() >= surplus
     }
 
     fn makes_room(&self, unavailable: &BTreeSet<&'a str>) -> bool {
@@ -214,7 +347,6 @@ impl<'a> Ledger<'a> {
 
     /// The first of these nodes, each with why it is unavailable.
     fn named(&self, unavailable: &BTreeSet<&'a str>) -> String {
-        const NAMED: usize = 5;
         let of = |name: &&'a str| {
             let node = self.observed.nodes.get(*name);
             let mut turns = self.observed.turns();
@@ -242,9 +374,7 @@ impl<'a> Ledger<'a> {
         self.held.insert(&node.name);
         self.moving.insert(&node.name);
         for row in self.rows.iter_mut().filter(|row| covers(row.budget, node)) {
-            if let Some((_, unavailable)) = row.groups.get_mut(group(row.budget, node)) {
-                unavailable.insert(&node.name);
-            }
+            row.take(node);
         }
     }
 }

@@ -6,6 +6,7 @@ mod asked;
 mod drain;
 mod end;
 mod fleet;
+mod groups;
 pub mod hours;
 mod late;
 mod settings;
@@ -330,6 +331,7 @@ impl Judge {
                 }
                 Err(_) => 0,
             };
+            groups::away(budget, seen, node, &away)?;
             if !away(node) && count + 1 > allowed {
                 return breach(
                     "2",

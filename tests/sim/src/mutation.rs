@@ -26,6 +26,8 @@ pub enum Mutation {
     BelievesOldPasses,
     /// MutexBudgets do not count.
     IgnoresBudgets,
+    /// Any number of groups of a MutexBudget may be away.
+    IgnoresGroups,
     /// Limits of owners do not count.
     IgnoresLimits,
     /// A rule's Job gets another name each time.
@@ -142,10 +144,11 @@ pub enum Mutation {
 
 impl Mutation {
     /// Every one, with what the judge's verdict begins with.
-    pub const ALL: [(Self, &'static [&'static str]); 59] = [
+    pub const ALL: [(Self, &'static [&'static str]); 60] = [
         (Self::AsksNoRule, &["invariant 1:"]),
         (Self::BelievesOldPasses, &["invariant 1:"]),
         (Self::IgnoresBudgets, &["invariant 2:"]),
+        (Self::IgnoresGroups, &["invariant 2:"]),
         (Self::IgnoresLimits, &["invariant 2:"]),
         (Self::AsksAgain, &["invariant 3:"]),
         (Self::UpgradesTwice, &["invariant 3:"]),
@@ -224,6 +227,10 @@ impl Mutation {
                 }
             }
             Self::IgnoresBudgets => view.budgets.clear(),
+            Self::IgnoresGroups => view
+                .budgets
+                .values_mut()
+                .for_each(|budget| budget.max_groups = None),
             Self::IgnoresLimits => lift_limits(&mut view),
             Self::IgnoresDeletion => {
                 view.plans.values_mut().for_each(|plan| plan.deleting = false);

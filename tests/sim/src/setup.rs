@@ -2,6 +2,7 @@
 //! plain, for a story, or drawn from a seed.
 
 mod fleet;
+mod groups;
 mod more;
 
 use crate::world::{Act, Fault, Knobs, Span, World, timestamp};
@@ -189,6 +190,7 @@ impl Setup {
             }
         }
         more::add(&mut world, seed, (faults, people), storm);
+        groups::add(&mut world, seed);
         let faults = if faults {
             draw_faults(rng)
         } else {
@@ -328,6 +330,7 @@ fn draw_budgets(rng: &mut SmallRng, world: &mut World) {
             selector: json!({}),
             max_unavailable: Ok(limits[rng.random_range(0..limits.len())]),
             group_by: rng.random_bool(0.5).then(|| openshift::ZONE.to_owned()),
+            max_groups: None,
             paused: false,
             annotations: BTreeMap::new(),
             uid: "budget-uid".to_owned(),

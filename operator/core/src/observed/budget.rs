@@ -15,6 +15,8 @@ pub struct BudgetView {
     pub max_unavailable: Result<IntOrPercent, String>,
     /// `spec.groupBy`.
     pub group_by: Option<String>,
+    /// `spec.maxGroups`, if given.
+    pub max_groups: Option<Result<usize, String>>,
     /// `spec.paused`.
     pub paused: bool,
     /// The annotations in use: ours.
@@ -25,6 +27,35 @@ pub struct BudgetView {
     pub generation: i64,
     /// The status last written.
     pub status: MutexBudgetStatus,
+}
+
+impl BudgetView {
+    /// `spec.maxGroups` beside `spec.groupBy`; where it cannot be understood: what was found and what is wanted.
+    pub fn max_groups_of(given: Option<i32>, group_by: Option<&str>) -> Option<Result<usize, String>> {
+        let given = given?;
+        if group_by.unwrap_or_default().is_empty() {
+            let problem = format!(
+                "found {given} without groupBy, wanted groupBy too: the label whose values are counted"
+            );
+            return Some(Err(problem));
+        }
+        let count = usize::try_from(given).ok().filter(|count| *count > 0);
+        Some(count.ok_or_else(|| format!("found {given}, wanted 1 or more")))
+    }
+
+    /// What cannot be understood of it: field, found, wanted. No node that it selects begins then.
+    pub fn problem(&self) -> Option<String> {
+        let limit = self.max_unavailable.as_ref().err().cloned();
+        limit.or_else(|| {
+            let groups = self.max_groups.as_ref()?.as_ref().err()?;
+            Some(format!("spec.maxGroups: {groups}"))
+        })
+    }
+
+    /// Of how many values of `spec.groupBy` nodes may be unavailable; none without such a bound.
+    pub fn groups_allowed(&self) -> Option<usize> {
+        self.max_groups.as_ref()?.as_ref().ok().copied()
+    }
 }
 
 /// A MutexWindow.

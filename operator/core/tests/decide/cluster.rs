@@ -1075,11 +1075,16 @@ impl Cluster {
             BudgetView {
                 name: name.to_owned(),
                 selector,
-                max_unavailable: intent::parse_limit(&limit),
+                max_unavailable: intent::parse_limit(&limit)
+                    .map_err(|problem| format!("spec.maxUnavailable: {problem}")),
                 group_by: line.option("group").map(|key| match key {
                     "zone" => openshift::ZONE.to_owned(),
                     other => other.to_owned(),
                 }),
+                max_groups: BudgetView::max_groups_of(
+                    line.option("groups").map(|count| count.parse().expect("a count")),
+                    line.option("group"),
+                ),
                 paused: line.has("paused"),
                 annotations: BTreeMap::new(),
                 uid: "budget-uid".to_owned(),

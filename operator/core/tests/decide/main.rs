@@ -21,6 +21,7 @@ mod configs;
 mod contradiction;
 mod evaluations;
 mod found;
+mod groups;
 mod hours;
 mod journal;
 mod last_look;

@@ -219,6 +219,11 @@ async fn what_can_never_have_worked_is_refused_by_the_name_of_its_field() -> Res
         ("MutexRunConfig", "spec.suspend", json!({"suspend": "yes"})),
         (
             "MutexBudget",
+            "spec.maxGroups",
+            json!({"maxGroups": 0, "groupBy": "zone"}),
+        ),
+        (
+            "MutexBudget",
             "spec.maxUnavailable",
             json!({"maxUnavailable": {}}),
         ),

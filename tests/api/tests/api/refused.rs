@@ -499,6 +499,18 @@ fn of_the_others() -> Vec<Slip> {
         ),
         (
             "MutexBudget",
+            json!({"maxGroups": 1}),
+            "spec.maxGroups",
+            "found maxGroups without groupBy, wanted groupBy too",
+        ),
+        (
+            "MutexBudget",
+            json!({"maxGroups": 2, "groupBy": ""}),
+            "spec.maxGroups",
+            "found maxGroups without groupBy",
+        ),
+        (
+            "MutexBudget",
             json!({"nodeSelector": odd}),
             "spec.nodeSelector",
             "found operator Exists with values",

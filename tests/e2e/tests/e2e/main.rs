@@ -71,6 +71,7 @@ mod versions;
 mod wasm;
 mod waves;
 mod webhooks;
+mod zones;
 
 use std::{os::unix::fs::PermissionsExt, time::Duration};
 

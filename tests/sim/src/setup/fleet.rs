@@ -141,6 +141,7 @@ impl Setup {
             }
         }
         super::more::add(&mut world, seed, (faults, people), storm);
+        super::groups::add(&mut world, seed);
         let faults = if faults {
             draw_faults(rng)
         } else {

@@ -15,11 +15,11 @@ pub(super) fn budget(look: &Look, name: &str) -> Explanation {
     let of_budget: Vec<_> = uses.iter().filter(|used| used.budget.name == name).collect();
     let view = look.store.observed.budgets.get(name);
     let why = why(view, &of_budget);
-    let closed = view.is_some_and(|budget| budget.max_unavailable.is_err())
+    let closed = view.is_some_and(|budget| budget.problem().is_some())
         || of_budget.iter().any(|used| used.allowed == Some(0))
         || of_budget
             .iter()
-            .find(|used| is_full(used))
+            .find(|used| used.is_full())
             .is_some_and(|used| !used.makes_room);
     let mut one = Explanation::of(format!("MutexBudget {name}"), why);
     match one.reason {
@@ -31,6 +31,9 @@ pub(super) fn budget(look: &Look, name: &str) -> Explanation {
         }
         _ => {}
     }
+    if let Some(message) = of_budget.first().and_then(|used| groups(used)) {
+        one.link("groups", message);
+    }
     for used in of_budget {
         one.link("in use", usage(used));
     }
@@ -38,21 +41,26 @@ pub(super) fn budget(look: &Look, name: &str) -> Explanation {
     one
 }
 
-fn is_full(used: &Use<'_>) -> bool {
-    used.allowed
-        .is_some_and(|allowed| used.unavailable.len() >= allowed)
+/// Of how many groups of a budget nodes are unavailable, and of how many they may be; none without such a bound.
+pub(super) fn groups(used: &Use<'_>) -> Option<String> {
+    let allowed = used.groups_allowed?;
+    let key = used.budget.group_by.as_deref().unwrap_or_default();
+    let away = used.groups_away;
+    Some(format!(
+        "{away} of {allowed} allowed values of {key} have unavailable nodes"
+    ))
 }
 
 /// Whether it lets further nodes become unavailable, and why not.
 fn why(view: Option<&BudgetView>, of_budget: &[&Use<'_>]) -> (Option<Reason>, String) {
-    let limit = view.map(|budget| &budget.max_unavailable);
-    let full = of_budget.iter().find(|used| is_full(used));
-    match (full, limit) {
+    let problem = view.and_then(BudgetView::problem);
+    let full = of_budget.iter().find(|used| used.is_full());
+    match (full, problem) {
         _ if view.is_some_and(|budget| budget.paused) => (
             Some(Reason::Stopped),
             view.map_or_else(String::new, ledger::stopped),
         ),
-        (_, Some(Err(problem))) => (
+        (_, Some(problem)) => (
             Some(Reason::InvalidField),
             format!("{problem}; until that is mended no further node of it may become unavailable"),
         ),
@@ -62,6 +70,20 @@ fn why(view: Option<&BudgetView>, of_budget: &[&Use<'_>]) -> (Option<Reason>, St
             view.and_then(ledger::closed)
                 .map_or_else(String::new, |why| why.message.to_string()),
         ),
+        (Some(used), _) if used.is_shut_by_others() => {
+            let key = used.budget.group_by.as_deref().unwrap_or_default();
+            let message = match used.group {
+                "" => format!(
+                    "{} without label {key} may not become unavailable",
+                    counted(used.nodes, "node")
+                ),
+                value => format!(
+                    "no further node with {key}={value} may become unavailable: {}",
+                    groups(used).unwrap_or_default()
+                ),
+            };
+            (Some(Reason::BudgetExhausted), message)
+        }
         (Some(used), _) => (
             Some(Reason::BudgetExhausted),
             format!(

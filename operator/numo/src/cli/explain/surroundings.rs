@@ -1,6 +1,7 @@
 //! What stands around a node: budgets, windows, lease, cordon, readiness, and pods that a drain would not get past.
 
 use super::{
+    budget::groups,
     explanation::{Explanation, NAMED},
     window::around_windows,
 };
@@ -38,6 +39,10 @@ pub(super) fn around(one: &mut Explanation, look: &Look, seen: &NodeView, owner:
             used.unavailable.len(),
             counted(used.nodes, "node")
         );
+        let message = match groups(used) {
+            Some(groups) => format!("{message}; {groups}"),
+            None => message,
+        };
         one.link("budget", message);
         if used.budget.paused {
             one.said

@@ -298,6 +298,7 @@ mod tests {
                 selector: serde_json::json!({}),
                 max_unavailable: Err("unknown".to_owned()),
                 group_by: None,
+                max_groups: None,
                 paused: true,
                 annotations: BTreeMap::new(),
                 uid: String::new(),

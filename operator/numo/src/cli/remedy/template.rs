@@ -50,6 +50,7 @@ fn stopped() -> Store {
         selector: serde_json::Value::Null,
         max_unavailable: Err(String::new()),
         group_by: None,
+        max_groups: None,
         paused: true,
         annotations: BTreeMap::new(),
         uid: String::new(),

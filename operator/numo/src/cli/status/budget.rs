@@ -15,6 +15,10 @@ use serde::Serialize;
 pub(super) struct BudgetLine {
     pub(super) name: String,
     pub(super) group_by: Option<String>,
+    /// Of how many groups nodes may be unavailable, if that is bounded.
+    pub(super) max_groups: Option<usize>,
+    /// Of how many they are.
+    pub(super) groups_in_use: usize,
     pub(super) group: String,
     /// `spec.nodeSelector` as given.
     pub(super) node_selector: serde_json::Value,
@@ -41,6 +45,8 @@ pub(super) fn budgets(look: &Look) -> Vec<BudgetLine> {
     let lines = uses.into_iter().map(|used| BudgetLine {
         name: used.budget.name.clone(),
         group_by: used.budget.group_by.clone(),
+        max_groups: used.groups_allowed,
+        groups_in_use: used.groups_away,
         group: used.group.to_owned(),
         node_selector: used.budget.selector.clone(),
         max_unavailable: limit(used.budget),
@@ -60,6 +66,8 @@ pub(super) fn budgets(look: &Look) -> Vec<BudgetLine> {
         .map(|budget| BudgetLine {
             name: budget.name.clone(),
             group_by: budget.group_by.clone(),
+            max_groups: budget.groups_allowed(),
+            groups_in_use: 0,
             group: String::new(),
             node_selector: budget.selector.clone(),
             max_unavailable: limit(budget),
@@ -81,6 +89,16 @@ impl BudgetLine {
     }
 }
 
+/// The last columns, those that are shown in front: groups where a budget bounds them, the others where all is asked for.
+fn columns<T: Default>([groups, who, which]: [T; 3], is_grouped: bool, output: Layout) -> [T; 3] {
+    match (is_grouped, output.is_wide) {
+        (true, true) => [groups, who, which],
+        (true, false) => [groups, T::default(), T::default()],
+        (false, true) => [who, which, T::default()],
+        (false, false) => [T::default(), T::default(), T::default()],
+    }
+}
+
 /// The table; nothing where no budget could hold a node, unless all is asked for.
 pub(super) fn used(lines: &[BudgetLine], output: Layout) -> String {
     let shown: Vec<&BudgetLine> = lines
@@ -90,11 +108,8 @@ pub(super) fn used(lines: &[BudgetLine], output: Layout) -> String {
     if shown.is_empty() {
         return String::new();
     }
-    let (who, which) = if output.is_wide {
-        ("UNAVAILABLE", "SELECTOR")
-    } else {
-        ("", "")
-    };
+    let is_grouped = shown.iter().any(|line| line.max_groups.is_some());
+    let [groups, who, which] = columns(["GROUPS-IN-USE", "UNAVAILABLE", "SELECTOR"], is_grouped, output);
     let heads = [
         "BUDGET",
         "GROUP",
@@ -103,6 +118,7 @@ pub(super) fn used(lines: &[BudgetLine], output: Layout) -> String {
         "IN-USE",
         "NODES",
         "PAUSED",
+        groups,
         who,
         which,
     ];
@@ -112,11 +128,12 @@ pub(super) fn used(lines: &[BudgetLine], output: Layout) -> String {
             .group_by
             .as_ref()
             .map_or_else(|| "-".to_owned(), |key| format!("{key}={}", line.group));
-        let (unavailable, selector) = if output.is_wide {
-            (line.unavailable.join(","), line.node_selector.to_string())
-        } else {
-            (String::new(), String::new())
-        };
+        let groups = line.max_groups.map_or_else(
+            || "-".to_owned(),
+            |max| format!("{} of {max}", line.groups_in_use),
+        );
+        let last = [groups, line.unavailable.join(","), line.node_selector.to_string()];
+        let [groups, unavailable, selector] = columns(last, is_grouped, output);
         let paused = if line.paused {
             Cell::painted("true", output::bad())
         } else {
@@ -132,6 +149,7 @@ pub(super) fn used(lines: &[BudgetLine], output: Layout) -> String {
             line.in_use.to_string().into(),
             line.nodes.to_string().into(),
             paused,
+            groups.into(),
             unavailable.into(),
             selector.into(),
         ]);
@@ -147,6 +165,8 @@ mod tests {
         BudgetLine {
             name: name.to_owned(),
             group_by: None,
+            max_groups: None,
+            groups_in_use: 0,
             group: String::new(),
             node_selector: serde_json::json!({}),
             max_unavailable: max.to_owned(),
@@ -170,5 +190,24 @@ mod tests {
         let shown = used(&all, plain);
         assert!(shown.contains("stop") && shown.contains("fleet"), "{shown}");
         assert!(!shown.contains("old"), "{shown}");
+    }
+
+    #[test]
+    fn groups_are_shown_where_a_budget_bounds_them() {
+        let plain = Layout::default();
+        let mut fleet = line("fleet", "2", false);
+        assert!(!used(std::slice::from_ref(&fleet), plain).contains("GROUPS-IN-USE"));
+        (fleet.max_groups, fleet.groups_in_use) = (Some(2), 1);
+        let shown = used(&[fleet, line("other", "1", false)], plain);
+        let rows: Vec<Vec<&str>> = shown
+            .lines()
+            .map(|row| row.split("   ").map(str::trim).collect())
+            .collect();
+        let last: Vec<Option<&&str>> = rows.iter().map(|row| row.last()).collect();
+        assert_eq!(
+            last,
+            [Some(&"GROUPS-IN-USE"), Some(&"1 of 2"), Some(&"-")],
+            "{shown}"
+        );
     }
 }

@@ -144,12 +144,9 @@ impl Budgets {
                 used.group == group && ledger::covers(used.budget, node)
             });
             for used in of_node {
-                let full = used
-                    .allowed
-                    .is_some_and(|allowed| used.unavailable.len() >= allowed);
                 let blocks = match reason {
                     Reason::Stopped => used.budget.paused,
-                    _ => full,
+                    _ => used.is_full(),
                 };
                 if blocks {
                     *waiting.entry((&used.budget.name, *reason)).or_default() += 1;

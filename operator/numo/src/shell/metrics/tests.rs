@@ -54,6 +54,7 @@ fn every_metric_that_is_served_is_described_and_the_other_way_round() {
         selector: serde_json::json!({}),
         max_unavailable: Err("unknown".to_owned()),
         group_by: None,
+        max_groups: None,
         paused: false,
         annotations: BTreeMap::new(),
         uid: String::new(),
