@@ -324,12 +324,12 @@ fn the_examples_have_fields_that_there_are_and_values_that_the_chart_takes() -> 
         let all = by_name(objects(&said(helm.arg(file.path()))?)?);
         // What is asked for, and nothing else that is shared.
         for (name, is_there) in [
-            ("Namespace medik8s-leases", true),
+            ("Namespace medik8s-leases", false),
             ("Namespace system-upgrade", false),
             ("CustomResourceDefinition plans.upgrade.cattle.io", false),
             (
                 "CustomResourceDefinition nodemaintenances.nodemaintenance.medik8s.io",
-                true,
+                false,
             ),
         ] {
             assert_eq!(all.contains_key(name), is_there, "Helm {major}: {name}");

@@ -515,7 +515,7 @@ fn lint_finds_nothing_and_wrong_values_are_named() -> Result<()> {
         ] {
             let mut helm = program(major)?;
             helm.arg("template").arg("numo").arg(chart());
-            helm.args(["--set", IMAGE, "--set", set]);
+            helm.args(["--kube-version", "1.36.0", "--set", IMAGE, "--set", set]);
             let refused = said(&mut helm);
             ensure!(refused.is_err(), "Helm {major}: {set} is not refused");
             let why = format!("{:#}", refused.expect_err("refused"));
