@@ -64,7 +64,7 @@ fn is_closed(source: &str) -> Result<(), &'static str> {
             "end" => {
                 open = open
                     .checked_sub(1)
-                    .ok_or("found {{end}} without {{if}}, {{range}} or {{with}}")?
+                    .ok_or("found {{end}} without {{if}}, {{range}} or {{with}}")?;
             }
             "else" if open == 0 => return Err("found {{else}} without {{if}}, {{range}} or {{with}}"),
             _ => {}

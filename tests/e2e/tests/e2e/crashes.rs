@@ -222,7 +222,9 @@ async fn as_wanted(stage: &Stage, wanted: &[String], asks_again: bool) -> Result
             let mut found = end(stage).await?;
             if asks_again {
                 let again = r#", "node-upgrade-mutex-operator/quick Pre 2 Pass""#;
-                found.iter_mut().for_each(|line| *line = line.replace(again, ""));
+                for line in &mut found {
+                    *line = line.replace(again, "");
+                }
             }
             Ok((found == wanted).then_some(()))
         })

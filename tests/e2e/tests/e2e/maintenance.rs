@@ -1029,7 +1029,7 @@ async fn a_binding_that_gates_nothing_is_refused_or_loud() -> Result<()> {
             "a NodeMaintenance is in no namespace",
         ),
     ] {
-        let refused = apply(&stage, &[binding("bad", selector, json!([]))]).await;
+        let refused = apply(&stage, &[binding("bad", selector, json!([{"name": "backup"}]))]).await;
         let refused = format!("{:#}", refused.unwrap_err());
         assert!(refused.contains(words), "{refused}");
     }
@@ -1046,7 +1046,7 @@ async fn a_binding_that_gates_nothing_is_refused_or_loud() -> Result<()> {
     definitions
         .patch(name, &kube::api::PatchParams::default(), &old)
         .await?;
-    let bad = binding("bad", json!({"kind": "MachineSet"}), json!([]));
+    let bad = binding("bad", json!({"kind": "MachineSet"}), json!([{"name": "backup"}]));
     stage
         .until("the older definition admits it", 60, || async {
             Ok(apply(&stage, std::slice::from_ref(&bad)).await.ok())
@@ -1357,8 +1357,7 @@ async fn bad_input_is_refused_or_said_and_nothing_is_half_done() -> Result<()> {
     let why = refused(object(MEDIK8S_GROUP, "bad", "worker-0", near)).await;
     assert!(why.contains("found operator Near without values"), "{why}");
     // What only numo knows.
-    let selector =
-        json!({"drain": {"podSelector": {"matchExpressions": [{"key": "not a key", "operator": "Exists"}]}}});
+    let selector = json!({"drain": {"podSelector": {"matchLabels": {"not a key": "x"}}}});
     maintain(&stage, "nm", "worker-0", selector).await?;
     let why = waits(&stage, "nm", "InvalidField").await?;
     assert!(

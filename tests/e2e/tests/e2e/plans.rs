@@ -970,7 +970,7 @@ async fn bad_input_is_refused_or_said_and_nothing_is_half_done() -> Result<()> {
     bindings.delete("numo-plans", &DeleteParams::default()).await?;
     stage.stop_numo().await?;
     stage.start_numo()?;
-    let message = waits(&stage, "zero", "JobsForbidden").await?;
+    let message = waits(&stage, "zero", "PlanJobsForbidden").await?;
     assert!(message.contains("numo-plans"), "{message}");
     stage.strike().await
 }
@@ -1021,7 +1021,7 @@ async fn a_namespace_is_opened_for_plans_and_closed_while_numo_runs() -> Result<
     ]);
     is("Stalled", "NamespaceNotAllowed").await?;
     label(json!("true")).await?;
-    is("Ready", "JobsForbidden").await?;
+    is("Ready", "PlanJobsForbidden").await?;
     apply(&stage, &[invitation]).await?;
     is("Complete", "Complete").await?;
     for node in all_workers(&stage).await? {

@@ -20,6 +20,7 @@ pub(super) fn add(world: &mut World, seed: u64) {
         for node in world.truth.nodes.values_mut() {
             let zone = node.labels.entry(openshift::ZONE.to_owned());
             zone.or_insert_with(|| "z-rest".to_owned());
+            world.people.labels.insert(node.uid.clone(), node.labels.clone());
         }
     }
 }

@@ -9,6 +9,10 @@ use std::{collections::BTreeMap, fmt::Write as _};
 /// What one owner would do.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is said of the preview by itself"
+)]
 pub(super) struct Preview {
     pub(super) owner: String,
     /// Whether it goes to no version.

@@ -9,7 +9,6 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use numo_api::{MutexRule, NodeChange, marks};
-use numo_core::ledger;
 use numo_e2e::{NAMESPACE, Stage, manifests};
 use numo_world::openshift::MachineConfigPool;
 use serde_json::{Value, json};
@@ -197,10 +196,6 @@ fn budgets_and_bindings() -> Vec<Value> {
         budget(
             "evil-group",
             json!({"nodeSelector": {}, "maxUnavailable": "99%", "groupBy": evil("budget-group")}),
-        ),
-        budget(
-            ledger::STOP_BUDGET,
-            json!({"nodeSelector": {"matchLabels": {"evil": evil("stop-selector")}}}),
         ),
     ];
     let freeze = json!({"name": short("window-freeze"), "from": "2020-01-01T00:00:00Z", "to": "2120-01-01T00:00:00Z", "reason": evil("window-reason")});

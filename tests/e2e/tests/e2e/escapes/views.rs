@@ -48,8 +48,6 @@ pub const SHOWN: &[(&str, &str)] = &[
     ("budget-by", "explain mutexbudget/evil-limit"),
     ("budget-reason", "explain mutexbudget/evil-limit"),
     ("budget-group", "status"),
-    ("stop-selector", "status -o wide"),
-    ("stop-selector", "stop --dry-run"),
     ("window-freeze", "explain mutexwindow/evil-freeze"),
     ("window-freeze", "status"),
     ("window-reason", "explain mutexwindow/evil-freeze"),
