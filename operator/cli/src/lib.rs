@@ -6,6 +6,7 @@ pub mod error;
 pub mod files;
 pub mod format;
 pub mod jsonpath;
+mod quotes;
 pub mod say;
 mod template;
 

@@ -2,6 +2,7 @@
 //! `{{if gt .done 2.0}}`. A field that is not there is `<no value>`. What a template may do is bounded by the crate: depth, rounds of
 //! `range`, widths of `printf`. Where Go prints 1.2e+07, all digits stand: 12000000.
 
+use crate::quotes::unquoted;
 use gotmpl::{Result as Outcome, Template, TemplateError, Value as Item};
 use numo_api::text;
 use serde_json::Value;
@@ -83,18 +84,9 @@ fn after_action(action: &str) -> &str {
     if action.starts_with("/*") {
         return action.split_once("*/").map_or("", |(_, rest)| rest);
     }
-    let (mut quote, mut escaped) = (None, false);
-    for (at, letter) in action.char_indices() {
-        match (letter, quote) {
-            _ if escaped => escaped = false,
-            ('\\', Some('"' | '\'')) => escaped = true,
-            ('"' | '\'' | '`', None) => quote = Some(letter),
-            (_, Some(open)) if letter == open => quote = None,
-            ('}', None) if action[at..].starts_with("}}") => return &action[at + 2..],
-            _ => {}
-        }
-    }
-    ""
+    let ends = |(at, _): &(usize, char)| action[*at..].starts_with("}}");
+    let end = unquoted(action, &['"', '\'', '`']).find(ends);
+    end.map_or("", |(at, _)| &action[at + 2..])
 }
 
 /// What was made so far, up to the bound.
@@ -237,6 +229,7 @@ mod tests {
             ("{{end}}", "found {{end}}"),
             ("{{- else}}", "found {{else}}"),
             ("{{.a", "unclosed action"),
+            ("{{\\}}{{end}}", "unexpected character"),
             ("{{nothing .}}", "undefined function: nothing"),
             ("{{index .owners 5}}", "out of range"),
             (

@@ -12,6 +12,7 @@ use crate::{
     observed::{BindingView, Map, Observed},
     owner::{Owner, OwnerKind},
     selector,
+    text::counted,
     why::Why,
 };
 use numo_api::{
@@ -214,35 +215,33 @@ pub fn owners_of(spec: &MutexBindingSpec, observed: &Observed) -> Vec<Owner> {
 
 /// Whether a binding has neither a rule nor a setting.
 fn asks_nothing(spec: &MutexBindingSpec) -> bool {
-    let mut settings = spec.settings.clone();
-    let has_rules = settings.rules.take().is_some_and(|rules| !rules.is_empty());
-    !has_rules && spec.drain.is_none() && settings == MutexSettings::default()
+    let nothing = MutexSettings {
+        rules: spec.settings.rules.as_ref().map(|_| Vec::new()),
+        ..MutexSettings::default()
+    };
+    spec.drain.is_none() && spec.settings == nothing
 }
 
-/// What a person should know of a binding, and whether it gates: why it does not, or `ValidConfig`.
-pub fn state(view: &BindingView, observed: &Observed) -> (bool, Why) {
+/// Whether a binding gates, what a person should know of it (why it does not gate, or `ValidConfig`), and the owners that it speaks of.
+pub fn state(view: &BindingView, observed: &Observed) -> (bool, Why, Vec<Owner>) {
+    let owners = owners_of(&view.spec, observed);
     if let Some(why) = wrong(view, observed) {
-        return (false, why);
+        return (false, why, owners);
     }
     let kind = &view.spec.owner_selector.kind;
-    match owners_of(&view.spec, observed).len() {
-        0 => {
-            let message =
-                format!("found no {kind} that spec.ownerSelector selects; one that comes later is gated");
-            (true, Why::new(Reason::NoOwners, message))
-        }
-        number if asks_nothing(&view.spec) => {
-            let s = if number == 1 { "" } else { "s" };
-            let message = format!(
-                "spec selects {number} {kind}{s} and has neither rules nor settings: nothing is gated; wanted rules, or a setting such \
-                 as maxUnavailable"
-            );
-            (false, Why::new(Reason::NothingAsked, message))
-        }
-        number => {
-            let s = if number == 1 { "" } else { "s" };
-            let message = format!("The binding gates {number} {kind}{s}.");
-            (true, Why::new(Reason::ValidConfig, message))
-        }
-    }
+    let number = counted(owners.len(), kind);
+    let (is_ready, reason, message) = if owners.is_empty() {
+        let message =
+            format!("found no {kind} that spec.ownerSelector selects; one that comes later is gated");
+        (true, Reason::NoOwners, message)
+    } else if asks_nothing(&view.spec) {
+        let message = format!(
+            "spec selects {number} and has neither rules nor settings: nothing is gated; wanted rules, or a setting such as \
+             maxUnavailable"
+        );
+        (false, Reason::NothingAsked, message)
+    } else {
+        (true, Reason::ValidConfig, format!("The binding gates {number}."))
+    };
+    (is_ready, Why::new(reason, message), owners)
 }

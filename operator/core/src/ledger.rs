@@ -80,10 +80,13 @@ pub struct Use<'a> {
 impl Use<'_> {
     /// Whether no further node of the group may become unavailable.
     pub fn is_full(&self) -> bool {
-        let is_spent = self
-            .allowed
-            .is_some_and(|allowed| self.unavailable.len() >= allowed);
-        is_spent || self.is_shut_by_others()
+        self.is_spent() || self.is_shut_by_others()
+    }
+
+    /// Whether the group itself has as many unavailable nodes as may be.
+    fn is_spent(&self) -> bool {
+        self.allowed
+            .is_some_and(|allowed| self.unavailable.len() >= allowed)
     }
 
     /// Whether `maxGroups` lets no further node of the group become unavailable, as other groups have unavailable nodes, or as
@@ -215,11 +218,7 @@ impl<'a> Ledger<'a> {
             });
             let uses = uses.map(|used| {
                 // With room in the group itself it is other groups that must have theirs back.
-                let is_spent = used
-                    .allowed
-                    .is_some_and(|allowed| used.unavailable.len() >= allowed);
-                let of_others = !is_spent && used.is_shut_by_others();
-                let makes_room = if of_others {
+                let makes_room = if !used.is_spent() && used.is_shut_by_others() {
                     self.groups_make_room(row, !used.unavailable.is_empty())
                 } else {
                     used.makes_room

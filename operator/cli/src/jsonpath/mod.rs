@@ -7,6 +7,7 @@ mod expression;
 
 pub use expression::Expression;
 
+use crate::quotes::unquoted;
 use numo_api::text;
 use serde_json::Value;
 use std::str::FromStr;
@@ -68,18 +69,8 @@ fn wrong(given: &str, what: &str) -> String {
 
 /// What stands before the brace that closes an action, and after it: braces in quotes close nothing.
 fn closed(text: &str) -> Option<(&str, &str)> {
-    let (mut quote, mut escaped) = (None, false);
-    for (index, letter) in text.char_indices() {
-        match (letter, quote) {
-            _ if escaped => escaped = false,
-            ('\\', _) => escaped = true,
-            ('"' | '\'', None) => quote = Some(letter),
-            (_, Some(open)) if letter == open => quote = None,
-            ('}', None) => return Some((text[..index].trim(), &text[index + 1..])),
-            _ => {}
-        }
-    }
-    None
+    let (index, _) = unquoted(text, &['"', '\'']).find(|(_, letter)| *letter == '}')?;
+    Some((text[..index].trim(), &text[index + 1..]))
 }
 
 /// The words of text in quotes, with Go's usual escapes.

@@ -37,7 +37,7 @@ fn a_field_that_means_nothing_for_a_maintenance_is_refused_in_words() {
             &cluster,
             &format!("node a Selected FieldNotServed ~ MutexBinding all {words}\n > nothing"),
         );
-        let (is_ready, why) = binding::state(&cluster.observed.bindings["all"], &cluster.observed);
+        let (is_ready, why, _) = binding::state(&cluster.observed.bindings["all"], &cluster.observed);
         assert!(!is_ready);
         assert_eq!(why.reason.name(), "FieldNotServed");
         assert!(why.message.starts_with(words), "{}", why.message);
@@ -57,7 +57,7 @@ fn these_fields_are_served_for_a_plan() {
          plan finalizer
          binding all spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},{settings}}}"
     ));
-    let (is_ready, why) = binding::state(&cluster.observed.bindings["all"], &cluster.observed);
+    let (is_ready, why, _) = binding::state(&cluster.observed.bindings["all"], &cluster.observed);
     assert!(is_ready, "{}", why.message);
 }
 
@@ -70,7 +70,7 @@ fn a_binding_that_asks_nothing_does_not_say_that_it_gates() {
         ("\"drain\":{}", false),
     ] {
         let cluster = Cluster::parse(&bound(settings, "", ""));
-        let (is_ready, why) = binding::state(&cluster.observed.bindings["all"], &cluster.observed);
+        let (is_ready, why, _) = binding::state(&cluster.observed.bindings["all"], &cluster.observed);
         let wanted = if is_idle { "NothingAsked" } else { "ValidConfig" };
         assert_eq!((is_ready, why.reason.name()), (!is_idle, wanted), "{settings}");
     }
@@ -120,7 +120,7 @@ fn a_binding_of_one_group_gates_that_group_and_no_other() {
             &cluster,
             &format!("node a Selected InvalidField ~ {words}\n > nothing"),
         );
-        let (is_ready, why) = binding::state(&cluster.observed.bindings["all"], &cluster.observed);
+        let (is_ready, why, _) = binding::state(&cluster.observed.bindings["all"], &cluster.observed);
         assert!(!is_ready);
         assert_eq!(&*why.message, words);
     }
@@ -133,7 +133,7 @@ fn a_failure_budget_that_cannot_be_read_is_refused_as_max_unavailable_is() {
         for kind in ["NodeMaintenance", "Plan"] {
             let text = bound(&settings, "", "").replace("\"NodeMaintenance\"", &format!("\"{kind}\""));
             let cluster = Cluster::parse(&text);
-            let (is_ready, why) = binding::state(&cluster.observed.bindings["all"], &cluster.observed);
+            let (is_ready, why, _) = binding::state(&cluster.observed.bindings["all"], &cluster.observed);
             assert!(!is_ready, "{kind} {field}");
             assert_eq!(why.reason.name(), "InvalidField");
             let words = format!("spec.{field}: found \"many\", wanted a whole number");

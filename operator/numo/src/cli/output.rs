@@ -40,8 +40,8 @@ fn columns() -> Option<usize> {
     (columns > 0).then_some(usize::from(columns))
 }
 
-/// The line, cut to so many letters.
-fn cut(line: &str, width: Option<usize>) -> Cow<'_, str> {
+/// The line, cut to so many letters: what is cut off is not taken for the end.
+pub fn cut(line: &str, width: Option<usize>) -> Cow<'_, str> {
     match width {
         Some(width) if line.chars().count() > width => {
             let kept = line.chars().take(width.saturating_sub(1));

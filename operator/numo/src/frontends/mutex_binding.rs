@@ -11,7 +11,7 @@ use numo_core::{
 /// The status.
 pub fn status(view: &BindingView, observed: &Observed, now: Timestamp) -> MutexBindingStatus {
     let mut conditions = Conditions::over(&view.status.conditions, view.generation, now);
-    let (ready, why) = binding::state(view, observed);
+    let (ready, why, owners) = binding::state(view, observed);
     let is_judged = why.reason == Reason::Validating;
     conditions.kstatus(
         ready,
@@ -22,7 +22,7 @@ pub fn status(view: &BindingView, observed: &Observed, now: Timestamp) -> MutexB
     );
     MutexBindingStatus {
         observed_generation: Some(view.generation),
-        owners_matched: i64::try_from(binding::owners_of(&view.spec, observed).len()).ok(),
+        owners_matched: i64::try_from(owners.len()).ok(),
         conditions: conditions.done(),
     }
 }

@@ -15,7 +15,7 @@ use futures::{Stream, StreamExt};
 use kube::{
     Api, Client,
     api::ListParams,
-    core::{DynamicObject, DynamicResourceScope, GroupVersionKind},
+    core::{DynamicObject, DynamicResourceScope, GroupVersionKind, Status},
     discovery::ApiResource,
     runtime::{WatchStreamExt, watcher},
 };
@@ -222,12 +222,17 @@ fn of_error(kind: Kind, scope: &str, error: &watcher::Error, (listed, first): (b
 
 /// What the API server says, if it does: people read it in a condition.
 fn said(error: &watcher::Error) -> String {
+    status_of(error).map_or_else(|| error.to_string(), |status| status.message.clone())
+}
+
+/// What the API server answered, if it did.
+fn status_of(error: &watcher::Error) -> Option<&Status> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status))
         | watcher::Error::WatchFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => status.message.clone(),
-        other => other.to_string(),
+        | watcher::Error::WatchError(status) => Some(status),
+        _ => None,
     }
 }
 
@@ -245,12 +250,5 @@ fn is_unserved(error: &watcher::Error) -> bool {
 }
 
 fn is_refusal(error: &watcher::Error) -> bool {
-    let (watcher::Error::InitialListFailed(kube::Error::Api(status))
-    | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-    | watcher::Error::WatchFailed(kube::Error::Api(status))
-    | watcher::Error::WatchError(status)) = error
-    else {
-        return false;
-    };
-    matches!(status.code, 403 | 404)
+    status_of(error).is_some_and(|status| matches!(status.code, 403 | 404))
 }

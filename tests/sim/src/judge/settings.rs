@@ -118,6 +118,31 @@ impl Judge {
         Ok(())
     }
 
+    /// Whether those that come after a node of the owner wait for it: it surely is not done, nor left out.
+    pub(super) fn keeps_waiting(
+        &self,
+        world: &World,
+        seen: &Observed,
+        owner: &Owner,
+        (run_id, node): (&str, &NodeView),
+    ) -> bool {
+        if is_left_out(seen, owner, node) {
+            return false;
+        }
+        let in_turn = || {
+            let mut turns = self.turns.iter();
+            turns.any(|(key, turn)| {
+                let change = seen.changes.get(key);
+                // Its end may be refused by the server, and the next one begun all the same.
+                turn.owner == *owner
+                    && turn.node_uid == node.uid
+                    && !self.ends.contains(key)
+                    && change.is_some_and(|one| one.in_flight() && one.spec.target.run_id == run_id)
+            })
+        };
+        is_behind(world, seen, owner, node) || (is_selected(world, seen, owner, node) && in_turn())
+    }
+
     /// First: those that go first are done, or left out.
     fn first_are_done(
         &self,
@@ -132,21 +157,7 @@ impl Judge {
             return Ok(());
         }
         for other in seen.nodes.values().filter(|other| is_first(other)) {
-            if is_left_out(seen, owner, other) {
-                continue;
-            }
-            let in_turn = || {
-                let mut turns = self.turns.iter();
-                turns.any(|(key, turn)| {
-                    let change = seen.changes.get(key);
-                    // Its end may be refused by the server, and the next one begun all the same.
-                    turn.owner == *owner
-                        && turn.node_uid == other.uid
-                        && !self.ends.contains(key)
-                        && change.is_some_and(|one| one.in_flight() && one.spec.target.run_id == run_id)
-                })
-            };
-            if is_behind(world, seen, owner, other) || (is_selected(world, seen, owner, other) && in_turn()) {
+            if self.keeps_waiting(world, seen, owner, (run_id, other)) {
                 return breach(
                     "first",
                     format!(
@@ -426,7 +437,7 @@ pub(super) fn is_behind(world: &World, seen: &Observed, owner: &Owner, node: &No
 }
 
 /// Whether a person or a rule left the node out, or it has been away for too long.
-pub(super) fn is_left_out(seen: &Observed, owner: &Owner, node: &NodeView) -> bool {
+fn is_left_out(seen: &Observed, owner: &Owner, node: &NodeView) -> bool {
     let uid = seen.uid_of(owner).unwrap_or_default();
     let mut changes = seen
         .changes

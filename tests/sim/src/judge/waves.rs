@@ -57,7 +57,9 @@ impl Judge {
         let own = places.get(node.uid.as_str()).copied().unwrap_or(of.len());
         for other in seen.nodes.values() {
             let place = places.get(other.uid.as_str()).copied();
-            if place.is_some_and(|place| place < own) && self.keeps_waiting(&asked, other) {
+            if place.is_some_and(|place| place < own)
+                && self.keeps_waiting(world, seen, owner, (run_id, other))
+            {
                 return breach(
                     "wave",
                     format!(
@@ -118,26 +120,6 @@ impl Judge {
             }
         }
         (places, of)
-    }
-
-    /// Whether the node surely is not done, nor left out.
-    fn keeps_waiting(&self, asked: &Asked<'_>, node: &NodeView) -> bool {
-        let (world, seen, owner) = (asked.world, asked.seen, asked.owner);
-        if settings::is_left_out(seen, owner, node) {
-            return false;
-        }
-        let in_turn = || {
-            let mut turns = self.turns.iter();
-            turns.any(|(key, turn)| {
-                let change = seen.changes.get(key);
-                turn.owner == *owner
-                    && turn.node_uid == node.uid
-                    && !self.ends.contains(key)
-                    && change.is_some_and(|one| one.in_flight() && one.spec.target.run_id == asked.run_id)
-            })
-        };
-        settings::is_behind(world, seen, owner, node)
-            || settings::is_selected(world, seen, owner, node) && in_turn()
     }
 
     fn have_soaked(

@@ -8,7 +8,7 @@ use numo_core::{binding, observed::BindingView};
 /// What a binding gates, or why it gates nothing.
 pub(super) fn binding(look: &Look, name: &str, view: &BindingView) -> Explanation {
     let observed = &look.store.observed;
-    let (ready, why) = binding::state(view, observed);
+    let (ready, why, owners) = binding::state(view, observed);
     let mut one = Explanation {
         phase: Some(if ready { "valid" } else { "not valid" }.to_owned()),
         ..Explanation::of(
@@ -16,7 +16,6 @@ pub(super) fn binding(look: &Look, name: &str, view: &BindingView) -> Explanatio
             (Some(why.reason), why.message.to_string()),
         )
     };
-    let owners = binding::owners_of(&view.spec, observed);
     let does = if why.reason == Reason::NothingAsked {
         "selects"
     } else {

@@ -1,7 +1,7 @@
 //! Whether a MutexRule or a MutexTarget is valid, as its status says.
 
 use super::explanation::Explanation;
-use crate::cli::live;
+use crate::cli::{live, remedy};
 use numo_api::{Condition, Reason, conditions::types};
 use numo_core::observed::Key;
 
@@ -61,11 +61,7 @@ fn mend(kind: &str, key: &Key, reason: Option<Reason>, message: &str) -> Vec<Str
     let own = live::settings().namespace;
     let invite = namespace
         .filter(|_| reason == Some(Reason::JobsForbidden) && message.contains("numo-rule-jobs"))
-        .map(|place| {
-            format!(
-                "kubectl create rolebinding numo-rule-jobs -n {place} --clusterrole numo-rule-jobs --serviceaccount {own}:numo"
-            )
-        });
+        .map(|place| remedy::invite("numo-rule-jobs", place, &own));
     let edit = format!(
         "kubectl -n {} edit {} {}",
         key.namespace,

@@ -12,7 +12,7 @@ mod rule;
 mod template;
 mod wait;
 
-pub use self::{template::of_reason, wait::Wait};
+pub use self::{name::invite, template::of_reason, wait::Wait};
 
 use self::node::of_held;
 use crate::cli::live::Look;

@@ -32,6 +32,13 @@ const fn maintenances(group: MaintenanceGroup) -> &'static str {
     }
 }
 
+/// The command that lets numo of the namespace `own` do in `namespace` what a ClusterRole says.
+pub fn invite(role: &str, namespace: &str, own: &str) -> String {
+    format!(
+        "kubectl create rolebinding {role} -n {namespace} --clusterrole {role} --serviceaccount {own}:numo"
+    )
+}
+
 /// The name after each mention of a kind in a sentence: of `Pod shop/db-0 cannot be evicted` and `Pod` `shop/db-0`.
 pub(super) fn mentioned<'m>(message: &'m str, kind: &str) -> Vec<&'m str> {
     let mut found = Vec::new();

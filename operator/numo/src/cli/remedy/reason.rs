@@ -1,6 +1,6 @@
 //! The commands of each reason.
 
-use super::name::{mentioned, of_kubectl, placed};
+use super::name::{invite, mentioned, of_kubectl, placed};
 use super::wait::Wait;
 use numo_api::{Reason, Step, conditions::Actor, marks};
 use numo_core::{ledger, observed::Key, report::Report};
@@ -200,10 +200,10 @@ impl Wait<'_> {
         let Key { namespace, name } = &self.owner.key;
         let all = match self.reason {
             Reason::InvalidVersion => vec!["kubectl describe clusterversion version".to_owned()],
-            Reason::PlanJobsForbidden => vec![format!(
-                "kubectl create rolebinding numo-plans -n {namespace} --clusterrole numo-plans --serviceaccount {}:numo",
-                self.look.store.observed.settings.namespace
-            )],
+            Reason::PlanJobsForbidden => {
+                let own = &self.look.store.observed.settings.namespace;
+                vec![invite("numo-plans", namespace, own)]
+            }
             // No edit of the owner mends what numo cannot list or read.
             Reason::ListFailed
             | Reason::NamespaceNotAllowed

@@ -27,13 +27,13 @@ pub(super) struct BindingLine {
 pub(super) fn bindings(look: &Look) -> Vec<BindingLine> {
     let observed = &look.store.observed;
     let line = |(name, view): (&String, &BindingView)| {
-        let (ready, why) = binding::state(view, observed);
+        let (ready, why, owners) = binding::state(view, observed);
         let rules = view.spec.settings.rules.iter().flatten();
         BindingLine {
             name: name.clone(),
             kind: view.spec.owner_selector.kind.clone(),
             rules: rules.filter_map(|rule| rule.name.clone()).collect(),
-            matched: binding::owners_of(&view.spec, observed).len(),
+            matched: owners.len(),
             ready,
             reason: why.reason,
             message: why.message.to_string(),

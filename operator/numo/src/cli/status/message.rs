@@ -1,6 +1,6 @@
 //! How much a table shows without `-o wide`.
 
-use crate::cli::output::Layout;
+use crate::cli::output::{self, Layout};
 
 /// Letters of a message that a table shows without `-o wide`.
 const MESSAGE_SHOWN: usize = 120;
@@ -10,9 +10,6 @@ pub(super) const SHOWN: usize = 50;
 
 /// A message as a table has it: all of it with `-o wide`, as `explain` has it; on a terminal as much as fits there.
 pub(super) fn shortened(message: &str, output: Layout) -> String {
-    if output.is_wide || output.width.is_some() || message.chars().count() <= MESSAGE_SHOWN {
-        return message.to_owned();
-    }
-    let short: String = message.chars().take(MESSAGE_SHOWN - 1).collect();
-    format!("{short}…")
+    let is_short = !output.is_wide && output.width.is_none();
+    output::cut(message, is_short.then_some(MESSAGE_SHOWN)).into_owned()
 }

@@ -109,6 +109,16 @@ struct Seen<'a> {
 }
 
 impl Judged {
+    /// A policy of nodes.
+    const fn of_nodes(kind: &'static str, resource: &'static str) -> Self {
+        Self {
+            kind,
+            resource,
+            all_well: "can be understood",
+            subjects: "nodes",
+        }
+    }
+
     /// Tells of each object that numo has not judged yet, that is not Ready, or that does nothing; that all is well, if so.
     fn tell<'a>(&self, found: &mut Findings, all: impl ExactSizeIterator<Item = Seen<'a>>) {
         let (total, before) = (all.len(), found.all.len());
@@ -176,8 +186,12 @@ pub(super) async fn bindings(connection: &Connection, found: &mut Findings) {
 
 /// Namespaces that bindings name and that do not exist: a slip gates nothing.
 async fn named_nowhere(connection: &Connection, found: &mut Findings, all: &[MutexBinding]) {
-    let named = |one: &MutexBinding| one.spec.owner_selector.namespaces.clone().unwrap_or_default();
-    if all.iter().all(|one| named(one).is_empty()) {
+    let named = all.iter().flat_map(|one| {
+        let named = one.spec.owner_selector.namespaces.iter().flatten();
+        named.map(move |namespace| (one, namespace))
+    });
+    let named: Vec<(&MutexBinding, &String)> = named.collect();
+    if named.is_empty() {
         return;
     }
     let namespaces: Vec<Namespace> = listed(connection, found, "Namespaces").await;
@@ -185,28 +199,21 @@ async fn named_nowhere(connection: &Connection, found: &mut Findings, all: &[Mut
     if names.is_empty() {
         return;
     }
-    for one in all {
-        for missing in named(one).iter().filter(|name| !names.contains(*name)) {
-            let binding = one.name_any();
-            found.wrong(
-                format!(
-                    "MutexBinding {binding} spec.ownerSelector.namespaces: found {missing}, wanted a namespace that exists"
-                ),
-                format!("kubectl edit mutexbinding {binding}; kubectl get namespaces"),
-            );
-        }
+    for (one, missing) in named.into_iter().filter(|(_, name)| !names.contains(*name)) {
+        let binding = one.name_any();
+        found.wrong(
+            format!(
+                "MutexBinding {binding} spec.ownerSelector.namespaces: found {missing}, wanted a namespace that exists"
+            ),
+            format!("kubectl edit mutexbinding {binding}; kubectl get namespaces"),
+        );
     }
 }
 
 /// All budgets: one that cannot be understood lets no node begin.
 pub(super) async fn budgets(connection: &Connection, found: &mut Findings) {
     let all: Vec<MutexBudget> = listed(connection, found, "MutexBudgets").await;
-    let judged = Judged {
-        kind: "MutexBudget",
-        resource: "mutexbudget",
-        all_well: "can be understood",
-        subjects: "nodes",
-    };
+    let judged = Judged::of_nodes("MutexBudget", "mutexbudget");
     let none = MutexBudgetStatus::default();
     let seen = all.iter().map(|one| {
         let status = one.status.as_ref().unwrap_or(&none);
@@ -225,12 +232,7 @@ pub(super) async fn budgets(connection: &Connection, found: &mut Findings) {
 /// All windows: one that cannot be understood, or never opens, lets no node begin that it selects.
 pub(super) async fn windows(connection: &Connection, found: &mut Findings) {
     let all: Vec<MutexWindow> = listed(connection, found, "MutexWindows").await;
-    let judged = Judged {
-        kind: "MutexWindow",
-        resource: "mutexwindow",
-        all_well: "can be understood",
-        subjects: "nodes",
-    };
+    let judged = Judged::of_nodes("MutexWindow", "mutexwindow");
     let none = MutexWindowStatus::default();
     let seen = all.iter().map(|one| {
         let status = one.status.as_ref().unwrap_or(&none);

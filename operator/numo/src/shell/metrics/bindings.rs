@@ -34,10 +34,10 @@ impl Bindings {
                 binding: name.clone(),
                 kind: view.spec.owner_selector.kind.clone(),
             };
-            let (_, why) = binding::state(view, observed);
+            let (_, why, owners) = binding::state(view, observed);
             let gated = match why.reason {
                 Reason::NothingAsked => 0,
-                _ => binding::owners_of(&view.spec, observed).len(),
+                _ => owners.len(),
             };
             (labels, i64::try_from(gated).unwrap_or(i64::MAX))
         });
