@@ -29,7 +29,6 @@ pub use cluster::{Cluster, Connection};
 
 use clap::{Args, Subcommand};
 use numo_cli::CliError;
-use source::SourceArgs;
 
 /// Arguments of `numo plugin`, with the flags that name a cluster.
 #[derive(Debug, Args)]
@@ -45,7 +44,7 @@ enum PluginVerb<C: Args> {
     /// Build a crate, or take a core module, and make a component that numo would run
     Build(build::BuildArgs),
     /// Say whether numo would run a component, by loading it as numo does
-    Check(SourceArgs),
+    Check(inspect::CheckArgs),
     /// Show what a component is: phases, imports, wants, size, digest, signatures
     Inspect(inspect::InspectArgs),
     /// Ask a component the cases of a file, in numo's sandbox, and compare its verdicts

@@ -26,6 +26,15 @@ impl OutputArgs {
         self.output.as_ref().is_none_or(Format::is_wide)
     }
 
+    /// Prints what came of it: the words for people, the value for programs.
+    pub(crate) fn say(&self, words: &str, value: &serde_json::Value) -> Result<(), CliError> {
+        if self.is_text() {
+            println!("{words}");
+            return Ok(());
+        }
+        self.print(value)
+    }
+
     /// Prints what came of it, for programs.
     pub(crate) fn print(&self, value: &serde_json::Value) -> Result<(), CliError> {
         let format = self.output.as_ref().unwrap_or(&Format::Json);
