@@ -48,6 +48,17 @@ pub(crate) const SELECTORS: [(&str, &str); 13] = [
     ("Plan", ".spec.mutex.waves[].nodeSelector"),
 ];
 
+/// Keys of labels that are no part of a selector.
+const KEYS: [(&str, &str); 4] = [
+    ("MutexBudget", ".spec.groupBy"),
+    ("MutexRunConfig", ".spec.mutexKeys[]"),
+    ("MutexBinding", ".spec.mutexKeys[]"),
+    ("Plan", ".spec.mutex.mutexKeys[]"),
+];
+
+/// Names of namespaces.
+const NAMESPACES: [(&str, &str); 1] = [("MutexBinding", ".spec.ownerSelector.namespaces[]")];
+
 /// Lists in which the order says nothing and a value counts once.
 const SETS: [(&str, &str); 7] = [
     ("MutexRule", ".spec.phases"),
@@ -155,6 +166,19 @@ pub(crate) fn shaped(mut crd: CustomResourceDefinition) -> CustomResourceDefinit
                 bound_selector(selector);
             }
         }
+        for (_, path) in KEYS.into_iter().filter(|(of, _)| of_kind(of)) {
+            if let Some(key) = at(schema, path) {
+                // An empty groupBy is none.
+                key.pattern = Some(format!("^$|{LABEL_KEY}"));
+                key.max_length = Some(LONGEST_KEY);
+            }
+        }
+        for (_, path) in NAMESPACES.into_iter().filter(|(of, _)| of_kind(of)) {
+            if let Some(name) = at(schema, path) {
+                name.pattern = Some(NAMESPACE.to_owned());
+                name.max_length = Some(LONGEST_VALUE);
+            }
+        }
         for (_, path, most) in MOST.into_iter().filter(|(of, ..)| of_kind(of)) {
             if let Some(list) = at(schema, path) {
                 list.max_items = Some(most);
@@ -222,6 +246,9 @@ const LABEL_VALUE: &str = "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$";
 /// What it takes for a key: a name, and a DNS name with a slash before it or none.
 const LABEL_KEY: &str = "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$";
 
+/// What it takes for the name of a namespace.
+const NAMESPACE: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+
 fn bound_selector(selector: &mut JSONSchemaProps) {
     let Some(expressions) = at(selector, ".matchExpressions") else {
         return;
@@ -284,7 +311,8 @@ mod tests {
 
     #[test]
     fn every_path_of_the_tables_leads_to_a_field() {
-        let paths = SELECTORS.into_iter().chain(SETS).chain(MAPS);
+        let keys = KEYS.into_iter().chain(NAMESPACES);
+        let paths = SELECTORS.into_iter().chain(keys).chain(SETS).chain(MAPS);
         let most = MOST.into_iter().map(|(kind, path, _)| (kind, path));
         let defaults = defaults().into_iter().map(|(kind, path, _)| (kind, path));
         for (kind, path) in paths.chain(most).chain(defaults) {

@@ -129,9 +129,19 @@ const fn wave_names(at: &'static str) -> Check {
 const fn growth_is_last(at: &'static str) -> Check {
     check(
         at,
-        "self.filter(wave, has(wave.growth)).size() <= (has(self[size(self) - 1].growth) ? 1 : 0)",
+        "size(self) == 0 || self.filter(wave, has(wave.growth)).size() <= (has(self[size(self) - 1].growth) ? 1 : 0)",
         "found growth in a wave before the last, wanted it in the last: it leaves no node to another",
     )
+}
+
+/// A node that is waited for is never left out.
+const fn left_out_or_waited_for(at: &'static str) -> Check {
+    check(
+        at,
+        "!has(self.leaveOutAfterSeconds) || !has(self.notReadyPolicy) || self.notReadyPolicy != 'Wait'",
+        "found leaveOutAfterSeconds beside notReadyPolicy: Wait, wanted one of them",
+    )
+    .of(".leaveOutAfterSeconds")
 }
 
 /// Only a MutexRunConfig has pools.
@@ -362,6 +372,7 @@ const MUTEX_RUN_CONFIG: &[Check] = &[
     limit(".spec.maxUnavailable"),
     failures(".spec.failureBudget"),
     first_or_waves(".spec"),
+    left_out_or_waited_for(".spec"),
     wave_names(".spec.waves"),
     growth_is_last(".spec.waves"),
 ];
@@ -421,6 +432,7 @@ const MUTEX_BINDING: &[Check] = &[
     failures(".spec.failureBudget"),
     drain(".spec.drain"),
     first_or_waves(".spec"),
+    left_out_or_waited_for(".spec"),
     wave_names(".spec.waves"),
     growth_is_last(".spec.waves"),
     no_pools(".spec.waves[]"),
@@ -506,6 +518,7 @@ const PLAN: &[Check] = &[
     limit(".spec.mutex.maxUnavailable"),
     failures(".spec.mutex.failureBudget"),
     first_or_waves(".spec.mutex"),
+    left_out_or_waited_for(".spec.mutex"),
     wave_names(".spec.mutex.waves"),
     growth_is_last(".spec.mutex.waves"),
     no_pools(".spec.mutex.waves[]"),

@@ -9,6 +9,7 @@ use crate::{
     drain::DrainOptions,
     intent,
     key::Key,
+    names,
     observed::{BindingView, Map, Observed},
     owner::{Owner, OwnerKind},
     selector,
@@ -164,6 +165,7 @@ pub fn wrong(view: &BindingView, observed: &Observed) -> Option<Why> {
     let settings = &spec.settings;
     let invalid = || {
         let limit = || wrong_limit(spec);
+        let keys = || names::wrong_label_keys("spec.mutexKeys", settings.mutex_keys.iter().flatten());
         let first = || selector::problem("spec.first", settings.first.as_ref());
         let waves = || {
             let has_first = settings.first.is_some();
@@ -178,7 +180,11 @@ pub fn wrong(view: &BindingView, observed: &Observed) -> Option<Why> {
             let added = schedule.add("spec", view.hours.as_ref(), settings.start_after.as_deref());
             added.err()
         };
-        let wrong = wrong_selector(spec).or_else(limit).or_else(first).or_else(waves);
+        let wrong = wrong_selector(spec)
+            .or_else(limit)
+            .or_else(keys)
+            .or_else(first)
+            .or_else(waves);
         wrong.or_else(drain).or_else(hours)
     };
     if let Some(problem) = invalid() {

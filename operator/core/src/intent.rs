@@ -260,6 +260,7 @@ pub fn parse_limit(value: &impl serde::Serialize) -> Result<IntOrPercent, String
 fn wrong_fields(run: &RunConfigView) -> impl Iterator<Item = Why> {
     let problems = [
         selector::problem("spec.first", run.spec.first.as_ref()),
+        names::wrong_label_keys("spec.mutexKeys", run.spec.mutex_keys.iter().flatten()),
         waves(&run.spec).err(),
         schedule(run).err(),
         run.spec.awaited_workloads.as_ref().and_then(ready::problem),

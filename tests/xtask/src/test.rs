@@ -607,7 +607,7 @@ fn parse_result(line: &str) -> Option<Counts> {
 const GO_PROGRAMS: [&str; 5] = [
     "tests/cluster/main.go",
     "tests/e2e/olm/main.go",
-    "tests/install/lua/main.go",
+    "tests/install/argocd/main.go",
     "tests/install/olm/main.go",
     "tests/plugin/registry/main.go",
 ];

@@ -585,6 +585,19 @@ fn nodes_that_go_first_are_waited_for() {
     );
 }
 
+/// A key that no label can have would part no nodes: two of one zone would be in flight.
+#[test]
+fn a_mutex_key_that_cannot_be_one_holds_the_run() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0
+         rule backup Pre
+         run {mutexKeys: [\"a b\"]} finalizer",
+        "hold InvalidField ~ spec.mutexKeys: found \"a b\", wanted a label key",
+    );
+}
+
 #[test]
 fn a_selector_of_first_nodes_that_cannot_be_read_holds_the_run() {
     check(

@@ -511,6 +511,12 @@ fn of_the_others() -> Vec<Slip> {
         ),
         (
             "MutexBudget",
+            json!({"groupBy": "not a label"}),
+            "spec.groupBy",
+            "should match",
+        ),
+        (
+            "MutexBudget",
             json!({"nodeSelector": odd}),
             "spec.nodeSelector",
             "found operator Exists with values",
@@ -652,6 +658,24 @@ fn of_the_others() -> Vec<Slip> {
             json!({"drain": {"orderLabel": "x"}}),
             "spec.drain.orderLabel",
             "wanted both or neither",
+        ),
+        (
+            "MutexBinding",
+            json!({"mutexKeys": ["a b"]}),
+            "spec.mutexKeys[0]",
+            "should match",
+        ),
+        (
+            "MutexBinding",
+            json!({"ownerSelector": {"kind": "Plan", "namespaces": ["sytem upgrade"]}}),
+            "spec.ownerSelector.namespaces[0]",
+            "should match",
+        ),
+        (
+            "MutexBinding",
+            json!({"notReadyPolicy": "Wait", "leaveOutAfterSeconds": 60}),
+            "spec.leaveOutAfterSeconds",
+            "found leaveOutAfterSeconds beside notReadyPolicy: Wait",
         ),
         (
             "MutexBinding",

@@ -12,7 +12,7 @@ use crate::{
     drain::DrainOptions,
     intent,
     key::Key,
-    ledger,
+    ledger, names,
     observed::{BindingView, IntOrPercent, Observed, PlanView, RuleView},
     owner::OwnerKind,
     selector, suspended,
@@ -287,6 +287,10 @@ fn bounds(
             Some(Ok(limit)) => limits.push(limit),
             Some(Err(problem)) => wrong(format!("{field}.maxUnavailable: {problem}")),
             None => {}
+        }
+        let keys = settings.mutex_keys.iter().flatten();
+        if let Some(problem) = names::wrong_label_keys(&format!("{field}.mutexKeys"), keys) {
+            wrong(problem);
         }
         if let Some(selector) = settings.first.as_ref() {
             let selector = serde_json::to_value(selector).unwrap_or_default();
