@@ -48,13 +48,16 @@ pub(crate) const SELECTORS: [(&str, &str); 13] = [
     ("Plan", ".spec.mutex.waves[].nodeSelector"),
 ];
 
-/// Lists in which the order says nothing and a value counts once.
-const SETS: [(&str, &str); 7] = [
+/// Lists in which a value counts once.
+const SETS: [(&str, &str); 10] = [
     ("MutexRule", ".spec.phases"),
     ("MutexRule", ".spec.wasm.grants.kubernetes[].namespaces"),
     ("MutexRule", ".spec.wasm.grants.kubernetes[].names"),
     ("MutexRunConfig", ".spec.mutexKeys"),
+    ("MutexRunConfig", ".spec.domains.order"),
     ("MutexBinding", ".spec.mutexKeys"),
+    ("MutexBinding", ".spec.domains.order"),
+    ("Plan", ".spec.mutex.domains.order"),
     ("MutexBinding", ".spec.ownerSelector.namespaces"),
     ("Plan", ".spec.mutex.mutexKeys"),
 ];
