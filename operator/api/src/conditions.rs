@@ -316,6 +316,8 @@ reasons! {
     PlanCycle: ClusterAdmin, "Plans wait for each other in a circle.";
     FirstNodes: OtherNode, "The nodes of spec.first (of a Plan: spec.mutex.first, or a MutexBinding's) go before all others.";
     WaitsForWave: OtherNode, "The nodes of an earlier wave (waves) go first: they are not done, or that wave soaks.";
+    OtherDomain: OtherNode, "Nodes of other values of the label in spec.domains (of a Plan: spec.mutex.domains, or a MutexBinding's) have their turns before.";
+    NoDomain: ClusterAdmin, "The node has no label of the key in spec.domains: nobody knows when it comes.";
     ListFailed: ClusterAdmin, "Objects of a kind that decisions need are no longer listed, or one of them cannot be read: what was seen last is kept, and nothing begins.";
     NoRoom: ClusterAdmin, "The rules of all namespaces take all the memory there is for them; a rule that no owner refers to gives way first.";
     TooManyNamespaces: ClusterAdmin, "Rules name more namespaces for their Jobs than numo watches.";
@@ -349,6 +351,11 @@ impl Reason {
     /// The reason of this name, if numo has one.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|reason| reason.name() == name)
+    }
+
+    /// Whether it is a matter of order: other nodes of the owner come before, and what keeps those keeps this one.
+    pub const fn is_of_order(self) -> bool {
+        matches!(self, Self::FirstNodes | Self::WaitsForWave | Self::OtherDomain)
     }
 
     /// Whether it is a matter of the calendar: nodes begin again when the hours of their owner open.

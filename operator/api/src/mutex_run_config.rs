@@ -3,6 +3,7 @@
 use crate::{
     awaited_workloads::AwaitedWorkloads,
     conditions::Condition,
+    domains::Domains,
     hours::Hours,
     node_change::{RuleWait, VerdictRecord},
     wave::{Wave, WaveStatus},
@@ -80,6 +81,9 @@ pub struct MutexRunConfigSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
     pub waves: Option<Vec<Wave>>,
+    /// Finish the nodes of one value of a label, such as a zone, before those of the next begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domains: Option<Domains>,
     /// Label keys: nodes with the same value of one of them are never in flight together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), inner(length(max = 317)))]

@@ -1,6 +1,7 @@
 //! What gates the nodes of a Plan: on the Plan itself (`spec.mutex`) or in a MutexBinding that speaks of it. Data only.
 
 use crate::{
+    domains::Domains,
     hours::Hours,
     mutex_run_config::{NotReadyPolicy, ObjectRef, Order},
     wave::Wave,
@@ -44,6 +45,9 @@ pub struct MutexSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
     pub waves: Option<Vec<Wave>>,
+    /// Finish the nodes of one value of a label, such as a zone, before those of the next begin. (Plan)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domains: Option<Domains>,
     /// How many nodes may fail before no further one is begun: a number, or a percentage of the nodes that the Plan
     /// selects (of all nodes for NodeMaintenances, of which those of one binding count together), rounded down, at least 1.
     /// Nodes that were deleted in their turn count. Default: no bound. A node that fails keeps its place in

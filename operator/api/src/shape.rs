@@ -59,13 +59,16 @@ const KEYS: [(&str, &str); 4] = [
 /// Names of namespaces.
 const NAMESPACES: [(&str, &str); 1] = [("MutexBinding", ".spec.ownerSelector.namespaces[]")];
 
-/// Lists in which the order says nothing and a value counts once.
-const SETS: [(&str, &str); 7] = [
+/// Lists in which a value counts once.
+const SETS: [(&str, &str); 10] = [
     ("MutexRule", ".spec.phases"),
     ("MutexRule", ".spec.wasm.grants.kubernetes[].namespaces"),
     ("MutexRule", ".spec.wasm.grants.kubernetes[].names"),
     ("MutexRunConfig", ".spec.mutexKeys"),
+    ("MutexRunConfig", ".spec.domains.order"),
     ("MutexBinding", ".spec.mutexKeys"),
+    ("MutexBinding", ".spec.domains.order"),
+    ("Plan", ".spec.mutex.domains.order"),
     ("MutexBinding", ".spec.ownerSelector.namespaces"),
     ("Plan", ".spec.mutex.mutexKeys"),
 ];

@@ -154,6 +154,16 @@ const fn no_pools(at: &'static str) -> Check {
     .of(".pools")
 }
 
+/// Domains are the values of a label.
+const fn domains(at: &'static str) -> Check {
+    check(
+        at,
+        "has(self.key) && self.key != ''",
+        "found no key, wanted the key of a label, such as topology.kubernetes.io/zone",
+    )
+    .of(".key")
+}
+
 /// How the pods of a drain are ordered.
 const fn drain(at: &'static str) -> Check {
     check(
@@ -369,6 +379,7 @@ const MUTEX_RUN_CONFIG: &[Check] = &[
     )
     .says("'found hold: ' + self.hold + ' with trigger ' + (has(self.trigger) ? self.trigger : 'Version') + ', wanted trigger: AnyConfig'")
     .of(".hold"),
+    domains(".spec.domains"),
     limit(".spec.maxUnavailable"),
     failures(".spec.failureBudget"),
     first_or_waves(".spec"),
@@ -424,10 +435,11 @@ const MUTEX_BINDING: &[Check] = &[
     // Each field of the spec beside ownerSelector.
     check(
         ".spec",
-        "(has(self.rules) && size(self.rules) > 0) || has(self.maxUnavailable) || has(self.mutexKeys) || has(self.order) || has(self.soakSeconds) || has(self.first) || has(self.waves) || has(self.failureBudget) || has(self.takeNotReady) || has(self.notReadyPolicy) || has(self.leaveOutAfterSeconds) || has(self.retries) || has(self.drainBy) || has(self.window) || has(self.startAfter) || has(self.drain)",
+        "(has(self.rules) && size(self.rules) > 0) || has(self.maxUnavailable) || has(self.mutexKeys) || has(self.order) || has(self.soakSeconds) || has(self.first) || has(self.waves) || has(self.domains) || has(self.failureBudget) || has(self.takeNotReady) || has(self.notReadyPolicy) || has(self.leaveOutAfterSeconds) || has(self.retries) || has(self.drainBy) || has(self.window) || has(self.startAfter) || has(self.drain)",
         "found neither rules nor settings, which gates nothing; wanted rules, or a setting such as maxUnavailable",
     ),
     reference(".spec.rules[]"),
+    domains(".spec.domains"),
     limit(".spec.maxUnavailable"),
     failures(".spec.failureBudget"),
     drain(".spec.drain"),
@@ -448,6 +460,12 @@ const MUTEX_BINDING: &[Check] = &[
         "found first with kind NodeMaintenance, wanted none: each begins as soon as it may, and none is ever done while it exists",
     )
     .of(".first"),
+    check(
+        ".spec",
+        "self.ownerSelector.kind != 'NodeMaintenance' || !has(self.domains)",
+        "found domains with kind NodeMaintenance, wanted none: each begins as soon as it may, and none is ever done while it exists",
+    )
+    .of(".domains"),
     check(
         ".spec",
         "self.ownerSelector.kind != 'NodeMaintenance' || !has(self.order)",
@@ -515,6 +533,7 @@ const NODE_MAINTENANCE: &[Check] = &[
 /// Of a Plan only numo's own part is judged.
 const PLAN: &[Check] = &[
     reference(".spec.mutex.rules[]"),
+    domains(".spec.mutex.domains"),
     limit(".spec.mutex.maxUnavailable"),
     failures(".spec.mutex.failureBudget"),
     first_or_waves(".spec.mutex"),

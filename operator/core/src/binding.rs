@@ -5,7 +5,7 @@
 //! because of a slip of the pen.
 
 use crate::{
-    admit::{schedule::Schedule, wave},
+    admit::{domains::DomainOrder, schedule::Schedule, wave},
     drain::DrainOptions,
     intent,
     key::Key,
@@ -120,6 +120,13 @@ pub fn unserved(spec: &MutexBindingSpec) -> Option<Why> {
                 .to_owned(),
         )
     };
+    let domains = || {
+        settings.domains.as_ref()?;
+        Some(
+            "spec.domains: found some, wanted none: each NodeMaintenance begins as soon as it may, and none is ever done while it exists"
+                .to_owned(),
+        )
+    };
     let order = || {
         let order = settings.order?;
         Some(format!(
@@ -140,6 +147,7 @@ pub fn unserved(spec: &MutexBindingSpec) -> Option<Why> {
     };
     let problem = first()
         .or_else(waves)
+        .or_else(domains)
         .or_else(order)
         .or_else(retries)
         .or_else(drain_by)?;
@@ -180,12 +188,13 @@ pub fn wrong(view: &BindingView, observed: &Observed) -> Option<Why> {
             let added = schedule.add("spec", view.hours.as_ref(), settings.start_after.as_deref());
             added.err()
         };
+        let domains = || DomainOrder::parse("spec.domains", settings.domains.as_ref()?).err();
         let wrong = wrong_selector(spec)
             .or_else(limit)
             .or_else(keys)
             .or_else(first)
             .or_else(waves);
-        wrong.or_else(drain).or_else(hours)
+        wrong.or_else(domains).or_else(drain).or_else(hours)
     };
     if let Some(problem) = invalid() {
         return Some(Why::new(Reason::InvalidField, problem));

@@ -5,6 +5,7 @@
 
 use crate::{
     admit::{
+        domains,
         schedule::Schedule,
         wave::{self, Wave},
     },
@@ -70,6 +71,8 @@ pub struct Intent<'a> {
     pub dry_run: bool,
     /// Which nodes go before others, `spec.first` among them.
     pub waves: Vec<Wave>,
+    /// In which order it goes through domains of nodes.
+    pub(crate) domains: Option<domains::DomainOrder<'a>>,
     /// When nodes begin.
     pub schedule: Schedule<'a>,
     /// Whether every new rendered configuration is gated, not only those of another version.
@@ -144,6 +147,7 @@ impl<'a> Intent<'a> {
             workloads_check,
             dry_run: spec.dry_run.unwrap_or(false),
             waves: waves(spec).unwrap_or_default(),
+            domains: domains(spec).and_then(Result::ok),
             schedule: schedule(run).unwrap_or_default(),
             any_config: spec.trigger == Some(Trigger::AnyConfig),
             hold_always: spec.hold == Some(HoldPools::Always) && spec.trigger == Some(Trigger::AnyConfig),
@@ -164,6 +168,12 @@ pub fn waves(spec: &MutexRunConfigSpec) -> Result<Vec<Wave>, String> {
     let first = first.and_then(|selector| serde_json::to_value(selector).ok());
     let first = first.map(|selector| Wave::first(vec![selector], "spec.first"));
     Ok(first.into_iter().chain(waves).collect())
+}
+
+/// In which order a run goes through domains of nodes; the error is the field, what was found and what is wanted.
+fn domains(spec: &MutexRunConfigSpec) -> Option<Result<domains::DomainOrder<'_>, String>> {
+    let given = spec.domains.as_ref()?;
+    Some(domains::DomainOrder::parse("spec.domains", given))
 }
 
 /// When nodes of a run may begin.
@@ -262,6 +272,7 @@ fn wrong_fields(run: &RunConfigView) -> impl Iterator<Item = Why> {
         selector::problem("spec.first", run.spec.first.as_ref()),
         names::wrong_label_keys("spec.mutexKeys", run.spec.mutex_keys.iter().flatten()),
         waves(&run.spec).err(),
+        domains(&run.spec).and_then(Result::err),
         schedule(run).err(),
         run.spec.awaited_workloads.as_ref().and_then(ready::problem),
         run.misread.clone(),

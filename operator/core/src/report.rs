@@ -38,11 +38,6 @@ impl NodeReport {
         self.step != Step::Selected && !self.step.is_terminal()
     }
 
-    /// Whether the node waits for nodes of its owner that go before it.
-    pub fn waits_for_earlier(&self) -> bool {
-        matches!(self.why.reason, Reason::FirstNodes | Reason::WaitsForWave)
-    }
-
     /// Whether the node goes on without a person: numo, the machine, a clock or another controller is at work, or an owner
     /// whose own report tells. A node that only waits for others of its owner does not.
     fn moves(&self) -> bool {
@@ -316,9 +311,9 @@ impl Report {
         let held = open().find(|(_, node)| node.step == Step::Held);
         let (name, node) = held
             .or_else(|| open().find(|(_, node)| node.in_flight()))
-            // Whoever waits for nodes that go first waits for what those wait for.
-            .or_else(|| open().find(|(_, node)| person(node) && !node.waits_for_earlier()))
-            .or_else(|| open().find(|(_, node)| !node.waits_for_earlier()))
+            // Whoever waits for nodes that go before it waits for what those wait for.
+            .or_else(|| open().find(|(_, node)| person(node) && !node.why.reason.is_of_order()))
+            .or_else(|| open().find(|(_, node)| !node.why.reason.is_of_order()))
             .or_else(|| open().next())?;
         Some((name, node))
     }

@@ -26,6 +26,10 @@ fn a_field_that_means_nothing_for_a_maintenance_is_refused_in_words() {
             "spec.first: found some, wanted none",
         ),
         ("\"order\":\"Zone\"", "spec.order: found Zone, wanted none"),
+        (
+            "\"domains\":{\"key\":\"zone\"}",
+            "spec.domains: found some, wanted none",
+        ),
         ("\"retries\":2", "spec.retries: found 2, wanted none"),
         (
             "\"drainBy\":\"Job\"",

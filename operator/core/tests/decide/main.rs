@@ -19,6 +19,7 @@ mod closed;
 mod cluster;
 mod configs;
 mod contradiction;
+mod domains;
 mod evaluations;
 mod found;
 mod groups;

@@ -230,6 +230,11 @@ async fn what_can_never_have_worked_is_refused_by_the_name_of_its_field() -> Res
         ("MutexRunConfig", "spec.window", json!({"window": {}})),
         (
             "MutexRunConfig",
+            "spec.domains.atOnce",
+            json!({"domains": {"key": "zone", "atOnce": 0}}),
+        ),
+        (
+            "MutexRunConfig",
             "spec.window.openings",
             json!({"window": {"openings": []}}),
         ),

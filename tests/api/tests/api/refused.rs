@@ -703,6 +703,30 @@ fn of_the_others() -> Vec<Slip> {
         ),
         (
             "MutexBinding",
+            maintenances("domains", json!({"key": "zone"})),
+            "spec.domains",
+            "found domains with kind NodeMaintenance",
+        ),
+        (
+            "MutexBinding",
+            json!({"domains": {"key": ""}}),
+            "spec.domains.key",
+            "found no key, wanted the key of a label",
+        ),
+        (
+            "Plan",
+            mutex(json!({"domains": {"atOnce": 2}})),
+            "spec.mutex.domains.key",
+            "found no key",
+        ),
+        (
+            "MutexBinding",
+            json!({"domains": {"key": "zone", "order": ["a", "a"]}}),
+            "spec.domains.order",
+            "duplicate entries",
+        ),
+        (
+            "MutexBinding",
             maintenances("order", json!("Name")),
             "spec.order",
             "found order with kind NodeMaintenance",

@@ -73,6 +73,27 @@ impl Judge {
         self.within_wave(&asked, (&places, &of), (own, node))
     }
 
+    /// Whether another node of the owner surely is in the wave of this node, or in an earlier one. Without waves all of them are.
+    pub(super) fn of_wave<'a>(
+        &self,
+        world: &'a World,
+        seen: &'a Observed,
+        owner: &'a Owner,
+        (run_id, node): (&'a str, &'a NodeView),
+    ) -> impl Fn(&NodeView) -> bool + use<'a> {
+        let waves = waves(seen, owner);
+        let asked = Asked {
+            world,
+            seen,
+            owner,
+            run_id,
+        };
+        let (places, of) = self.places(&asked, waves, node);
+        let own = places.get(node.uid.as_str()).copied().unwrap_or(of.len());
+        let is_plain = waves.is_empty();
+        move |other| is_plain || places.get(other.uid.as_str()).is_some_and(|place| *place <= own)
+    }
+
     /// The wave of each node that is in one by now, by its uid, and the waves.
     fn places<'a>(
         &self,

@@ -35,7 +35,7 @@ pub(super) fn waves<'a>(view: &RunView<'a>) -> Waves<'a> {
 
 /// A node that is in its soak time is not done. One of a pool that another run holds has no turn before that run lets it go, and nobody
 /// waits for it.
-fn stand(view: &RunView<'_>, member: &Member<'_>, is_elsewhere: bool) -> Stand {
+pub(super) fn stand(view: &RunView<'_>, member: &Member<'_>, is_elsewhere: bool) -> Stand {
     if member.in_flight().is_none() && view.at_target(member) {
         return Stand::Done(member.change.and_then(journal::done_at));
     }

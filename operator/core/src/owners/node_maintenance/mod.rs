@@ -331,6 +331,7 @@ impl Pass<'_> {
             | Gate::State
             | Gate::Lease
             | Gate::Wave
+            | Gate::Domain
             | Gate::Room
             | Gate::Budget
             | Gate::Drain => None,

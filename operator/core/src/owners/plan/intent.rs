@@ -4,6 +4,7 @@
 use super::{duration::duration_millis, watched::stood_off};
 use crate::{
     admit::{
+        domains::DomainOrder,
         hours::Hours,
         schedule::Schedule,
         wave::{self, Wave},
@@ -47,6 +48,8 @@ pub struct Intent<'a> {
     pub first: Vec<Value>,
     /// Which nodes go before others, those that go first among them.
     pub waves: Vec<Wave>,
+    /// In which order it goes through domains of nodes.
+    pub(crate) domains: Option<DomainOrder<'a>>,
     /// When nodes begin, beside the Plan's own `spec.window`.
     pub schedule: Schedule<'a>,
     /// How many nodes may fail: each bound holds.
@@ -209,6 +212,7 @@ impl<'a> Intent<'a> {
         let closed = all.iter().find_map(Gating::closed);
         let (limits, first, failure_budgets) = bounds(&all, &mut wrong);
         let waves = waves(&all, &first).map_err(&mut wrong).unwrap_or_default();
+        let domains = domains(&all, &mut wrong);
         let all = || all.iter().map(|one| one.settings);
         let drain_by = all().find_map(|one| one.drain_by);
         let bound = bindings(view, observed).find_map(|(_, binding)| binding.drain.as_ref());
@@ -228,6 +232,7 @@ impl<'a> Intent<'a> {
             mutex_keys: all().flat_map(|one| one.mutex_keys.iter().flatten()).collect(),
             first,
             waves,
+            domains,
             schedule,
             failure_budgets,
             take_not_ready: all().find_map(|one| one.take_not_ready) == Some(true),
@@ -333,6 +338,26 @@ fn waves(all: &[Gating<'_>], first: &[Value]) -> Result<Vec<Wave>, String> {
         }
     }
     Ok(waves)
+}
+
+/// In which order the Plan goes through domains of nodes, by all that gates it. Two orders would keep each other's nodes for ever; that
+/// they differ is told to `wrong`.
+fn domains<'a>(all: &[Gating<'a>], wrong: &mut impl FnMut(String)) -> Option<DomainOrder<'a>> {
+    let mut known: Option<DomainOrder<'a>> = None;
+    for Gating { field, settings, .. } in all {
+        let Some(given) = &settings.domains else { continue };
+        match (DomainOrder::parse(&format!("{field}.domains"), given), &known) {
+            (Err(problem), _) => wrong(problem),
+            (Ok(found), Some(known)) if !found.agrees_with(known) => wrong(format!(
+                "{}: found another order than in {}, wanted the same, or only one of them",
+                found.field(),
+                known.field()
+            )),
+            (Ok(_), Some(_)) => {}
+            (Ok(found), None) => known = Some(found),
+        }
+    }
+    known
 }
 
 /// What the reference calls invalid, in its words, and what its Jobs could never be.

@@ -325,14 +325,16 @@ impl<'a> Pass<'a> {
                 matches!(directive.action, DirectiveAction::Skip | DirectiveAction::Hold)
             })
         };
-        // A node that waits for those that go first is given back: its cordon could take the budget that they wait for.
+        // A node that waits for those that go before it is given back: its cordon could take the budget that they wait for.
+        let are_next = waiting::are_next(self);
+        let is_next = |name: &&str| self.observed.nodes.get(*name).is_none_or(&are_next);
         let name = |change: &&'a ChangeView| change.spec.node_name.as_str();
         let over = self.over.iter();
         let kept_back: BTreeSet<&str> = over.clone().filter(is_kept_back).map(name).collect();
         over.filter(|change| journal::is_for(change, Reason::Superseded))
             .map(name)
             .filter(|name| !kept_back.contains(name))
-            .filter(|name| self.waves.refusal(name).is_none())
+            .filter(is_next)
             .collect()
     }
 

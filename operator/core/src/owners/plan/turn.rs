@@ -121,6 +121,7 @@ impl<'a> Pass<'a> {
             | Gate::Busy
             | Gate::Lease
             | Gate::Wave
+            | Gate::Domain
             | Gate::Room
             | Gate::Budget
             | Gate::Drain => None,

@@ -95,7 +95,9 @@ impl Wait<'_> {
                     bindings
                 }
             }
-            Reason::FirstNodes => self.of_each("Node", |name| format!("numo explain {name}")),
+            Reason::FirstNodes | Reason::OtherDomain => {
+                self.of_each("Node", |name| format!("numo explain {name}"))
+            }
             Reason::WaitsForWave => self.of_wave(),
             Reason::WaitsForPlan => self.of_each("Plan", |name| {
                 let (place, name) = self.placed_name(name);
@@ -110,6 +112,12 @@ impl Wait<'_> {
             }
             Reason::NodeLeaseUnavailable => {
                 vec![format!("kubectl create namespace {}", marks::LEASE_NAMESPACE)]
+            }
+            Reason::NoDomain => {
+                let node = self
+                    .node
+                    .map(|node| format!("kubectl get node {node} --show-labels"));
+                node.into_iter().collect()
             }
             Reason::NodeInTwoPools | Reason::NodeInNoPool | Reason::NodeDegraded => self.of_nodes("describe"),
             Reason::NodeInMaintenance => self.other_maintenance(),

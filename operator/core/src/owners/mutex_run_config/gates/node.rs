@@ -40,6 +40,7 @@ pub(crate) fn against(view: &RunView<'_>, member: &Member<'_>, gate: Gate) -> Op
         | Gate::State
         | Gate::Quorum
         | Gate::Wave
+        | Gate::Domain
         | Gate::Room
         | Gate::Budget
         | Gate::Drain => None,
