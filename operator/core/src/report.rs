@@ -146,6 +146,8 @@ pub struct Report {
     pub not_admitted: BTreeMap<String, Why>,
     /// The wave under way, of an owner with waves.
     pub wave: Option<WaveReport>,
+    /// What looks like an order or a limit of the owner and keeps no node from its turn, a sentence each.
+    pub notes: Vec<String>,
     /// Every node of the run.
     pub nodes: BTreeMap<String, NodeReport>,
     /// The node whose Pre rules came last: the reference's condition JobRun speaks of it.

@@ -5,6 +5,7 @@ pub mod gates;
 pub mod hours;
 pub mod leaving;
 pub mod not_ready;
+pub(crate) mod notes;
 pub mod queue;
 pub(crate) mod room;
 pub mod schedule;

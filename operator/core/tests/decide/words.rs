@@ -151,6 +151,7 @@ pub fn words(cluster: &Cluster, decision: &Decision) -> Vec<String> {
         let notes = wave.notes.iter().map(|note| format!("note {note}"));
         std::iter::once(wave_words).chain(notes).collect::<Vec<_>>()
     }));
+    words.extend(report.notes.iter().map(|note| format!("note {note}")));
     words.extend(
         decision
             .wake_at

@@ -35,7 +35,7 @@ pub use watched::{not_watched, stood_off};
 
 use crate::{
     action::{Action, FORGET_CHAIN, NodePurpose},
-    admit::{queue, waves::Waves},
+    admit::{notes, queue, waves::Waves},
     decision::{Decision, Snapshot},
     key::Key,
     ledger, mark,
@@ -254,6 +254,14 @@ impl<'a> Pass<'a> {
         let hold = self.hold.take().or(gate);
         let soaking = self.waves.soaking();
         self.out.report.wave = self.waves.report();
+        let given = notes::Given {
+            waves: &self.intent.waves,
+            keys: (
+                "mutexKeys of spec.mutex or a MutexBinding",
+                self.intent.mutex_keys.clone(),
+            ),
+        };
+        self.out.report.notes = notes::of_nobody(&given, &selected);
         if let Some(at) = soaking.as_ref().and_then(|why| why.until) {
             self.out.wake(at);
         }

@@ -38,6 +38,9 @@ fn waves(one: &mut Explanation, report: &Report) {
             one.link("waves", note.clone());
         }
     }
+    for note in &report.notes {
+        one.link("note", note.clone());
+    }
 }
 
 fn progress(look: &Look, report: &Report) -> String {

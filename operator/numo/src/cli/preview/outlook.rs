@@ -31,6 +31,9 @@ pub(super) struct Preview {
     pub(super) assumed: bool,
     /// What stands against it as a whole.
     pub(super) refused: Vec<Said>,
+    /// What looks like an order or a limit of it and keeps no node from its turn, and what a person should know of its waves.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) notes: Vec<String>,
     /// When the first node would begin, where hours keep it waiting; none is now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) begins: Option<BeginSaid>,
@@ -157,6 +160,9 @@ impl Preview {
                 "  refused {reason}: {}; ended by {}",
                 said.message, said.ends_by
             );
+        }
+        for note in &self.notes {
+            let _ = writeln!(text, "  note    {note}");
         }
         for missing in &self.missing {
             let _ = writeln!(text, "  missing {missing}");

@@ -45,6 +45,8 @@ pub(super) async fn of_owner(
     let report = upgrade(&mut one, &mut imagined, owner, args.to_version.as_ref())?;
     one.target.clone_from(&report.target);
     refusals(&mut one, &report);
+    let of_waves = report.wave.iter().flat_map(|wave| &wave.notes);
+    one.notes = of_waves.chain(&report.notes).cloned().collect();
     if owner.kind == OwnerKind::Plan && report.nodes.is_empty() && one.refused.is_empty() {
         one.refused.push(Said {
             reason: Reason::NoNodes,

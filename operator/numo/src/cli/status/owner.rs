@@ -45,6 +45,9 @@ pub(super) struct OwnerLine {
     /// The wave under way.
     #[serde(skip_serializing_if = "Option::is_none")]
     wave: Option<WaveLine>,
+    /// What looks like an order or a limit of it and keeps no node from its turn.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
     /// The last run, once it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     over: Option<Over>,
@@ -213,6 +216,7 @@ impl OwnerLine {
             },
             eta: live::eta_words(eta.as_ref()),
             wave: report.wave.as_ref().map(WaveLine::of),
+            notes: report.notes.clone(),
             over: Over::of(run),
             pools: report
                 .pools
@@ -265,6 +269,9 @@ impl OwnerLine {
             for note in &wave.notes {
                 let _ = writeln!(text, "  waves   {note}");
             }
+        }
+        for note in &self.notes {
+            let _ = writeln!(text, "  note    {note}");
         }
         if let Some(over) = &self.over {
             let _ = writeln!(text, "  over    {}", over.words(look.now));
