@@ -106,7 +106,12 @@ impl<'a> Asking<'a> {
             let again = pause(known);
             if self.now < again {
                 self.wake(again);
-                return said(pod, known);
+                // One state, one sentence: that which says what the budget has and wants.
+                let closed = matches!(known.said, Said::Budget(_)).then(|| self.budgets.closed(pod));
+                return closed.flatten().map_or_else(
+                    || said(pod, known),
+                    |closed| Why::new(Reason::EvictionBlocked, closed),
+                );
             }
         }
         let delete = self.options.disable_eviction && !is_virtual_machine(pod);

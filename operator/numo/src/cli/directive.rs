@@ -378,10 +378,22 @@ async fn before_its_turn(
         return Err(error::no_node(node, known));
     }
     let no_turn = || {
-        CliError::Usage(format!(
-            "Node {node} has no NodeChange of a run under way: it has not had its turn; `numo explain {node}` \
-             says why"
-        ))
+        let mut changes = look.store.observed.changes.values();
+        let elsewhere = namespace.and_then(|wanted| {
+            changes.find(|change| change.spec.node_name == node && change.key.namespace != wanted)
+        });
+        CliError::Usage(match (namespace, elsewhere) {
+            (Some(wanted), Some(change)) => format!(
+                "Node {node} has no turn in Namespace {wanted}; it has one in Namespace {}: leave -n out, or name that one",
+                change.key.namespace
+            ),
+            (Some(wanted), None) => format!(
+                "Node {node} has not had its turn in Namespace {wanted}: there is no NodeChange of it; `numo explain {node}` says why"
+            ),
+            (None, _) => format!(
+                "Node {node} has no NodeChange of a run under way: it has not had its turn; `numo explain {node}` says why"
+            ),
+        })
     };
     if directive.action == DirectiveAction::Retry {
         return Err(no_turn());
