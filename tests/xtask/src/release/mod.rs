@@ -10,6 +10,7 @@ mod install;
 mod layout;
 mod made;
 mod notes;
+mod page;
 pub mod publish;
 mod publisher;
 mod ready;

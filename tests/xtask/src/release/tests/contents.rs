@@ -322,6 +322,34 @@ fn the_chart_installs_the_image_by_its_digest() {
     );
 }
 
+/// Who reads the page in the chart has no checkout.
+#[test]
+fn the_page_in_the_chart_installs_from_the_registry() {
+    let made = made();
+    let archive = made.at(&format!("numo-{}.tgz", version()));
+    let page = said(helm(4).args(["show", "readme"]).arg(&archive)).unwrap();
+    for path in ["deploy/helm", "../", "operator/docs"] {
+        assert!(!page.contains(path), "{path}: {page}");
+    }
+    let image = made.pinned("", version());
+    let (repository, digest) = image.split_once('@').unwrap();
+    for wanted in [
+        format!(
+            "helm install numo oci://{REGISTRY}/charts/numo --version {} ",
+            version()
+        ),
+        format!("| `image.repository` | `{repository}` |"),
+        format!("| `image.digest` | `{digest}` |"),
+        "](https://docs.numo.internal/gitops.html)".to_owned(),
+    ] {
+        assert!(page.contains(&wanted), "{wanted} is not in: {page}");
+    }
+    assert!(
+        !page.contains("has no default"),
+        "the chart names its image: {page}"
+    );
+}
+
 /// A folder of files is the same bytes whenever it is packed.
 #[test]
 fn equal_files_make_an_equal_release() {
