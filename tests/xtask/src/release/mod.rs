@@ -144,6 +144,7 @@ fn before(root: &Path, facts: &Facts, file: &str, arguments: &Arguments) -> Resu
         ready::is_clean(root),
         ready::is_tagged(root, &facts.version),
         ready::has_no_placeholder(root, &by_hand),
+        ready::is_announced(root, &facts.version),
     ];
     faults.extend(
         checks
