@@ -54,7 +54,7 @@ fn pages(command: &Command) -> Vec<(String, String)> {
 /// Who ends a wait, in the order of the page: who must do something comes first.
 const ACTORS: [(Actor, &str); 10] = [
     (Actor::ClusterAdmin, "A cluster administrator ends it"),
-    (Actor::RuleAuthor, "Whoever owns the rule ends it"),
+    (Actor::RuleAuthor, "The owners of the rule's namespace end it"),
     (Actor::OtherController, "Another controller ends it"),
     (Actor::Node, "The node ends it, when it comes back"),
     (Actor::OtherNode, "The nodes in flight end it, when they are done"),
