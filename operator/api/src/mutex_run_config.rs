@@ -349,7 +349,7 @@ pub struct RunStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub waiting: Vec<WaitCount>,
-    /// Nodes that changed without their rules: they were rolling already, or someone else let them go.
+    /// Nodes that changed without their rules: they were rolling already, or someone else released them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub ungated: Vec<String>,
