@@ -84,7 +84,7 @@ pub struct MutexRunConfigSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), inner(length(max = 317)))]
     pub mutex_keys: Option<Vec<String>>,
-    /// When nodes may begin. A node whose turn has changed nothing gives that back when the hours close; one that was released
+    /// When nodes may begin. The turn of a node that has changed nothing ends when the hours close; a node that was released
     /// is brought to its end. The pools of an upgrade stay paused meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<Hours>,

@@ -151,8 +151,8 @@ pub struct NodeChangeStatus {
     /// How often the node was tried, from 1. A new attempt runs its rules again.
     #[serde(default)]
     pub attempt: i32,
-    /// Since when the turn is closed before its first disruption: it is given back after a minute. Of a node without a
-    /// turn: when its last one was given back, and it stands behind the others.
+    /// Since when the turn is closed before its first disruption: it ends after a minute. Of a node without a
+    /// turn: when its last one ended so, and it stands behind the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub closed_since: Option<String>,
@@ -280,7 +280,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Whether the node has given its turn back: nothing more happens to it in this attempt.
+    /// Whether the turn of the node is over: nothing more happens to it in this attempt.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Done | Self::Failed | Self::Skipped)
     }

@@ -241,7 +241,10 @@ mod tests {
             ready: true,
             ..NodeView::default()
         };
-        assert_eq!(machine(&node, false), "released: the machine-config daemon is told");
+        assert_eq!(
+            machine(&node, false),
+            "released: the machine-config daemon is told"
+        );
         node.state = "Working".into();
         assert_eq!(machine(&node, false), "the machine-config daemon begins");
         node.desired_drain = "drain-new".into();
