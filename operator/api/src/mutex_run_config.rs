@@ -116,7 +116,7 @@ pub struct MutexRunConfigSpec {
     #[schemars(range(min = 0, max = 604_800))]
     pub leave_out_after_seconds: Option<i64>,
     /// What happens to the target pools when an upgrade begins and this run is refused, for example because a rule does
-    /// not exist. Hold (default) pauses them and keeps every node until the run is mended. Roll lets the MCO roll every
+    /// not exist. Hold (default) pauses them and keeps every node until the run is fixed. Roll lets the MCO roll every
     /// node without rules, as it would without numo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_refusal: Option<OnRefusal>,
@@ -144,7 +144,7 @@ pub struct MutexRunConfigSpec {
     pub hold: Option<HoldPools>,
     /// What marks a node that failed after it was released: it did not come back in time, or failed a rule after
     /// that. None (default), or a Taint `numo.openshift-optional.skrzypek.io/quarantine` (NoSchedule) that goes
-    /// when the node is mended or retried, or the run ends.
+    /// when the node is repaired or retried, or the run ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quarantine: Option<Quarantine>,
     /// While nodes of this run are in flight, pause MachineHealthChecks: OpenShift's know no other way to leave a node
