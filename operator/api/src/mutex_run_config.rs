@@ -358,7 +358,7 @@ pub struct RunStatus {
     #[serde(default)]
     #[schemars(length(max = 64))]
     pub not_admitted: Vec<NotAdmitted>,
-    /// Verdicts of the rules that are asked once per run (phases PreRun and PostRun). Always written, also
+    /// Verdicts of the rules that are evaluated once per run (phases PreRun and PostRun). Always written, also
     /// when empty: a list that is left out would keep the verdicts of the run before.
     #[serde(default)]
     #[schemars(length(max = 32))]

@@ -48,14 +48,14 @@ described! {
     BUDGET_ALLOWED = "budget_allowed_nodes", "gauge", &["budget", "group"], "Nodes of it that may be unavailable";
     BUDGET_IN_USE = "budget_in_use_nodes", "gauge", &["budget", "group"], "Nodes of it that are unavailable, whoever made them so";
     BUDGET_BLOCKED = "budget_blocked_nodes", "gauge", &["budget", "reason"], "Nodes that wait for it: BudgetExhausted or Stopped";
-    BINDING_OWNERS = "binding_owners", "gauge", &["binding", "kind"], "Plans or NodeMaintenances that a MutexBinding gates; 0 also if it asks nothing of them";
+    BINDING_OWNERS = "binding_owners", "gauge", &["binding", "kind"], "Plans or NodeMaintenances that a MutexBinding gates; 0 also if it has neither rules nor settings";
     BUDGET_PAUSED = "budget_paused", "gauge", &["budget"], "Whether spec.paused is set: nothing begins on its nodes";
     WINDOW_OPEN = "window_open", "gauge", &["window"], "Whether a MutexWindow lets its nodes begin now; 0 also if it cannot be understood";
     WINDOW_OPENS = "window_opens_timestamp_seconds", "gauge", &["window"], "When a MutexWindow that is closed opens; absent if it never does";
     WINDOW_CLOSES = "window_closes_timestamp_seconds", "gauge", &["window"], "When a MutexWindow that is open closes; absent if no end is in sight";
     RULE_VERDICTS = "rule_verdicts", "counter", &["rule", "phase", "verdict"], "Verdicts that count for nodes: pass, fail, continued; and evaluations that were none: wait, error";
-    RULE_SECONDS = "rule_seconds", "histogram", &["rule", "phase"], "From when a rule was asked first to its verdict";
-    PLUGIN_SECONDS = "plugin_seconds", "counter", &["rule"], "Time that evaluations of a rule took which is asked";
+    RULE_SECONDS = "rule_seconds", "histogram", &["rule", "phase"], "From the first evaluation of a rule to its verdict";
+    PLUGIN_SECONDS = "plugin_seconds", "counter", &["rule"], "Time that evaluations of a rule took which is no Job";
     PLUGIN_MEMORY = "plugin_memory_bytes", "gauge", &["rule"], "Most memory of the last evaluation of a component";
     PLUGIN_FAILURES = "plugin_failures", "counter", &["rule", "reason"], "Evaluations without a verdict";
     NODE_CHANGES = "node_changes", "gauge", &[], "Journals (NodeChange objects)";
