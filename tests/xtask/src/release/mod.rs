@@ -230,9 +230,6 @@ fn parts(root: &Path, facts: Facts, arguments: &Arguments, changes: String) -> R
         "--binary: none for linux, wanted one for the image"
     );
     let mut missing = missing(&binaries, &facts.commit);
-    if arguments.openshift_base.is_none() {
-        missing.push("Red Hat's base below the image for OpenShift".to_owned());
-    }
     for one in &missing {
         eprintln!("a release would stop here: {one} is missing");
     }
@@ -241,6 +238,10 @@ fn parts(root: &Path, facts: Facts, arguments: &Arguments, changes: String) -> R
         "--binary: {} is missing, wanted all of a release",
         missing.join(", ")
     );
+    // `before` has said so; the notes name it.
+    if arguments.openshift_base.is_none() {
+        missing.push("Red Hat's base below the image for OpenShift".to_owned());
+    }
     let rules = if let Some(folder) = &arguments.rules {
         folder.clone()
     } else {

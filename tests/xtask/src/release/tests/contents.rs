@@ -243,6 +243,10 @@ fn krew_installs_a_program_that_runs() {
         notes.contains("the program for darwin/arm64") && notes.contains("### Upgrade"),
         "{notes}"
     );
+    assert!(
+        notes.contains("](https://code.numo.internal/numo/blob/v") && notes.lines().count() < 100,
+        "a page that leads to the whole changelog: {notes}"
+    );
 }
 
 /// The paths of panics are in a program: whose they are is in no list that this was made from.
