@@ -200,7 +200,8 @@ fn missing(binaries: &[(Platform, Vec<u8>)], commit: &str) -> Vec<String> {
         .collect()
 }
 
-/// Reads, and where they are not given builds, what the release is made from.
+/// Reads, and where they are not given builds, what the release is made from. That the base for OpenShift is missing has been said by
+/// [`before`].
 fn parts(root: &Path, facts: Facts, arguments: &Arguments, changes: String) -> Result<Parts> {
     let mut given = arguments.binary.clone();
     if given.is_empty() {
@@ -238,7 +239,6 @@ fn parts(root: &Path, facts: Facts, arguments: &Arguments, changes: String) -> R
         "--binary: {} is missing, wanted all of a release",
         missing.join(", ")
     );
-    // `before` has said so; the notes name it.
     if arguments.openshift_base.is_none() {
         missing.push("Red Hat's base below the image for OpenShift".to_owned());
     }
