@@ -55,7 +55,7 @@ described! {
     WINDOW_CLOSES = "window_closes_timestamp_seconds", "gauge", &["window"], "When a MutexWindow that is open closes; absent if no end is in sight";
     RULE_VERDICTS = "rule_verdicts", "counter", &["rule", "phase", "verdict"], "Verdicts that count for nodes: pass, fail, continued; and evaluations that were none: wait, error";
     RULE_SECONDS = "rule_seconds", "histogram", &["rule", "phase"], "From the first evaluation of a rule to its verdict";
-    PLUGIN_SECONDS = "plugin_seconds", "counter", &["rule"], "Time that evaluations of a rule took which is no Job";
+    PLUGIN_SECONDS = "plugin_seconds", "counter", &["rule"], "Time that evaluations of a rule took; its Jobs do not count";
     PLUGIN_MEMORY = "plugin_memory_bytes", "gauge", &["rule"], "Most memory of the last evaluation of a component";
     PLUGIN_FAILURES = "plugin_failures", "counter", &["rule", "reason"], "Evaluations without a verdict";
     NODE_CHANGES = "node_changes", "gauge", &[], "Journals (NodeChange objects)";
