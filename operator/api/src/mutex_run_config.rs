@@ -88,7 +88,7 @@ pub struct MutexRunConfigSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), inner(length(max = 317)))]
     pub mutex_keys: Option<Vec<String>>,
-    /// When nodes may begin. A node whose turn has changed nothing gives that back when the hours close; one that was released
+    /// When nodes may begin. The turn of a node that has changed nothing ends when the hours close; a node that was released
     /// is brought to its end. The pools of an upgrade stay paused meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<Hours>,
@@ -120,7 +120,7 @@ pub struct MutexRunConfigSpec {
     #[schemars(range(min = 0, max = 604_800))]
     pub leave_out_after_seconds: Option<i64>,
     /// What happens to the target pools when an upgrade begins and this run is refused, for example because a rule does
-    /// not exist. Hold (default) pauses them and keeps every node until the run is mended. Roll lets the MCO roll every
+    /// not exist. Hold (default) pauses them and keeps every node until the run is fixed. Roll lets the MCO roll every
     /// node without rules, as it would without numo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_refusal: Option<OnRefusal>,
@@ -148,7 +148,7 @@ pub struct MutexRunConfigSpec {
     pub hold: Option<HoldPools>,
     /// What marks a node that failed after it was released: it did not come back in time, or failed a rule after
     /// that. None (default), or a Taint `numo.openshift-optional.skrzypek.io/quarantine` (NoSchedule) that goes
-    /// when the node is mended or retried, or the run ends.
+    /// when the node is repaired or retried, or the run ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quarantine: Option<Quarantine>,
     /// While nodes of this run are in flight, pause MachineHealthChecks: OpenShift's know no other way to leave a node
@@ -353,7 +353,7 @@ pub struct RunStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub waiting: Vec<WaitCount>,
-    /// Nodes that changed without their rules: they were rolling already, or someone else let them go.
+    /// Nodes that changed without their rules: they were rolling already, or someone else released them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub ungated: Vec<String>,
@@ -362,7 +362,7 @@ pub struct RunStatus {
     #[serde(default)]
     #[schemars(length(max = 64))]
     pub not_admitted: Vec<NotAdmitted>,
-    /// Verdicts of the rules that are asked once per run (phases PreRun and PostRun). Always written, also
+    /// Verdicts of the rules that are evaluated once per run (phases PreRun and PostRun). Always written, also
     /// when empty: a list that is left out would keep the verdicts of the run before.
     #[serde(default)]
     #[schemars(length(max = 32))]

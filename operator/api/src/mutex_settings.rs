@@ -75,8 +75,8 @@ pub struct MutexSettings {
     /// Default: Job. (Plan)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_by: Option<DrainBy>,
-    /// When nodes may begin. Beside other hours of the owner all of them must be open. A node whose turn has changed nothing
-    /// gives that back when the hours close; one that is being changed is brought to its end.
+    /// When nodes may begin. Beside other hours of the owner all of them must be open. The turn of a node that has changed
+    /// nothing ends when the hours close; one that is being changed is brought to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<Hours>,
     /// No node begins before this time (RFC 3339).

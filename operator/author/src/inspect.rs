@@ -124,7 +124,7 @@ pub(crate) fn summary_json(rule: &Rule) -> serde_json::Value {
 pub(crate) fn summary(rule: &Rule) -> String {
     let about = rule.description();
     format!(
-        "{} {} speaks contract {} and can be asked in {}",
+        "{} {} speaks contract {} and can be evaluated in {}",
         about.name,
         about.version,
         rule.inspection().contract,

@@ -47,9 +47,9 @@ enum PluginVerb<C: Args> {
     Check(inspect::CheckArgs),
     /// Show what a component is: phases, imports, wants, size, digest, signatures
     Inspect(inspect::InspectArgs),
-    /// Ask a component the cases of a file, in numo's sandbox, and compare its verdicts
+    /// Evaluate a component with the cases of a file, in numo's sandbox, and compare its verdicts
     Test(test::TestArgs),
-    /// Ask a component about one node of a cluster, reading with your own rights and changing nothing
+    /// Evaluate a component for one node of a cluster, reading with your own rights and changing nothing
     Run(Box<run::RunArgs<C>>),
     /// Measure what a component costs
     Bench(bench::BenchArgs),

@@ -373,7 +373,7 @@ fn too_many(rules: &[(Key, Option<&RuleView>)], problems: &mut Vec<Why>) {
         problems.push(Why::new(
             Reason::FieldNotServed,
             format!(
-                "MutexRule {key} spec.phases: found none that a MutexRunConfig asks, wanted one such as Pre"
+                "MutexRule {key} spec.phases: found none that a MutexRunConfig evaluates, wanted one such as Pre"
             ),
         ));
     }

@@ -95,7 +95,7 @@ impl<'a> Room<'a> {
 
     fn state(&self) -> String {
         let asked = if self.some_are_asked {
-            " or being asked about"
+            " or having rules evaluated"
         } else {
             ""
         };

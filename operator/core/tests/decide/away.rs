@@ -241,7 +241,7 @@ fn nodes_that_went_to_a_version_in_between_unseen_are_ungated() {
              status 4.18.0 settled:4.16.0 {more}"
         )
     };
-    check(&cluster(""), "ungated a ~ no rule was asked");
+    check(&cluster(""), "ungated a ~ no rule was evaluated");
     let released = |to: &str, entries: &str| {
         let change = format!("\n change a Done to:{to}/worker={to} pin:{to} entries:{entries}");
         cluster(&change)

@@ -38,7 +38,7 @@ pub struct RetryArgs {
     /// Namespace of the MutexRunConfig [default: that of the kubeconfig's context]; of a node, only turns of owners in it
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
-    /// Node whose rules are asked again, or mutexrunconfig/NAME to ask the PreRun rules of a run again
+    /// Node whose rules are evaluated again, or mutexrunconfig/NAME for the PreRun rules of a run
     #[arg(value_parser = ObjectArg::of_retry, value_name = "NODE|mutexrunconfig/NAME", add = clap_complete::ArgValueCompleter::new(completion::nodes))]
     object: ObjectArg,
 }
@@ -577,7 +577,7 @@ async fn retry_run(
     let written = speaker.write(&api, change).await?;
     say.print(
         written,
-        format!("{name}: its rules are asked again, round {round}"),
+        format!("{name}: its rules are evaluated again, round {round}"),
     )?;
     live::say_idle(connection).await;
     Ok(())

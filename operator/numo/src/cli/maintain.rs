@@ -52,7 +52,7 @@ pub struct MaintainArgs {
         action = ArgAction::Set
     )]
     wait: bool,
-    /// How long to follow it: 10m, 1h; 0 is without end. The maintenance goes on after that
+    /// How long to follow it: 10m, 1h; 0: no limit. The maintenance goes on after that
     #[arg(long, value_name = "TIME", default_value = "0")]
     timeout: String,
     /// Node that is taken out of service

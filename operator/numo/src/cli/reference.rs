@@ -54,7 +54,7 @@ fn pages(command: &Command) -> Vec<(String, String)> {
 /// Who ends a wait, in the order of the page: who must do something comes first.
 const ACTORS: [(Actor, &str); 10] = [
     (Actor::ClusterAdmin, "A cluster administrator ends it"),
-    (Actor::RuleAuthor, "Whoever owns the rule ends it"),
+    (Actor::RuleAuthor, "The owners of the rule's namespace end it"),
     (Actor::OtherController, "Another controller ends it"),
     (Actor::Node, "The node ends it, when it comes back"),
     (Actor::OtherNode, "The nodes in flight end it, when they are done"),
@@ -139,7 +139,7 @@ fn verbs(command: &Command) -> String {
         "{MADE}\n# Command line\n\n`numo` and, linked as `kubectl-numo` in a folder of the PATH, `kubectl numo`: one binary.\n\n\
          Data goes to standard output, talk to standard error. Colours are for terminals, and not with `NO_COLOR`.\n\n\
          | exit code | meaning |\n|---|---|\n| 0 | it is done |\n| 1 | it failed: the API server refused, or cannot be reached, \
-         or `numo doctor` found something to mend |\n| 2 | the call was wrong: a flag, a kind, a name that nothing has |\n\
+         or `numo doctor` found something to fix |\n| 2 | the call was wrong: a flag, a kind, a name that nothing has |\n\
          | 3 | the gate is closed: something stands against it, and the message says what |\n"
     );
     let mut root = command.clone();

@@ -30,7 +30,7 @@ const REASON_MAX: usize = 512;
 /// What every verb takes that writes.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SayArgs {
-    /// Why; kept with who and when, and told as an event
+    /// Why; kept with who and when, and published as an event
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
     /// Say what would be written (client), or have the API server judge it (server)

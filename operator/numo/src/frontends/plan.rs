@@ -479,13 +479,13 @@ mod tests {
         );
         report
             .ungated
-            .insert("b".to_owned(), "someone else let it go".to_owned());
+            .insert("b".to_owned(), "someone else released it".to_owned());
         let standing = super::standing(&report);
         assert_eq!(standing.reason, Reason::NodesUngated);
         assert!(
             standing
                 .message
-                .ends_with("1 node changed without its rules: b (someone else let it go)"),
+                .ends_with("1 node changed without its rules: b (someone else released it)"),
             "{standing:?}"
         );
         report.acknowledged = true;

@@ -907,7 +907,7 @@ async fn a_rule_in_fifteen_minutes() -> Result<()> {
         .run_until(&site.terminal, "kubectl apply -f rule.yaml", &[])
         .await?;
     assert!(
-        said.contains("asked about Node worker-0") && said.contains("in Pre of Node worker-0: pass"),
+        said.contains("evaluated for Node worker-0") && said.contains("in Pre of Node worker-0: pass"),
         "{said}"
     );
     alone(&site).await?;

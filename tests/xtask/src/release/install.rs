@@ -16,7 +16,7 @@ use super::{
     binary::Platform,
     image::{Image, Labels, Layer},
     layout::Layout,
-    publisher,
+    page, publisher,
 };
 use crate::step;
 
@@ -168,6 +168,7 @@ pub fn chart(facts: &Facts, layout: &Layout, to: &Path, image: &str) -> Result<V
                 head = numo_install::objects(&text)?.into_iter().next();
             }
             "values.yaml" => text = by_digest(&text, image)?,
+            "README.md" => text = page::published(facts, &text, image)?,
             _ => {}
         }
         write(&staged.path().join("numo").join(name), &text)?;

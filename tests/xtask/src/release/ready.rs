@@ -10,6 +10,11 @@ use super::{install::files, publisher};
 /// Files that name the publisher and are read where they are, by people and by GitHub: no release fills them.
 pub const BY_HAND: [&str; 3] = ["SECURITY.md", ".github/CODEOWNERS", ".github/MAINTAINERS.md"];
 
+/// The first page of the repository.
+const README: &str = "README.md";
+/// What it says before the first release.
+const UNRELEASED: &str = "no release yet";
+
 fn git(root: &Path, arguments: &[&str]) -> Result<String> {
     let mut git = Command::new("git");
     Ok(said(git.arg("-C").arg(root).args(arguments))?.trim().to_owned())
@@ -50,6 +55,18 @@ pub fn is_tagged(root: &Path, version: &str) -> Result<()> {
         tags.lines().any(|tag| tag == wanted),
         "HEAD: found {found}, wanted the tag {wanted}: git tag --sign {wanted}"
     );
+    Ok(())
+}
+
+/// The first page does not say that there is no release: who reads it has one.
+pub fn is_announced(root: &Path, version: &str) -> Result<()> {
+    let readme = fs::read_to_string(root.join(README)).context(README)?;
+    let found = (1..)
+        .zip(readme.lines())
+        .find(|(_, line)| line.contains(UNRELEASED));
+    if let Some((number, _)) = found {
+        bail!("{README}:{number}: found \"{UNRELEASED}\", wanted a page that knows of {version}");
+    }
     Ok(())
 }
 

@@ -312,7 +312,10 @@ fn ask_again(decision: &mut RunDecision<'_>, member: &Member<'_>, change: &Chang
     }
     journal.enter(Step::PostRules, None);
     journal.write(decision, None);
-    let why = Why::new(Reason::RuleStarting, "its rules after the change are asked again");
+    let why = Why::new(
+        Reason::RuleStarting,
+        "its rules after the change are evaluated again",
+    );
     decision.report(member, Step::PostRules, why);
 }
 

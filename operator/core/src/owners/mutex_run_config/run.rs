@@ -551,7 +551,7 @@ fn foretold(view: &RunView<'_>, why: Why) -> Why {
     } else if let Some(unpaused) = gates::run::unpaused_by_other(view) {
         format!("{unpaused}: it rolls WITHOUT rules")
     } else if gates::run::holds_when_refused(view, &why) {
-        format!("{when}{pools} {is} paused and every node keeps {its} version until this is mended")
+        format!("{when}{pools} {is} paused and every node keeps {its} version until this is fixed")
     } else {
         format!("{when}{pools} {rolls} WITHOUT rules (spec.onRefusal: Roll)")
     };

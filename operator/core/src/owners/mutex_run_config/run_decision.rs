@@ -75,7 +75,7 @@ impl Journal<'_> {
 
 /// Has a wasm rule asked, and says so.
 pub(super) fn asks(decision: &mut RunDecision<'_>, request: Box<EvaluationRequest>) -> Why {
-    let message = format!("rule {} is being asked", request.rule);
+    let message = format!("rule {} is being evaluated", request.rule);
     decision.out.questions.push(Question::Evaluate(request));
     Why::new(Reason::RuleStarting, message)
 }

@@ -269,7 +269,7 @@ impl Pass<'_> {
                 if self.out.actions.len() == before {
                     return false;
                 }
-                let why = Why::new(Reason::GivingBack, "lease and shield are given back");
+                let why = Why::new(Reason::GivingBack, "lease and shield are removed");
                 self.say(Step::Selected, why, other);
             }
         }

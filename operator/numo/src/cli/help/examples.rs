@@ -148,11 +148,11 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "retry",
         &[
             (
-                "Ask the rules of a node again that failed one",
+                "Evaluate the rules of a node again after one failed",
                 "numo retry worker-3",
             ),
             (
-                "Ask the PreRun rules of a run again",
+                "Evaluate the PreRun rules of a run again",
                 "numo retry mutexrunconfig/upgrade -n node-upgrade-mutex-operator",
             ),
         ],
@@ -264,7 +264,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "plugin run",
         &[(
-            "Ask it about one node of your cluster; nothing is changed",
+            "Evaluate it for one node of your cluster; nothing is changed",
             "numo plugin run rule.wasm --node worker-3",
         )],
     ),

@@ -131,7 +131,7 @@ impl Preview {
     fn head(&self) -> String {
         let owner = paint(output::head(), &self.owner);
         if let Some(node) = &self.asked_about {
-            return format!("{owner}: asked about Node {node}");
+            return format!("{owner}: evaluated for Node {node}");
         }
         if self.is_maintenance {
             return owner;

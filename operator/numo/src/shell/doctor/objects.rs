@@ -66,8 +66,8 @@ pub(super) async fn rules(connection: &Connection, found: &mut Findings) -> Vec<
     if found.all.len() == before {
         found.ok(match list.len() {
             0 => "there are no MutexRules yet".to_owned(),
-            1 => "the one MutexRule can be asked".to_owned(),
-            number => format!("all {number} MutexRules can be asked"),
+            1 => "the one MutexRule can be evaluated".to_owned(),
+            number => format!("all {number} MutexRules can be evaluated"),
         });
     }
     list

@@ -243,6 +243,10 @@ fn krew_installs_a_program_that_runs() {
         notes.contains("the program for darwin/arm64") && notes.contains("### Upgrade"),
         "{notes}"
     );
+    assert!(
+        notes.contains("](https://code.numo.internal/numo/blob/v") && notes.lines().count() < 100,
+        "a page that leads to the whole changelog: {notes}"
+    );
 }
 
 /// The paths of panics are in a program: whose they are is in no list that this was made from.
@@ -319,6 +323,34 @@ fn the_chart_installs_the_image_by_its_digest() {
     assert!(
         shown["maintainers"].is_array() && shown["home"].is_string(),
         "{shown}"
+    );
+}
+
+/// Who reads the page in the chart has no checkout.
+#[test]
+fn the_page_in_the_chart_installs_from_the_registry() {
+    let made = made();
+    let archive = made.at(&format!("numo-{}.tgz", version()));
+    let page = said(helm(4).args(["show", "readme"]).arg(&archive)).unwrap();
+    for path in ["deploy/helm", "../", "operator/docs"] {
+        assert!(!page.contains(path), "{path}: {page}");
+    }
+    let image = made.pinned("", version());
+    let (repository, digest) = image.split_once('@').unwrap();
+    for wanted in [
+        format!(
+            "helm install numo oci://{REGISTRY}/charts/numo --version {} ",
+            version()
+        ),
+        format!("| `image.repository` | `{repository}` |"),
+        format!("| `image.digest` | `{digest}` |"),
+        "](https://docs.numo.internal/gitops.html)".to_owned(),
+    ] {
+        assert!(page.contains(&wanted), "{wanted} is not in: {page}");
+    }
+    assert!(
+        !page.contains("has no default"),
+        "the chart names its image: {page}"
     );
 }
 

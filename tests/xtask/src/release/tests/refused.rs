@@ -105,7 +105,7 @@ fn a_placeholder_stops_a_release_and_no_dry_run() {
 }
 
 #[test]
-fn a_changed_tree_a_missing_tag_and_a_stale_file_stop_a_release() {
+fn a_changed_tree_a_missing_tag_and_stale_pages_stop_a_release() {
     let folder = tempfile::tempdir().unwrap();
     let git = |arguments: &[&str]| {
         let mut git = Command::new("git");
@@ -138,6 +138,13 @@ fn a_changed_tree_a_missing_tag_and_a_stale_file_stop_a_release() {
     );
     let found = fault(ready::is_clean(folder.path()));
     assert!(found.starts_with("made.yaml: changed"), "{found}");
+    // Who downloads a release reads no page that denies it.
+    let readme = folder.path().join("README.md");
+    fs::write(&readme, "# numo\n\nalpha, no release yet\n").unwrap();
+    let found = fault(ready::is_announced(folder.path(), "0.1.0"));
+    assert!(found.starts_with("README.md:3: found"), "{found}");
+    fs::write(&readme, "# numo\n\nalpha\n").unwrap();
+    ready::is_announced(folder.path(), "0.1.0").unwrap();
 }
 
 #[test]

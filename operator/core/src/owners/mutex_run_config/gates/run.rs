@@ -435,7 +435,7 @@ pub fn control_plane(view: &RunView<'_>) -> Option<Why> {
             (Some(refused), _) => {
                 format!("ReleaseAccepted is False ({refused}): withdraw the request or lift what blocks it")
             }
-            (None, Some(failing)) => format!("Failing is True ({failing}): mend what fails"),
+            (None, Some(failing)) => format!("Failing is True ({failing}): fix what fails"),
             (None, None) => return Some(Why::new(Reason::ControlPlaneUpdating, message)),
         };
         let message = format!("{message}; {stuck}");
@@ -455,7 +455,7 @@ pub fn control_plane(view: &RunView<'_>) -> Option<Why> {
                 return Some(Why::new(Reason::PoolNotRendered, message));
             };
             let message =
-                format!("{message}; RenderDegraded is True ({degraded}): mend what cannot be rendered");
+                format!("{message}; RenderDegraded is True ({degraded}): fix what cannot be rendered");
             return Some(Why::new(Reason::PoolNotRendered, message).ended_by(Actor::ClusterAdmin));
         }
     }
