@@ -268,7 +268,7 @@ fn bound_selector(selector: &mut JSONSchemaProps) {
             text.pattern = Some(pattern.to_owned());
         }
     }
-    // The API server knows no pattern for keys of a map: a key that cannot be one is a condition.
+    // The keys of the map, for which a schema has no pattern, are judged by `validations.rs`.
     if let Some(labels) = at(selector, ".matchLabels") {
         labels.max_properties = Some(MOST_REQUIREMENTS);
         if let Some(JSONSchemaPropsOrBool::Schema(value)) = labels.additional_properties.as_mut() {

@@ -86,6 +86,16 @@ const fn limit(at: &'static str) -> Check {
     .says("'found ' + string(self) + ', wanted a whole number such as 2 or a percentage such as \"25%\"'")
 }
 
+/// A wave of so many nodes, or a limit of it: none would be no wave.
+const fn some(at: &'static str) -> Check {
+    check(
+        at,
+        "type(self) == int ? self >= 1 : self.matches('^[+]?0*([1-9][0-9]{0,17}|([1-9][0-9]?|100)%)$')",
+        "found no number, wanted a whole number from 1, such as 2, or a percentage such as \"25%\"",
+    )
+    .says("'found ' + string(self) + ', wanted a whole number from 1, such as 2, or a percentage such as \"25%\"'")
+}
+
 /// So many failures as end a run: none would end it before it begins.
 const fn failures(at: &'static str) -> Check {
     check(
@@ -192,6 +202,16 @@ const REQUIREMENT: Check = check(
     "'found operator ' + self.operator + (has(self.values) && size(self.values) > 0 ? ' with' : ' without') + ' values, wanted In or NotIn with values, or Exists or DoesNotExist without'",
 )
 .of(".operator");
+
+/// Keys of the labels that a selector wants. No object has one that Kubernetes takes for none, so nothing would be selected.
+const LABELS: Check = check(
+    "",
+    "self.all(key, size(key) <= 317 && key.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$'))",
+    "found a key that no label has, wanted label keys: a domain and '/' or neither, and letters, digits, '-', '_' and '.'",
+)
+.says(
+    "'found ' + self.filter(key, size(key) > 317 || !key.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$'))[0] + ', wanted a label key: a domain and \"/\" or neither, and letters, digits, \"-\", \"_\" and \".\"'",
+);
 
 const MUTEX_RULE: &[Check] = &[
     SPEC,
@@ -386,6 +406,9 @@ const MUTEX_RUN_CONFIG: &[Check] = &[
     left_out_or_waited_for(".spec"),
     wave_names(".spec.waves"),
     growth_is_last(".spec.waves"),
+    some(".spec.waves[].nodes"),
+    some(".spec.waves[].maxUnavailable"),
+    some(".spec.waves[].failureBudget"),
 ];
 
 /// A policy of nodes that selects none is a slip: absent is none, and `{}` is all.
@@ -447,6 +470,9 @@ const MUTEX_BINDING: &[Check] = &[
     left_out_or_waited_for(".spec"),
     wave_names(".spec.waves"),
     growth_is_last(".spec.waves"),
+    some(".spec.waves[].nodes"),
+    some(".spec.waves[].maxUnavailable"),
+    some(".spec.waves[].failureBudget"),
     no_pools(".spec.waves[]"),
     check(
         ".spec",
@@ -540,6 +566,9 @@ const PLAN: &[Check] = &[
     left_out_or_waited_for(".spec.mutex"),
     wave_names(".spec.mutex.waves"),
     growth_is_last(".spec.mutex.waves"),
+    some(".spec.mutex.waves[].nodes"),
+    some(".spec.mutex.waves[].maxUnavailable"),
+    some(".spec.mutex.waves[].failureBudget"),
     no_pools(".spec.mutex.waves[]"),
 ];
 
@@ -562,12 +591,17 @@ fn checks(kind: &str) -> &'static [Check] {
 pub(crate) fn validated(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     let kind = crd.spec.names.kind.clone();
     let selectors = shape::SELECTORS.into_iter().filter(|(of, _)| *of == kind);
-    let selectors: Vec<String> = selectors
-        .map(|(_, path)| format!("{path}.matchExpressions[]"))
+    let selectors: Vec<(String, Check)> = selectors
+        .flat_map(|(_, path)| {
+            [
+                (format!("{path}.matchExpressions[]"), REQUIREMENT),
+                (format!("{path}.matchLabels"), LABELS),
+            ]
+        })
         .collect();
     for schema in shape::schemas(&mut crd) {
         let of_kind = checks(&kind).iter().map(|check| (check.at, *check));
-        let of_selectors = selectors.iter().map(|path| (path.as_str(), REQUIREMENT));
+        let of_selectors = selectors.iter().map(|(path, check)| (path.as_str(), *check));
         for (path, check) in of_kind.chain(of_selectors) {
             if let Some(field) = shape::at(schema, path) {
                 let rules = field.x_kubernetes_validations.get_or_insert_default();

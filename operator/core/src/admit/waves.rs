@@ -10,7 +10,7 @@ use super::{
     wave::{Takes, Wave},
 };
 use crate::{
-    ledger,
+    failures, ledger,
     observed::{IntOrPercent, NodeView},
     report::WaveReport,
     selector::Selector,
@@ -391,16 +391,16 @@ impl<'a> Waves<'a> {
     pub fn failures_spent(&self) -> Option<Why> {
         let mut groups = self.groups.iter().enumerate();
         groups.find_map(|(index, group)| {
-            let budget = group.budget.filter(|budget| group.failed.len() >= *budget)?;
-            let named = group.failed.iter().take(NAMED).copied();
-            let message = format!(
-                "{} of {} failed, and {}.failureBudget stops the owner at {budget}: {}",
-                counted(group.failed.len(), "node"),
-                self.named(index),
-                group.field,
-                named.collect::<Vec<_>>().join(", ")
+            let (field, whose) = (
+                format!("{}.failureBudget", group.field),
+                format!(" of {}", self.named(index)),
             );
-            Some(Why::new(Reason::FailureBudgetSpent, message))
+            let budget = failures::Budget {
+                field: &field,
+                most: group.budget?,
+                whose: &whose,
+            };
+            budget.spent(&group.failed, "")
         })
     }
 

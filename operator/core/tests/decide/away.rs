@@ -179,12 +179,12 @@ fn a_failure_budget_may_be_a_percentage_and_counts_who_is_gone() {
     };
     check(
         &cluster("1", ""),
-        "hold FailureBudgetSpent ~ 1 node failed, and spec.failureBudget stops the run at 1: x",
+        "hold FailureBudgetSpent ~ Stopped after 1 failed node (spec.failureBudget 1): x; `numo explain x` says why; `numo skip x`",
     );
     check(&cluster("\"50%\"", ""), "hold -");
     check(
         &cluster("\"25%\"", ""),
-        "hold FailureBudgetSpent ~ spec.failureBudget stops the run at 1",
+        "hold FailureBudgetSpent ~ (spec.failureBudget 1)",
     );
 }
 

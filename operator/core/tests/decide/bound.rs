@@ -163,7 +163,7 @@ fn no_further_maintenance_is_begun_once_as_many_have_failed_as_may() {
     let budget = |count: &str| format!("\"failureBudget\":{count}");
     check(
         &bound(&budget("1"), "", &failed),
-        "node a Selected FailureBudgetSpent ~ MutexBinding all spec.failureBudget: 1 of 1 nodes may fail, and have: b
+        "node a Selected FailureBudgetSpent ~ Stopped after 1 failed node (MutexBinding all spec.failureBudget 1): b
          > nothing",
     );
     check(

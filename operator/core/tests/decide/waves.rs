@@ -308,7 +308,7 @@ fn failures_of_a_wave_stop_what_follows() {
         &of("1"),
         "a; b canary held; c canary",
         "",
-        "hold FailureBudgetSpent ~ 1 node of wave 1 (canary) failed, and
+        "hold FailureBudgetSpent ~ Stopped after 1 failed node of wave 1 (canary)
          node c Selected FailureBudgetSpent
          node a Selected FailureBudgetSpent",
     );

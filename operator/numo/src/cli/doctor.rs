@@ -82,7 +82,7 @@ pub async fn doctor(args: DoctorArgs) -> Result<(), CliError> {
             doctor::counted(unknown, "check")
         ))),
         (wrong, _) => Err(CliError::Wrong(format!(
-            "{} to mend",
+            "{} to fix",
             doctor::counted(wrong, "finding")
         ))),
     }

@@ -144,7 +144,7 @@ fn verbs(command: &Command) -> String {
     );
     let mut root = command.clone();
     root.build();
-    page += "\n## Ways to stop\n\nThe widest first; `numo help stopping` prints them. In each of them what is under way continues to its end, and \
+    page += "\n## Ways to stop\n\nThe widest first; `numo help stopping` prints them. In each of them but `numo hold`, what is under way continues to its end, and \
              numo restores what it changed.\n\n| way | acts on | effect | undone by |\n|---|---|---|---|\n";
     for way in &help::WAYS {
         let undo = way.undo.split("; ").next().unwrap_or_default();

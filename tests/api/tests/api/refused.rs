@@ -387,19 +387,27 @@ fn of_runs() -> Vec<Slip> {
         waves(
             json!([{"nodes": 0}]),
             "[0].nodes",
-            "should be greater than or equal to 1",
+            "found 0, wanted a whole number from 1",
         ),
-        waves(json!([{"nodes": "101%"}]), "[0].nodes", "should match"),
-        waves(json!([{"nodes": "0"}]), "[0].nodes", "should match"),
+        waves(
+            json!([{"nodes": "101%"}]),
+            "[0].nodes",
+            "found 101%, wanted a whole number from 1",
+        ),
+        waves(
+            json!([{"nodes": "0"}]),
+            "[0].nodes",
+            "found 0, wanted a whole number from 1",
+        ),
         waves(
             json!([{"nodes": 1, "maxUnavailable": "0%"}]),
             "[0].maxUnavailable",
-            "should match",
+            "found 0%, wanted a whole number from 1",
         ),
         waves(
             json!([{"nodes": 1, "failureBudget": "x"}]),
             "[0].failureBudget",
-            "should match",
+            "found x, wanted a whole number from 1",
         ),
         waves(json!([{"nodes": 1, "name": "A b"}]), "[0].name", "should match"),
         waves(json!([]), "", "should have at least 1 items"),
@@ -520,6 +528,18 @@ fn of_the_others() -> Vec<Slip> {
             json!({"nodeSelector": odd}),
             "spec.nodeSelector",
             "found operator Exists with values",
+        ),
+        (
+            "MutexWindow",
+            json!({"nodeSelector": {"matchLabels": {"a b": "c"}}}),
+            "spec.nodeSelector.matchLabels",
+            "found a b, wanted a label key",
+        ),
+        (
+            "MutexBinding",
+            json!({"waves": [{"nodeSelector": {"matchLabels": {"/x": "c"}}}]}),
+            "spec.waves[0].nodeSelector.matchLabels",
+            "found /x, wanted a label key",
         ),
         (
             "MutexWindow",

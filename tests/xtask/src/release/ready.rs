@@ -111,10 +111,35 @@ pub fn pages(program: &Path) -> Result<BTreeMap<String, String>> {
     Ok(pages)
 }
 
-/// No placeholder is left in files, by their paths from a folder.
+/// No placeholder is left in files, by their paths from a folder, nor in what archives among them hold.
 pub fn has_no_placeholder(folder: &Path, paths: &[String]) -> Result<()> {
+    let left = placeholders(folder, paths)?;
+    ensure!(left.is_empty(), "{}", left.join("; "));
+    Ok(())
+}
+
+/// The placeholders in files, the first of each.
+fn placeholders(folder: &Path, paths: &[String]) -> Result<Vec<String>> {
     let mut left = Vec::new();
     for path in paths {
+        if [".tgz", ".tar.gz"].iter().any(|ending| path.ends_with(ending)) {
+            let unpacked = tempfile::tempdir()?;
+            let mut tar = Command::new("tar");
+            said(
+                tar.arg("-xzf")
+                    .arg(folder.join(path))
+                    .arg("-C")
+                    .arg(unpacked.path()),
+            )?;
+            let inside = files(unpacked.path())?;
+            let names = inside
+                .iter()
+                .filter_map(|one| one.strip_prefix(unpacked.path()).ok());
+            let names: Vec<String> = names.map(|one| one.to_string_lossy().into_owned()).collect();
+            let found = placeholders(unpacked.path(), &names)?;
+            left.extend(found.iter().map(|found| format!("{path}: {found}")));
+            continue;
+        }
         let bytes = fs::read(folder.join(path)).with_context(|| path.clone())?;
         // What is no text holds none.
         let Ok(text) = String::from_utf8(bytes) else {
@@ -126,6 +151,5 @@ pub fn has_no_placeholder(folder: &Path, paths: &[String]) -> Result<()> {
             ));
         }
     }
-    ensure!(left.is_empty(), "{}", left.join("; "));
-    Ok(())
+    Ok(left)
 }

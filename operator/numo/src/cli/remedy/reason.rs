@@ -397,7 +397,7 @@ mod tests {
         assert_eq!(
             first(
                 Reason::FailureBudgetSpent,
-                "1 of 1 nodes may fail, and have: a; `numo skip a` goes on without the node that is gone"
+                "Stopped after 1 failed node (spec.failureBudget 1): a; `numo explain a` says why; `numo skip a` goes on without the node that is gone"
             ),
             ["numo skip a"]
         );

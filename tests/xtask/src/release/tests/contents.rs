@@ -23,6 +23,7 @@ fn what_a_release_names_is_in_it_by_its_digest() {
         ("kubernetes.yaml", &plain, &openshift),
         ("self-managed.yaml", &plain, &openshift),
         ("uninstall.yaml", &plain, &openshift),
+        ("remove.yaml", &plain, &openshift),
         ("openshift.yaml", &openshift, &plain),
         (
             "olm/bundle/manifests/numo.clusterserviceversion.yaml",
@@ -72,6 +73,21 @@ fn what_a_release_names_is_in_it_by_its_digest() {
     // Nothing of it names who does not publish it.
     let all = names(&made.at(""), &made.at(""));
     assert!(all.len() > 50);
+    for file in [
+        "monitoring/alerts.yaml",
+        "gitops/flux/helm-release.yaml",
+        "gitops/argocd/application.yaml",
+    ] {
+        assert!(all.iter().any(|one| one == file), "{file} is not there");
+    }
+    assert!(
+        made.text("monitoring/alerts.yaml")
+            .contains("https://docs.numo.internal")
+    );
+    assert!(
+        made.text("gitops/flux/helm-release.yaml")
+            .contains(&format!("oci://{REGISTRY}/charts/numo"))
+    );
     ready::has_no_placeholder(&made.at(""), &all).unwrap();
 }
 

@@ -6,7 +6,7 @@ use numo_install::said;
 
 use super::{
     super::{
-        Arguments, Facts,
+        Arguments, Facts, archive,
         binary::{self, Binary, Platform},
         notes,
         publisher::{self, Publisher},
@@ -95,6 +95,20 @@ fn a_placeholder_stops_a_release_and_no_dry_run() {
     assert_eq!(
         found,
         ["file: email: ada@nodes.example.com is a placeholder, wanted an e-mail address"]
+    );
+    // One that is packed is seen too.
+    let packed = tempfile::tempdir().unwrap();
+    fs::write(
+        packed.path().join("Chart.yaml"),
+        "name: numo\nhome: https://numo.example\n",
+    )
+    .unwrap();
+    let archive = archive::gzip(&archive::tar(packed.path(), 0).unwrap()).unwrap();
+    fs::write(packed.path().join("numo.tgz"), archive).unwrap();
+    let found = fault(ready::has_no_placeholder(packed.path(), &["numo.tgz".to_owned()]));
+    assert!(
+        found.starts_with("numo.tgz: Chart.yaml:2: numo.example"),
+        "{found}"
     );
     // Files that people and GitHub read where they are.
     let by_hand = ready::BY_HAND.map(ToOwned::to_owned);

@@ -10,7 +10,6 @@ use crate::{
     owners::mutex_run_config::run_view::RunView,
     pools::{self, BUILT_IN, CONTROL_PLANE, Home},
     selector,
-    text::counted,
     why::Why,
 };
 use numo_api::{Reason, Strategy, conditions::Actor, marks};
@@ -470,22 +469,12 @@ fn failures(view: &RunView<'_>) -> Option<Why> {
         .filter(|change| change.spec.target.run_id == view.run_id);
     let failed = failures::failed(view.observed, of_run);
     let budget = view.intent.failure_budget.of(view.members.len()).max(1);
-    (failed.len() >= budget).then(|| {
-        let first = failed.first().and_then(|change| change.status.message.as_deref());
-        let way = failures::way_on(&failed);
-        let names: Vec<&str> = failed
-            .iter()
-            .take(5)
-            .map(|change| change.spec.node_name.as_str())
-            .collect();
-        let message = format!(
-            "{} failed, and spec.failureBudget stops the run at {budget}: {}: {}{way}",
-            counted(failed.len(), "node"),
-            names.join(", "),
-            first.unwrap_or("see its NodeChange")
-        );
-        Why::new(Reason::FailureBudgetSpent, message)
-    })
+    let budget = failures::Budget {
+        field: "spec.failureBudget",
+        most: budget,
+        whose: "",
+    };
+    budget.spent(&failures::names(&failed), &failures::way_on(&failed))
 }
 
 /// Whether the strategy moves nodes through the canary pool.
