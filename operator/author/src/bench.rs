@@ -3,8 +3,9 @@
 use super::{
     case::{CaseFile, Prepared, Wanted},
     engine::{engine_with, load},
+    output::OutputArgs,
     said::Said,
-    source::{OutputArgs, SourceArgs},
+    source::SourceArgs,
     trial::{self, Trial},
 };
 use clap::Args;

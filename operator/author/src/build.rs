@@ -4,7 +4,7 @@
 use super::{
     engine::{engine, load},
     inspect,
-    source::OutputArgs,
+    output::OutputArgs,
     trial::size,
 };
 use clap::Args;

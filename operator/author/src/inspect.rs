@@ -1,6 +1,6 @@
 //! `numo plugin check` and `inspect`: a component in words.
 
-use super::source::{OutputArgs, SourceArgs};
+use super::{output::OutputArgs, source::SourceArgs};
 use clap::Args;
 use numo_cli::{CliError, files::read_text};
 use numo_core::rules::clip;

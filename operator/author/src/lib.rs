@@ -14,6 +14,7 @@ mod expect;
 mod fixtures;
 mod inspect;
 mod new;
+mod output;
 mod recording;
 mod registry;
 mod run;

@@ -5,7 +5,7 @@
 //! it instead of above it: the crate needs nothing of numo but its own files. All languages decide alike and pass the same
 //! cases.
 
-use super::source::OutputArgs;
+use super::output::OutputArgs;
 use clap::{Args, ValueEnum};
 use numo_cli::CliError;
 use serde_json::json;

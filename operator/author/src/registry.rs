@@ -2,7 +2,7 @@
 
 use super::{
     engine::{engine, load},
-    source::OutputArgs,
+    output::OutputArgs,
 };
 use clap::{Args, ValueEnum};
 use numo_cli::CliError;

@@ -5,9 +5,10 @@ use super::{
     engine::{engine, load},
     expect::{self, Difference},
     fixtures::Gaps,
+    output::OutputArgs,
     recording::{Call, Earlier, Recording, Tape, history},
     said::{Said, Word},
-    source::{OutputArgs, SourceArgs},
+    source::SourceArgs,
     trial::{self, Trial},
     yaml,
 };
