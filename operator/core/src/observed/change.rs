@@ -35,7 +35,7 @@ impl ChangeView {
     /// node that waits, is no turn; one of a turn goes on, whatever a person writes before its first step.
     pub fn in_flight(&self) -> bool {
         match self.status.step {
-            None => self.spec.directive.is_none() || self.annotations.contains_key(marks::TURN),
+            None => !self.is_word(),
             Some(Step::Selected) => false,
             Some(step) => !step.is_terminal(),
         }

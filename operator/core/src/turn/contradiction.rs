@@ -61,9 +61,7 @@ pub(crate) fn of(
 pub(crate) fn twice<'a>(changes: impl Iterator<Item = &'a ChangeView>) -> BTreeMap<&'a str, Why> {
     let mut first: BTreeMap<&str, &ChangeView> = BTreeMap::new();
     let mut found = BTreeMap::new();
-    // One that holds nothing of a turn is no second one.
-    let turns = changes.filter(|change| change.in_flight() && !change.is_word());
-    for change in turns {
+    for change in changes.filter(|change| change.in_flight()) {
         let spec = &change.spec;
         if let Some(other) = first.insert(&spec.node_uid, change) {
             let (node, owner) = (&spec.node_name, &spec.owner_ref.name);

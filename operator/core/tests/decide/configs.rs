@@ -93,7 +93,7 @@ fn what_was_said_of_a_node_before_it_was_rendered_holds() {
     );
     check(
         &cluster("change a Skipped reason:SkippedByPerson to:4.17.0 directive:Skip obeyed:2"),
-        "node a Skipped SkippedByPerson\n > nothing",
+        "node a Skipped SkippedByPerson\n not > admit a",
     );
     // What was taken back is said no more, and what was said of another version is not said of this one.
     check(&cluster("change a - to:4.17.0 generation:2"), "> admit a");
