@@ -49,7 +49,7 @@ pub(crate) const SELECTORS: [(&str, &str); 13] = [
 ];
 
 /// Lists in which the order says nothing and a value counts once.
-const SETS: [(&str, &str); 7] = [
+const SETS: [(&str, &str); 10] = [
     ("MutexRule", ".spec.phases"),
     ("MutexRule", ".spec.wasm.grants.kubernetes[].namespaces"),
     ("MutexRule", ".spec.wasm.grants.kubernetes[].names"),
@@ -57,6 +57,9 @@ const SETS: [(&str, &str); 7] = [
     ("MutexBinding", ".spec.mutexKeys"),
     ("MutexBinding", ".spec.ownerSelector.namespaces"),
     ("Plan", ".spec.mutex.mutexKeys"),
+    ("MutexNotifier", ".spec.ownerKinds"),
+    ("MutexNotifier", ".spec.namespaces"),
+    ("MutexNotifier", ".spec.transitions"),
 ];
 
 /// Lists whose items are told apart by their `name`: several writers may each have theirs.
@@ -116,6 +119,8 @@ fn defaults() -> Vec<(&'static str, &'static str, Value)> {
         ("MutexRunConfig", ".spec.window.timeZone", json!("UTC")),
         ("MutexBinding", ".spec.window.timeZone", json!("UTC")),
         ("MutexWindow", ".spec.timeZone", json!("UTC")),
+        ("MutexNotifier", ".spec.maxPerMinute", json!(30)),
+        ("MutexNotifier", ".spec.tls.caConfigMap.key", json!("ca.crt")),
         ("Plan", ".spec.mutex.window.timeZone", json!("UTC")),
     ]
 }

@@ -254,6 +254,7 @@ impl<'a> Pass<'a> {
         let hold = self.hold.take().or(gate);
         let soaking = self.waves.soaking();
         self.out.report.wave = self.waves.report();
+        self.out.report.waves_over = self.waves.over(self.now);
         if let Some(at) = soaking.as_ref().and_then(|why| why.until) {
             self.out.wake(at);
         }
