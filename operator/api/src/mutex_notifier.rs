@@ -41,7 +41,7 @@ pub struct MutexNotifierSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alertmanager: Option<HttpSink>,
     /// A Secret in numo's own namespace. Key `url` is the URL, where the spec has none. Key `token` is sent as bearer token; the
-    /// annotation `numo.openshift-optional.skrzypek.io/hosts` of the Secret names the servers that it is for.
+    /// annotation `numo.openshift-optional.skrzypek.io/notifier-hosts` of the Secret names the servers that it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretName>,
     /// How the sink shows who it is.

@@ -407,16 +407,18 @@ impl<'a> Waves<'a> {
     /// The waves that are over, as far as it is known since when: that is known of nodes that changed in this run.
     pub fn over(&self, now: Timestamp) -> Vec<WaveOver> {
         let groups = self.groups.iter().enumerate().filter(|_| self.is_declared);
-        let over = groups.filter(|(_, group)| group.is_over()).filter_map(|(index, group)| {
-            let at = later(group.last_done?, group.soak_seconds);
-            (at <= now).then(|| WaveOver {
-                number: index + 1,
-                name: group.name.clone(),
-                nodes: group.nodes,
-                done: group.done,
-                at,
-            })
-        });
+        let over = groups
+            .filter(|(_, group)| group.is_over())
+            .filter_map(|(index, group)| {
+                let at = later(group.last_done?, group.soak_seconds);
+                (at <= now).then(|| WaveOver {
+                    number: index + 1,
+                    name: group.name.clone(),
+                    nodes: group.nodes,
+                    done: group.done,
+                    at,
+                })
+            });
         over.collect()
     }
 

@@ -377,6 +377,8 @@ mod tests {
         "MutexBindings",
         "MutexBudgets",
         "MutexBudget",
+        "MutexNotifier",
+        "MutexNotifiers",
         "MutexWindow",
         "MutexWindows",
         "MutexRule",

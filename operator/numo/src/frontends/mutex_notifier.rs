@@ -6,7 +6,9 @@ use super::{
     occurrences::Occurrence,
 };
 use jiff::{SignedDuration, Timestamp};
-use numo_api::{MutexNotifier, MutexNotifierSpec, MutexNotifierStatus, NotifiedKind, Reason, mutex_notifier::HttpSink};
+use numo_api::{
+    MutexNotifier, MutexNotifierSpec, MutexNotifierStatus, NotifiedKind, Reason, mutex_notifier::HttpSink,
+};
 use numo_core::Owner;
 use std::collections::BTreeSet;
 
@@ -100,7 +102,8 @@ impl NotifierView {
         let mut given = given.into_iter().flatten();
         let (Some((sink, url)), None) = (given.next(), given.next()) else {
             return Err(
-                "spec: found no sink, or several, wanted one of cloudEvents, slack and alertmanager".to_owned(),
+                "spec: found no sink, or several, wanted one of cloudEvents, slack and alertmanager"
+                    .to_owned(),
             );
         };
         if url.is_none() && spec.secret_ref.is_none() {
@@ -203,7 +206,11 @@ impl Tally {
         self.recent.retain(|known| known != id);
         self.recent.push(id.clone());
         while self.recent.len() > RECENT {
-            let over = self.recent.iter().position(|id| !current.contains(id)).unwrap_or(0);
+            let over = self
+                .recent
+                .iter()
+                .position(|id| !current.contains(id))
+                .unwrap_or(0);
             self.recent.remove(over);
         }
     }

@@ -160,7 +160,11 @@ impl Notification {
             return self.explanation.clone();
         }
         let of = |key: &str| {
-            let text = self.explanation.get(key).and_then(Value::as_str).unwrap_or_default();
+            let text = self
+                .explanation
+                .get(key)
+                .and_then(Value::as_str)
+                .unwrap_or_default();
             text.chars().take(1024).collect::<String>()
         };
         json!({"object": of("object"), "reason": of("reason"), "message": of("message"), "truncated": true})
@@ -180,7 +184,11 @@ impl Notification {
         } else {
             format!("namespaces/{namespace}/")
         };
-        let source = format!("/apis/{}/{place}{plural}/{}", owner.kind.api_version(), owner.key.name);
+        let source = format!(
+            "/apis/{}/{place}{plural}/{}",
+            owner.kind.api_version(),
+            owner.key.name
+        );
         json!({
             "specversion": "1.0",
             "id": occurrence.id,
@@ -242,7 +250,10 @@ impl Notification {
 
 /// What Slack takes, and others as it does. Nothing in the text addresses anybody, or is a link that hides where it leads.
 pub fn slack(text: &str) -> Value {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let text = text
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;");
     json!({"text": text})
 }
 
@@ -285,10 +296,7 @@ mod tests {
             ("", ""),
             ("a\n{node}", "a\nworker-1"),
             ("{{{name}}}", "{os}"),
-            (
-                "{kind}|{namespace}|{name}|{node}",
-                "Plan|upgrades|os|worker-1",
-            ),
+            ("{kind}|{namespace}|{name}|{node}", "Plan|upgrades|os|worker-1"),
             (
                 "{transition} {reason} {target} {time}",
                 "Held RuleFailed v2 2027-01-15T08:00:01Z",
@@ -328,7 +336,10 @@ mod tests {
         let mut one = notification("m");
         let event = one.cloud_event("text");
         assert_eq!(event["id"], "0123456789abcdef");
-        assert_eq!(event["source"], "/apis/upgrade.cattle.io/v1/namespaces/upgrades/plans/os");
+        assert_eq!(
+            event["source"],
+            "/apis/upgrade.cattle.io/v1/namespaces/upgrades/plans/os"
+        );
         assert_eq!(event["type"], "io.skrzypek.openshift-optional.numo.Held");
         assert_eq!(event["data"]["explanation"]["object"], "Plan upgrades/os");
         let alert = one.alert("text", one.at + ALERT_LASTS);

@@ -245,12 +245,7 @@ fn stalled(facts: &Facts<'_>) -> Option<Occurrence> {
         return None;
     }
     let said = (stalled.reason, stalled.message.to_owned());
-    Some(facts.occurrence(
-        Transition::Stalled,
-        &[stalled.since],
-        Some(stalled.since),
-        said,
-    ))
+    Some(facts.occurrence(Transition::Stalled, &[stalled.since], Some(stalled.since), said))
 }
 
 fn left_paused(facts: &Facts<'_>) -> Option<Occurrence> {
@@ -279,9 +274,7 @@ fn finished(facts: &Facts<'_>) -> Option<Occurrence> {
             let complete = facts.status.holds(types::COMPLETE)?;
             let hash = status.latest_hash.as_deref().filter(|hash| !hash.is_empty())?;
             let is_any = !facts.report.nodes.is_empty();
-            is_any.then(|| {
-                facts.occurrence(transition, &[hash, complete.since], Some(complete.since), said)
-            })
+            is_any.then(|| facts.occurrence(transition, &[hash, complete.since], Some(complete.since), said))
         }
         Status::Maintenance(status) => {
             let is_over = status.phase.as_deref() == Some("Succeeded") && ready.is_true;

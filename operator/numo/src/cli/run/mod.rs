@@ -76,6 +76,7 @@ pub async fn run(args: RunArgs) -> Result<(), CliError> {
         identity,
         channels,
         evaluator,
+        explain: crate::cli::explain::as_json,
     };
     let stopped = stopped_by_signal();
     // It holds the whole operator: on the stack it would be copied around.

@@ -30,11 +30,20 @@ fn occurrence(transition: Transition, time: Option<&str>) -> Occurrence {
 fn a_spec_has_one_sink_and_a_place_for_it() {
     let secret = json!({"name": "chat"});
     for (spec, wanted) in [
-        (json!({"cloudEvents": {"url": "https://a.example"}}), Ok(SinkKind::CloudEvents)),
+        (
+            json!({"cloudEvents": {"url": "https://a.example"}}),
+            Ok(SinkKind::CloudEvents),
+        ),
         (json!({"slack": {}, "secretRef": secret}), Ok(SinkKind::Slack)),
-        (json!({"alertmanager": {}, "secretRef": secret}), Ok(SinkKind::Alertmanager)),
+        (
+            json!({"alertmanager": {}, "secretRef": secret}),
+            Ok(SinkKind::Alertmanager),
+        ),
         (json!({}), Err("spec: found no sink")),
-        (json!({"slack": {}, "cloudEvents": {"url": "https://a.example"}}), Err("spec: found no sink, or several")),
+        (
+            json!({"slack": {}, "cloudEvents": {"url": "https://a.example"}}),
+            Err("spec: found no sink, or several"),
+        ),
         (json!({"slack": {}}), Err("spec.secretRef: found none")),
         (json!({"alertmanager": {}}), Err("spec.secretRef: found none")),
         (
@@ -61,12 +70,32 @@ fn a_filter_lets_through_what_it_names() {
         (json!({}), &run, Transition::Held, true),
         (json!({}), &maintenance, Transition::Finished, true),
         (json!({"ownerKinds": ["Plan"]}), &run, Transition::Held, false),
-        (json!({"ownerKinds": ["Plan", "NodeMaintenance"]}), &maintenance, Transition::Held, true),
+        (
+            json!({"ownerKinds": ["Plan", "NodeMaintenance"]}),
+            &maintenance,
+            Transition::Held,
+            true,
+        ),
         (json!({"namespaces": ["upgrades"]}), &plan, Transition::Held, true),
         (json!({"namespaces": ["upgrades"]}), &run, Transition::Held, false),
-        (json!({"namespaces": ["upgrades"]}), &maintenance, Transition::Held, false),
-        (json!({"transitions": ["Held", "Stalled"]}), &plan, Transition::Stalled, true),
-        (json!({"transitions": ["Held", "Stalled"]}), &plan, Transition::RunBegan, false),
+        (
+            json!({"namespaces": ["upgrades"]}),
+            &maintenance,
+            Transition::Held,
+            false,
+        ),
+        (
+            json!({"transitions": ["Held", "Stalled"]}),
+            &plan,
+            Transition::Stalled,
+            true,
+        ),
+        (
+            json!({"transitions": ["Held", "Stalled"]}),
+            &plan,
+            Transition::RunBegan,
+            false,
+        ),
     ] {
         let mut spec = filter.clone();
         spec["cloudEvents"] = sink.clone();
@@ -87,7 +116,11 @@ fn a_new_notifier_tells_what_goes_on_and_nothing_that_was_over_before_it() {
         (Transition::Stalled, Some("2026-01-01T00:00:00Z"), true),
         (Transition::WaitsForApproval, None, true),
     ] {
-        assert_eq!(new.is_news(&occurrence(transition, time)), wanted, "{transition:?} {time:?}");
+        assert_eq!(
+            new.is_news(&occurrence(transition, time)),
+            wanted,
+            "{transition:?} {time:?}"
+        );
     }
 }
 
@@ -132,13 +165,20 @@ fn a_tally_keeps_what_goes_on_and_is_bounded() {
     let current = BTreeSet::from(["goes-on".to_owned()]);
     tally.deal(&notification("goes-on", "2027-01-15T08:00:00Z"), &current);
     for number in 0..2 * RECENT {
-        tally.deal(&notification(&number.to_string(), "2027-01-15T09:00:00Z"), &current);
+        tally.deal(
+            &notification(&number.to_string(), "2027-01-15T09:00:00Z"),
+            &current,
+        );
     }
     tally.deal(&notification("late", "2027-01-15T08:30:00Z"), &current);
     assert_eq!(tally.recent.len(), RECENT);
     assert_eq!(tally.recent.first().map(String::as_str), Some("goes-on"));
     assert_eq!(tally.recent.last().map(String::as_str), Some("late"));
-    assert_eq!(tally.until, Some(at("2027-01-15T09:00:00Z")), "it does not go back");
+    assert_eq!(
+        tally.until,
+        Some(at("2027-01-15T09:00:00Z")),
+        "it does not go back"
+    );
 
     let view = read(json!({"slack": {}, "secretRef": {"name": "chat"}}), json!({}));
     let verdict = Verdict {

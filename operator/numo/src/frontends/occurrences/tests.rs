@@ -104,13 +104,19 @@ fn a_run_began_is_held_and_over() {
             vec!["RunBegan", "Held a", "Failed b"],
         ),
         (
-            &conditions(&[("Ready", "False", "RuleFailed", AT), ("Stalled", "True", "RuleFailed", AT)]),
+            &conditions(&[
+                ("Ready", "False", "RuleFailed", AT),
+                ("Stalled", "True", "RuleFailed", AT),
+            ]),
             &held[..1],
             Some(begun.clone()),
             vec!["RunBegan", "Held a", "Stalled"],
         ),
         (
-            &conditions(&[("Ready", "False", "Suspended", AT), ("Stalled", "True", "Suspended", AT)]),
+            &conditions(&[
+                ("Ready", "False", "Suspended", AT),
+                ("Stalled", "True", "Suspended", AT),
+            ]),
             &[],
             Some(begun.clone()),
             vec!["RunBegan"],
@@ -158,10 +164,7 @@ fn a_plan_began_with_its_first_node_and_is_over_when_it_is_complete() {
         applying: None,
     };
     let waiting = [("a", Step::Selected, None)];
-    let flying = [
-        ("a", Step::Changed, Some(LATER)),
-        ("b", Step::Admitted, Some(AT)),
-    ];
+    let flying = [("a", Step::Changed, Some(LATER)), ("b", Step::Admitted, Some(AT))];
     let done = [("a", Step::Done, Some(AT))];
     for (nodes, complete, hash, wanted) in [
         (&waiting[..], "False", "h", vec![]),
@@ -175,7 +178,11 @@ fn a_plan_began_with_its_first_node_and_is_over_when_it_is_complete() {
     }
     let one = of(&plan(), &report(&flying), Status::Plan(&status("False", "h")));
     assert_eq!(one[0].at, time(AT), "the first of them");
-    let other = of(&plan(), &report(&flying[..1]), Status::Plan(&status("False", "h")));
+    let other = of(
+        &plan(),
+        &report(&flying[..1]),
+        Status::Plan(&status("False", "h")),
+    );
     assert_eq!(one[0].id, other[0].id, "it began once");
     let next = of(&plan(), &report(&flying), Status::Plan(&status("False", "i")));
     assert_ne!(one[0].id, next[0].id);
@@ -277,13 +284,17 @@ fn two_nodes_at_once_are_two_and_a_crowd_is_bounded() {
 
 #[test]
 fn what_the_status_says_wrongly_is_passed_over() {
-    let status: PlanStatus = serde_json::from_value(json!({"conditions": [{"type": "Complete", "status": "True"}]})).unwrap();
+    let status: PlanStatus =
+        serde_json::from_value(json!({"conditions": [{"type": "Complete", "status": "True"}]})).unwrap();
     assert_eq!(of(&plan(), &report(&[]), Status::Plan(&status)), []);
     let odd = last_run(Some("yesterday"), None);
     let found = of(
         &run(),
         &report(&[]),
-        Status::Run(&conditions(&[("Stalled", "True", "RuleFailed", "noon")]), Some(&odd)),
+        Status::Run(
+            &conditions(&[("Stalled", "True", "RuleFailed", "noon")]),
+            Some(&odd),
+        ),
     );
     assert_eq!(names(&found), ["RunBegan", "Stalled"]);
     assert!(found.iter().all(|one| one.at.is_none()));

@@ -26,7 +26,7 @@ use self::{
     leader::{leader, turned_away},
     left_behind::left_behind,
     networks::networks,
-    objects::{bindings, budgets, plans, rules, runs, windows},
+    objects::{bindings, budgets, notifiers, plans, rules, runs, windows},
     permissions::{permissions, token_policies},
     plan_writers::writers_of_plans,
     registries::{registries, signatures},
@@ -73,6 +73,8 @@ pub async fn examine(connection: &Connection, namespace: &str, artifacts: Artifa
     budgets(connection, &mut found).await;
     found.check = "Windows";
     windows(connection, &mut found).await;
+    found.check = "Notifiers";
+    notifiers(connection, &mut found).await;
     found.check = "Runs";
     runs(connection, &mut found).await;
     found.check = "Plans";
