@@ -190,7 +190,7 @@ async fn a_run_is_told_with_ids_that_outlive_a_process_and_a_sink_that_hangs_hol
     let doctor = stage.call(&["doctor"]).await?;
     assert!(
         doctor
-            .stdout
+            .out
             .contains("MutexNotifier odd is not Ready (InvalidField)"),
         "{doctor:?}"
     );

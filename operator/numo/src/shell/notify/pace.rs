@@ -63,8 +63,8 @@ impl Pace {
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn no_more_than_so_many_a_minute() {
+    #[test]
+    fn no_more_than_so_many_a_minute() {
         let (mut pace, begun) = (Pace::default(), Instant::now());
         assert_eq!(pace.next(2), None);
         pace.ask(begun);
@@ -76,8 +76,8 @@ mod tests {
         assert_eq!(pace.next(0), Some(begun + 2 * MINUTE), "at least one");
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_sink_that_fails_is_asked_later_and_later_and_is_heard() {
+    #[test]
+    fn a_sink_that_fails_is_asked_later_and_later_and_is_heard() {
         let (mut pace, now) = (Pace::default(), Instant::now());
         let mut waits = Vec::new();
         for _ in 0..9 {

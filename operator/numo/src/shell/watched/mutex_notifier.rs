@@ -21,7 +21,7 @@ pub const MUTEX_NOTIFIER: Watched = Watched {
     place: Place::Everywhere,
     select: Selection::all,
     page: PAGE_OF_SMALL,
-    missing: Missing::Empty,
+    missing: Missing::Unneeded,
     reading: Reading::Whole,
     project: |object| Some(Object::Notifier(Box::new(view(typed(object)?)))),
     kept: Kept::All,

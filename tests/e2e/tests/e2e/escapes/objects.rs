@@ -215,7 +215,7 @@ fn budgets_and_bindings() -> Vec<Value> {
         "MutexNotifier",
         "",
         "evil-template",
-        json!({"cloudEvents": {"url": "http://127.0.0.1:1/"}, "template": format!("{{{}}}", evil("notifier-template"))}),
+        json!({"cloudEvents": {"url": "http://127.0.0.1:1/"}, "template": format!("{{{}}}", short("notifier-template"))}),
     ));
     let bindings = [
         (

@@ -43,8 +43,8 @@ fn told(outbox: &mut Outbox) -> Vec<String> {
     all
 }
 
-#[tokio::test(start_paused = true)]
-async fn each_is_told_once_in_order_however_often_it_is_seen() {
+#[test]
+fn each_is_told_once_in_order_however_often_it_is_seen() {
     let now = Instant::now();
     let mut outbox = Outbox::new(notifier("cloudEvents", &json!({})));
     let began = one("began", Transition::RunBegan, "2027-01-15T09:00:00Z");
@@ -63,8 +63,8 @@ async fn each_is_told_once_in_order_however_often_it_is_seen() {
     assert_eq!(outbox.len(), 0);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_process_that_ends_before_all_was_told_loses_nothing_and_repeats_no_other_id() {
+#[test]
+fn a_process_that_ends_before_all_was_told_loses_nothing_and_repeats_no_other_id() {
     let now = Instant::now();
     let all = [
         one("began", Transition::RunBegan, "2027-01-15T09:00:00Z"),
@@ -94,8 +94,8 @@ async fn a_process_that_ends_before_all_was_told_loses_nothing_and_repeats_no_ot
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_waits_is_bounded_and_what_is_dropped_is_counted() {
+#[test]
+fn what_waits_is_bounded_and_what_is_dropped_is_counted() {
     let now = Instant::now();
     let mut outbox = Outbox::new(notifier("cloudEvents", &json!({})));
     let many: Vec<_> = (0..QUEUE + 10)
@@ -106,8 +106,8 @@ async fn what_waits_is_bounded_and_what_is_dropped_is_counted() {
     assert_eq!(outbox.next().unwrap().0.occurrence.id, "10", "the oldest are");
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_waits_is_not_dealt_with_because_something_later_was() {
+#[test]
+fn what_waits_is_not_dealt_with_because_something_later_was() {
     let now = Instant::now();
     let mut outbox = Outbox::new(notifier("cloudEvents", &json!({})));
     let first = one("first", Transition::RunBegan, "2027-01-15T09:00:00Z");
@@ -117,8 +117,8 @@ async fn what_waits_is_not_dealt_with_because_something_later_was() {
     assert_eq!(outbox.tally.until, Some(first.at));
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_alert_lasts_as_long_as_its_state_and_is_ended_once() {
+#[test]
+fn an_alert_lasts_as_long_as_its_state_and_is_ended_once() {
     let now = Instant::now();
     let mut outbox = Outbox::new(notifier("alertmanager", &json!({})));
     let held = one("held", Transition::Held, "2026-01-01T00:00:00Z");
@@ -143,8 +143,8 @@ async fn an_alert_lasts_as_long_as_its_state_and_is_ended_once() {
     assert!(outbox.alerts().1.is_empty());
 }
 
-#[tokio::test(start_paused = true)]
-async fn another_filter_tells_nothing_of_what_was_over_before_it() {
+#[test]
+fn another_filter_tells_nothing_of_what_was_over_before_it() {
     let now = Instant::now();
     let mut outbox = Outbox::new(notifier("cloudEvents", &json!({})));
     let over = one("wave", Transition::WaveDone, "2027-01-15T09:00:00Z");
