@@ -248,22 +248,22 @@ fn found(look: &Look, args: &ExplainArgs) -> Result<Vec<Explanation>, CliError> 
                 .map(|target| verdict_of("MutexTarget", &target.key, &target.status.conditions))
                 .collect()
         }
-        What::Budget if observed.budgets.contains_key(name) => vec![budget(look, name)],
-        What::Budget => Vec::new(),
-        What::Window => {
-            let view = observed.windows.get(name);
-            view.map(|view| window(look, view)).into_iter().collect()
-        }
-        What::Notifier => {
-            let view = look.store.notifiers.get(name);
-            view.map(|view| notifier(look, view)).into_iter().collect()
-        }
-        What::Binding => {
-            let bindings = observed.bindings.get(name).into_iter();
-            bindings.map(|view| binding(look, name, view)).collect()
-        }
+        What::Budget | What::Window | What::Notifier | What::Binding => policy(look, args.object.what, name),
         What::Reason => vec![reason(name)?],
     })
+}
+
+/// An object of a kind that has no namespace and is no owner, if it is there.
+fn policy(look: &Look, what: Option<What>, name: &str) -> Vec<Explanation> {
+    let observed = &look.store.observed;
+    let found = match what {
+        Some(What::Budget) => observed.budgets.get(name).map(|_| budget(look, name)),
+        Some(What::Window) => observed.windows.get(name).map(|view| window(look, view)),
+        Some(What::Notifier) => look.store.notifiers.get(name).map(|view| notifier(look, view)),
+        Some(What::Binding) => observed.bindings.get(name).map(|view| binding(look, name, view)),
+        _ => None,
+    };
+    found.into_iter().collect()
 }
 
 /// The error of an object that is not there: it says where to look.

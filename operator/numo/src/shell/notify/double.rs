@@ -137,7 +137,8 @@ async fn answer(
         Act::Flood(status) => {
             let text = format!("HTTP/1.1 {status} Said\r\ncontent-length: 1000000000000\r\n\r\n");
             let _ = stream.write_all(text.as_bytes()).await;
-            while stream.write_all(&[b'x'; 65536]).await.is_ok() {}
+            let more = vec![b'x'; 65536];
+            while stream.write_all(&more).await.is_ok() {}
         }
         Act::Hang => std::future::pending().await,
         Act::Break => {}

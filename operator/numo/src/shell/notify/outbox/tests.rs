@@ -50,7 +50,7 @@ fn each_is_told_once_in_order_however_often_it_is_seen() {
     let began = one("began", Transition::RunBegan, "2027-01-15T09:00:00Z");
     let held = one("held", Transition::Held, "2027-01-15T09:01:00Z");
     let wave = one("wave", Transition::WaveDone, "2027-01-15T09:01:00Z");
-    assert_eq!(outbox.see(&[began.clone()], now), (0, true));
+    assert_eq!(outbox.see(std::slice::from_ref(&began), now), (0, true));
     assert_eq!(outbox.see(&[began.clone(), held.clone(), wave], now), (0, true));
     assert_eq!(
         told(&mut outbox),
@@ -131,7 +131,7 @@ fn an_alert_lasts_as_long_as_its_state_and_is_ended_once() {
     assert_eq!(outbox.told(&firing, &over), 1);
     assert!(!outbox.has_new_alerts());
     assert_eq!(outbox.told(&firing, &over), 0, "renewed");
-    assert_eq!(outbox.see(&[began.clone()], now), (0, true));
+    assert_eq!(outbox.see(std::slice::from_ref(&began), now), (0, true));
     let (firing, over) = outbox.alerts();
     assert_eq!((firing.len(), over.len()), (0, 1));
     outbox.told(&firing, &over);
@@ -148,7 +148,7 @@ fn another_filter_tells_nothing_of_what_was_over_before_it() {
     let now = Instant::now();
     let mut outbox = Outbox::new(notifier("cloudEvents", &json!({})));
     let over = one("wave", Transition::WaveDone, "2027-01-15T09:00:00Z");
-    outbox.see(&[over.clone()], now);
+    outbox.see(std::slice::from_ref(&over), now);
     let mut wider = notifier("cloudEvents", &json!({}));
     (wider.generation, wider.spec.transitions) = (2, None);
     let at = "2027-01-15T10:00:00Z".parse().unwrap();

@@ -90,7 +90,7 @@ impl Team {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        let held = tokio::time::timeout(Duration::from_secs(60), held).await;
+        let held = tokio::time::timeout(Duration::from_mins(1), held).await;
         assert!(held.is_ok(), "{what}: {}", self.metrics.text());
     }
 
@@ -176,7 +176,7 @@ async fn what_is_refused_or_too_old_is_given_up_and_the_rest_is_told() {
         one("refused", Transition::WaveDone),
         one("fine", Transition::Finished),
     );
-    team.post.outbox().see(&[old.clone()], long_ago);
+    team.post.outbox().see(std::slice::from_ref(&old), long_ago);
     team.see(&[old, refused, fine], Instant::now());
     team.until("the last is told", |team| team.counted("sent") == 1)
         .await;
