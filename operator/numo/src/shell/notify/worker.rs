@@ -220,7 +220,8 @@ impl Worker {
                 state.pace.failed(Instant::now(), *wait);
                 state.verdict = verdict(Reason::SinkFails, words);
                 // The Secret may be another by then.
-                state.check.0 = Instant::now();
+                let again = state.pace.next(u32::MAX).unwrap_or(state.check.0);
+                state.check.0 = state.check.0.min(again);
                 tracing::warn!(notifier = self.name, words, "a notification is tried again");
             }
         }

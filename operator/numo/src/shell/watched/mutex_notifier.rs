@@ -40,3 +40,17 @@ pub fn put(store: &mut Store, notifier: NotifierView) -> bool {
 fn remove(store: &mut Store, key: &Key) -> bool {
     store.notifiers.remove(&key.name).is_some()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_decision_waits_for_notifiers_that_cannot_be_seen() {
+        let missing = MUTEX_NOTIFIER.missing;
+        for unserved in [false, true] {
+            assert!(missing.is_optional(unserved));
+        }
+        assert!(missing.is_own_business(), "a list that fails later holds up nobody");
+    }
+}
