@@ -51,6 +51,9 @@ mod tests {
         for unserved in [false, true] {
             assert!(missing.is_optional(unserved));
         }
-        assert!(missing.is_own_business(), "a list that fails later holds up nobody");
+        assert!(
+            missing.is_own_business(),
+            "a list that fails later holds up nobody"
+        );
     }
 }
