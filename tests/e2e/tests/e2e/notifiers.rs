@@ -225,10 +225,11 @@ async fn asked(at: &str, path: &str) -> Result<String> {
 /// Debian's Alertmanager. It wants its templates where its package has them: what is only unpacked is laid there for it alone.
 fn alertmanager() -> Result<Command> {
     let program = programs::debian("prometheus-alertmanager")?;
-    let shared = programs::folder_of(&program)?.join("unpacked/usr/share");
-    if !shared.is_dir() {
+    let folder = programs::folder_of(&program)?;
+    if folder.starts_with("/usr") {
         return Ok(Command::new(program));
     }
+    let shared = folder.join("../share");
     let mut command = Command::new("unshare");
     command
         .args(["--user", "--map-root-user", "--mount", "--", "/bin/sh", "-c"])
