@@ -326,8 +326,11 @@ reasons! {
     ConcurrencyZero: ClusterAdmin, "spec.concurrency is 0 or absent: the Plan selects no node.";
     VersionUnresolved: ClusterAdmin, "The version of the Plan could not be found out.";
     ChannelAsked: Numo, "The channel is being asked for the newest version.";
-    SecretNotFound: ClusterAdmin, "A Secret that the Plan refers to does not exist.";
-    SecretsForbidden: ClusterAdmin, "numo may not read Secrets in the namespace of the Plan, which go into its hash.";
+    SecretNotFound: ClusterAdmin, "A Secret that the Plan or the MutexNotifier refers to does not exist.";
+    SecretInvalid: ClusterAdmin, "The Secret or the authorities of a MutexNotifier cannot be used: a key is missing, or what stands there is not what is wanted.";
+    SinkFails: ClusterAdmin, "The sink of a MutexNotifier takes no notification now; nothing else waits for it.";
+    SinkRefuses: ClusterAdmin, "The sink of a MutexNotifier refused the last notification; it is not sent again.";
+    SecretsForbidden: ClusterAdmin, "numo may not read Secrets in the namespace of the Plan, which go into its hash, or the Secret or ConfigMap of a MutexNotifier.";
     Upgrading: Node, "The Job of the node runs.";
     UpgradeStarting: Numo, "The Job of the node is about to start.";
     Prepared: Numo, "The Job that prepares the node for numo's drain is complete.";

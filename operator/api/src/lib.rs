@@ -19,6 +19,7 @@ pub mod hours;
 pub mod marks;
 pub mod mutex_binding;
 pub mod mutex_budget;
+pub mod mutex_notifier;
 pub mod mutex_rule;
 pub mod mutex_run_config;
 pub mod mutex_settings;
@@ -44,6 +45,7 @@ pub use domains::Domains;
 pub use drain::{DrainOrder, DrainSettings};
 pub use mutex_binding::{MutexBinding, MutexBindingSpec, MutexBindingStatus};
 pub use mutex_budget::{MutexBudget, MutexBudgetSpec, MutexBudgetStatus};
+pub use mutex_notifier::{MutexNotifier, MutexNotifierSpec, MutexNotifierStatus, NotifiedKind, Transition};
 pub use mutex_rule::{FailurePolicy, MutexRule, MutexRuleSpec, MutexRuleStatus, Phase, Placement, RuleType};
 pub use mutex_run_config::{
     MutexRunConfig, MutexRunConfigSpec, MutexRunConfigStatus, ObjectRef, Order, RunResult, RunStatus,

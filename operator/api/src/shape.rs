@@ -60,7 +60,7 @@ const KEYS: [(&str, &str); 4] = [
 const NAMESPACES: [(&str, &str); 1] = [("MutexBinding", ".spec.ownerSelector.namespaces[]")];
 
 /// Lists in which a value counts once.
-const SETS: [(&str, &str); 10] = [
+const SETS: [(&str, &str); 13] = [
     ("MutexRule", ".spec.phases"),
     ("MutexRule", ".spec.wasm.grants.kubernetes[].namespaces"),
     ("MutexRule", ".spec.wasm.grants.kubernetes[].names"),
@@ -71,6 +71,9 @@ const SETS: [(&str, &str); 10] = [
     ("Plan", ".spec.mutex.domains.order"),
     ("MutexBinding", ".spec.ownerSelector.namespaces"),
     ("Plan", ".spec.mutex.mutexKeys"),
+    ("MutexNotifier", ".spec.ownerKinds"),
+    ("MutexNotifier", ".spec.namespaces"),
+    ("MutexNotifier", ".spec.transitions"),
 ];
 
 /// Lists whose items are told apart by their `name`: several writers may each have theirs.
@@ -130,6 +133,8 @@ fn defaults() -> Vec<(&'static str, &'static str, Value)> {
         ("MutexRunConfig", ".spec.window.timeZone", json!("UTC")),
         ("MutexBinding", ".spec.window.timeZone", json!("UTC")),
         ("MutexWindow", ".spec.timeZone", json!("UTC")),
+        ("MutexNotifier", ".spec.maxPerMinute", json!(30)),
+        ("MutexNotifier", ".spec.tls.caConfigMap.key", json!("ca.crt")),
         ("Plan", ".spec.mutex.window.timeZone", json!("UTC")),
     ]
 }

@@ -434,6 +434,32 @@ const MUTEX_BUDGET: &[Check] = &[
 
 const MUTEX_WINDOW: &[Check] = &[selects_nodes()];
 
+const MUTEX_NOTIFIER: &[Check] = &[
+    check(
+        ".spec",
+        "[has(self.cloudEvents), has(self.slack), has(self.alertmanager)].filter(given, given).size() == 1",
+        "found no sink, or several, wanted one of cloudEvents, slack and alertmanager",
+    ),
+    check(
+        ".spec",
+        "has(self.secretRef) || !has(self.slack)",
+        "found slack without secretRef, wanted a Secret with key url: whoever knows that URL may post",
+    )
+    .of(".slack"),
+    check(
+        ".spec",
+        "has(self.secretRef) || !has(self.cloudEvents) || has(self.cloudEvents.url)",
+        "found cloudEvents without url and no secretRef, wanted one of them",
+    )
+    .of(".cloudEvents"),
+    check(
+        ".spec",
+        "has(self.secretRef) || !has(self.alertmanager) || has(self.alertmanager.url)",
+        "found alertmanager without url and no secretRef, wanted one of them",
+    )
+    .of(".alertmanager"),
+];
+
 const MUTEX_BINDING: &[Check] = &[
     check(
         ".spec.ownerSelector",
@@ -579,6 +605,7 @@ fn checks(kind: &str) -> &'static [Check] {
         "MutexRunConfig" => MUTEX_RUN_CONFIG,
         "MutexBudget" => MUTEX_BUDGET,
         "MutexWindow" => MUTEX_WINDOW,
+        "MutexNotifier" => MUTEX_NOTIFIER,
         "MutexBinding" => MUTEX_BINDING,
         "NodeChange" => NODE_CHANGE,
         "NodeMaintenance" => NODE_MAINTENANCE,

@@ -148,6 +148,8 @@ pub struct Report {
     pub wave: Option<WaveReport>,
     /// What looks like an order or a limit of the owner and keeps no node from its turn, a sentence each.
     pub notes: Vec<String>,
+    /// Waves of this run that are over, in order.
+    pub waves_over: Vec<WaveOver>,
     /// Every node of the run.
     pub nodes: BTreeMap<String, NodeReport>,
     /// The node whose Pre rules came last: the reference's condition JobRun speaks of it.
@@ -177,6 +179,21 @@ pub struct WaveReport {
     pub soak_until: Option<Timestamp>,
     /// What a person should know of the waves of the owner.
     pub notes: Vec<String>,
+}
+
+/// A wave whose nodes are done, and that has soaked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaveOver {
+    /// Which one it is, from 1.
+    pub number: usize,
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// How many nodes it has.
+    pub nodes: usize,
+    /// How many of them are done; the others were left out.
+    pub done: usize,
+    /// Since when it is over.
+    pub at: Timestamp,
 }
 
 impl std::fmt::Display for WaveReport {

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     failures, ledger,
     observed::{IntOrPercent, NodeView},
-    report::WaveReport,
+    report::{WaveOver, WaveReport},
     selector::Selector,
     text::counted,
     time::later,
@@ -402,6 +402,24 @@ impl<'a> Waves<'a> {
             };
             budget.spent(&group.failed, "")
         })
+    }
+
+    /// The waves that are over, as far as it is known since when: that is known of nodes that changed in this run.
+    pub fn over(&self, now: Timestamp) -> Vec<WaveOver> {
+        let groups = self.groups.iter().enumerate().filter(|_| self.is_declared);
+        let over = groups
+            .filter(|(_, group)| group.is_over())
+            .filter_map(|(index, group)| {
+                let at = later(group.last_done?, group.soak_seconds);
+                (at <= now).then(|| WaveOver {
+                    number: index + 1,
+                    name: group.name.clone(),
+                    nodes: group.nodes,
+                    done: group.done,
+                    at,
+                })
+            });
+        over.collect()
     }
 
     /// The wave under way, for people; none without waves, or when all are done.

@@ -213,7 +213,7 @@ pub fn main() -> ExitCode {
 /// Does what a verb says.
 async fn carry_out(verb: Verb) -> Result<(), CliError> {
     match verb {
-        Verb::Run(args) => Box::pin(run::run(*args)).await,
+        Verb::Run(args) => Box::pin(run::run(*args, explain::as_json)).await,
         Verb::Status(args) => status::status(args).await,
         Verb::Explain(args) => explain::explain(args).await,
         Verb::Preview(args) => Box::pin(preview::preview(*args)).await,

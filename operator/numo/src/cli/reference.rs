@@ -336,6 +336,15 @@ mod tests {
 
     /// Words of the code that look like reasons and are names of kinds, of fields' values or of Kubernetes' own.
     const NOT_SAID: &[&str] = &[
+        "CloudEvents",
+        "ConfigMap",
+        "NotFound",
+        "NumoHeld",
+        "NumoRunBegan",
+        "PoolLeftPaused",
+        "RunBegan",
+        "WaitsForApproval",
+        "WaveDone",
         "AcquireLease",
         "AddFinalizer",
         "AdmissionReview",
@@ -377,6 +386,8 @@ mod tests {
         "MutexBindings",
         "MutexBudgets",
         "MutexBudget",
+        "MutexNotifier",
+        "MutexNotifiers",
         "MutexWindow",
         "MutexWindows",
         "MutexRule",

@@ -22,6 +22,7 @@ pub mod lines;
 pub mod list;
 pub mod metrics;
 pub mod notice;
+pub mod notify;
 pub mod operator;
 pub mod plan_writers;
 pub mod planner;

@@ -40,6 +40,7 @@ mod mco;
 mod metrics;
 mod migration;
 mod nodes;
+mod notifiers;
 mod olm;
 mod page;
 mod phases;

@@ -127,6 +127,7 @@ impl Pass for Run<'_> {
     fn go_on(&mut self) {
         let decision = &mut self.decision;
         orphans::free_jobs(decision, decision.view.run.deleting);
+        decision.out.report.waves_over = self.waves.over(decision.view.now);
         let over = self.leaving.is_some() || is_over(decision.view);
         quarantine::tend(decision, decision.view.is_active() && !over);
         if over {

@@ -262,6 +262,7 @@ impl<'a> Pass<'a> {
             ),
         };
         self.out.report.notes = notes::of_nobody(&given, &selected);
+        self.out.report.waves_over = self.waves.over(self.now);
         if let Some(at) = soaking.as_ref().and_then(|why| why.until) {
             self.out.wake(at);
         }

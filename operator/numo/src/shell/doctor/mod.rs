@@ -26,7 +26,7 @@ use self::{
     leader::{leader, turned_away},
     left_behind::left_behind,
     networks::networks,
-    objects::{bindings, budgets, plans, rules, runs, windows},
+    objects::{bindings, budgets, notifiers, plans, rules, runs, windows},
     permissions::{permissions, token_policies},
     plan_writers::writers_of_plans,
     registries::{registries, signatures},
@@ -102,6 +102,8 @@ async fn what_people_made(
     budgets(connection, found).await;
     found.check = "Windows";
     windows(connection, found).await;
+    found.check = "Notifiers";
+    notifiers(connection, found).await;
     found.check = "Runs";
     runs(connection, found).await;
     found.check = "Plans";

@@ -64,5 +64,7 @@ described! {
     PASS_SECONDS = "pass_seconds", "histogram", &[], "Time of one pass with its writes";
     WRITES = "writes", "counter", &["action", "result"], "Writes to the API server: ok, stale, refused or failed";
     BREACHES = "invariant_breaches", "counter", &[], "Decisions that would have broken an invariant and were not carried out";
+    NOTIFICATIONS = "notifications", "counter", &["notifier", "outcome"], "Notifications of a MutexNotifier: sent; failed, which are tried again; and those that were given up: refused, expired, dropped";
+    NOTIFICATIONS_WAITING = "notifications_waiting", "gauge", &["notifier"], "Notifications that wait for the sink of a MutexNotifier";
     EVENTS_DROPPED = "events_dropped", "counter", &[], "Events that were not written, as too many waited";
 }

@@ -16,6 +16,7 @@ mod machine_config_pool;
 mod machine_os_config;
 mod mutex_binding;
 mod mutex_budget;
+mod mutex_notifier;
 pub mod mutex_rule;
 pub mod mutex_run_config;
 mod mutex_target;
@@ -81,6 +82,7 @@ list! {
     NodeChange => node_change::NODE_CHANGE,
     MutexBudget => mutex_budget::MUTEX_BUDGET,
     MutexWindow => mutex_window::MUTEX_WINDOW,
+    MutexNotifier => mutex_notifier::MUTEX_NOTIFIER,
     NodeMaintenance => node_maintenance::NODE_MAINTENANCE,
     KubeVirtMaintenance => node_maintenance::KUBEVIRT_MAINTENANCE,
     Plan => plan::PLAN,
@@ -196,6 +198,7 @@ pub fn put(store: &mut Store, object: Object) -> bool {
         Object::Change(change) => node_change::put(store, *change),
         Object::Budget(budget) => mutex_budget::put(store, *budget),
         Object::Window(window) => mutex_window::put(store, *window),
+        Object::Notifier(notifier) => mutex_notifier::put(store, *notifier),
         Object::Namespace(name, view) => namespace::put(store, &name, *view),
         Object::Lease(node, lease) => lease::put(store, node, lease),
         Object::Job(key, job) => store.put_job(&key, job),
@@ -240,6 +243,7 @@ pub fn has_news(store: &Store, object: &Object) -> bool {
         | Object::Layered(..)
         | Object::Machine(..)
         | Object::HealthCheck(..)
+        | Object::Notifier(_)
         | Object::RebootLocks(..)
         | Object::NotRead(..)
         | Object::Change(_)
@@ -294,6 +298,7 @@ pub fn weight(object: &Object) -> Option<usize> {
         | Object::RebootLocks(..)
         | Object::Budget(_)
         | Object::Window(_)
+        | Object::Notifier(_)
         | Object::Namespace(..)
         | Object::Lease(..)
         | Object::Job(..)

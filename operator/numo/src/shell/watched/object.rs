@@ -1,6 +1,9 @@
 //! A view of an object, whatever its kind: what watches bring and the store takes in. This file reads nothing and keeps nothing.
 
-use crate::shell::{item::Unreadable, project};
+use crate::{
+    frontends::mutex_notifier::NotifierView,
+    shell::{item::Unreadable, project},
+};
 use numo_api::{MutexRule, marks};
 use numo_core::observed::{
     Annotated, BindingView, BudgetView, ChangeView, ClusterVersionView, ConfigView, DisruptionBudgetView,
@@ -37,6 +40,7 @@ pub enum Object {
     Change(Box<ChangeView>),
     Budget(Box<BudgetView>),
     Window(Box<WindowView>),
+    Notifier(Box<NotifierView>),
     Namespace(String, Box<NamespaceView>),
     Lease(String, LeaseView),
     Job(Key, JobView),
@@ -86,6 +90,7 @@ impl Object {
             Self::Change(change) => of(&change.key),
             Self::Budget(budget) => cluster(&budget.name),
             Self::Window(window) => cluster(&window.name),
+            Self::Notifier(notifier) => cluster(&notifier.name),
             Self::Lease(node, _) => of(&Key::new(marks::LEASE_NAMESPACE, format!("node-{node}"))),
             Self::Job(key, _)
             | Self::Pod(key, _, _)

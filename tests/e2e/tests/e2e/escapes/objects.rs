@@ -210,6 +210,13 @@ fn budgets_and_bindings() -> Vec<Value> {
         spec["nodeSelector"] = json!({"matchLabels": {"none": "such"}});
         thing(OWN, "MutexWindow", "", name, spec)
     }));
+    all.push(thing(
+        OWN,
+        "MutexNotifier",
+        "",
+        "evil-template",
+        json!({"cloudEvents": {"url": "http://127.0.0.1:1/"}, "template": format!("{{{}}}", short("notifier-template"))}),
+    ));
     let bindings = [
         (
             "evil-labels",
