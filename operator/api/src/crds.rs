@@ -18,6 +18,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         crate::MutexBudget::crd(),
         crate::MutexWindow::crd(),
         crate::MutexBinding::crd(),
+        crate::MutexApproval::crd(),
         medik8s,
         kubevirt,
         without_required_referents(crate::plan::crd()),

@@ -400,6 +400,27 @@ const MUTEX_BUDGET: &[Check] = &[
 
 const MUTEX_WINDOW: &[Check] = &[selects_nodes()];
 
+/// An approval is a word that was given: it is withdrawn, and not edited.
+const MUTEX_APPROVAL: &[Check] = &[
+    check(
+        ".spec",
+        "self == oldSelf",
+        "found another spec, wanted it as it was made: delete the object to withdraw it, and approve anew",
+    ),
+    check(
+        ".spec",
+        "!has(self.wave) || !has(self.afterFailure) || !self.afterFailure",
+        "found afterFailure beside wave, wanted one of them",
+    )
+    .of(".afterFailure"),
+    check(
+        ".spec.owner",
+        "self.kind in ['MutexRunConfig', 'Plan']",
+        "found another kind, wanted MutexRunConfig or Plan: only these have waves and approvals",
+    )
+    .of(".kind"),
+];
+
 const MUTEX_BINDING: &[Check] = &[
     check(
         ".spec.ownerSelector",
@@ -424,7 +445,7 @@ const MUTEX_BINDING: &[Check] = &[
     // Each field of the spec beside ownerSelector.
     check(
         ".spec",
-        "(has(self.rules) && size(self.rules) > 0) || has(self.maxUnavailable) || has(self.mutexKeys) || has(self.order) || has(self.soakSeconds) || has(self.first) || has(self.waves) || has(self.domains) || has(self.failureBudget) || has(self.takeNotReady) || has(self.notReadyPolicy) || has(self.leaveOutAfterSeconds) || has(self.retries) || has(self.drainBy) || has(self.window) || has(self.startAfter) || has(self.drain)",
+        "(has(self.rules) && size(self.rules) > 0) || has(self.maxUnavailable) || has(self.mutexKeys) || has(self.order) || has(self.soakSeconds) || has(self.first) || has(self.waves) || has(self.domains) || has(self.approval) || has(self.failureBudget) || has(self.takeNotReady) || has(self.notReadyPolicy) || has(self.leaveOutAfterSeconds) || has(self.retries) || has(self.drainBy) || has(self.window) || has(self.startAfter) || has(self.drain)",
         "found neither rules nor settings, which gates nothing; wanted rules, or a setting such as maxUnavailable",
     ),
     reference(".spec.rules[]"),
@@ -436,6 +457,12 @@ const MUTEX_BINDING: &[Check] = &[
     wave_names(".spec.waves"),
     growth_is_last(".spec.waves"),
     no_pools(".spec.waves[]"),
+    check(
+        ".spec",
+        "self.ownerSelector.kind != 'NodeMaintenance' || !has(self.approval)",
+        "found approval with kind NodeMaintenance, wanted none: who may make one says with it that the node may go",
+    )
+    .of(".approval"),
     check(
         ".spec",
         "self.ownerSelector.kind != 'NodeMaintenance' || !has(self.waves)",
@@ -536,6 +563,7 @@ fn checks(kind: &str) -> &'static [Check] {
         "MutexTarget" => MUTEX_TARGET,
         "MutexRunConfig" => MUTEX_RUN_CONFIG,
         "MutexBudget" => MUTEX_BUDGET,
+        "MutexApproval" => MUTEX_APPROVAL,
         "MutexWindow" => MUTEX_WINDOW,
         "MutexBinding" => MUTEX_BINDING,
         "NodeChange" => NODE_CHANGE,
