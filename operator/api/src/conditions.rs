@@ -114,6 +114,11 @@ pub enum Actor {
 }
 
 impl Actor {
+    /// Whether it is a person of the cluster.
+    pub const fn is_person(self) -> bool {
+        matches!(self, Self::ClusterAdmin | Self::Approver)
+    }
+
     /// The answer to "who can end this?".
     pub const fn phrase(self) -> &'static str {
         match self {

@@ -19,6 +19,7 @@ pub const KINDS: [(&str, &str); 10] = [
     ("numo.openshift-optional.skrzypek.io", "MutexBudget"),
     ("numo.openshift-optional.skrzypek.io", "MutexWindow"),
     ("numo.openshift-optional.skrzypek.io", "MutexBinding"),
+    ("numo.openshift-optional.skrzypek.io", "MutexApproval"),
     ("numo.openshift-optional.skrzypek.io", "NodeChange"),
     ("nodemaintenance.medik8s.io", "NodeMaintenance"),
     ("nodemaintenance.kubevirt.io", "NodeMaintenance"),

@@ -23,6 +23,7 @@ pub enum Kind {
     NodeChange,
     MutexBudget,
     MutexWindow,
+    MutexApproval,
     NodeMaintenance,
     KubeVirtMaintenance,
     MutexBinding,

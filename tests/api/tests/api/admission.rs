@@ -13,7 +13,7 @@ pub fn object(kind: &str, name: &str, spec: Value) -> Value {
     let own = format!("{}/{}", numo_api::NUMO_GROUP, numo_api::VERSION);
     let reference = format!("{}/{}", numo_api::GROUP, numo_api::VERSION);
     let version = match kind {
-        "NodeChange" | "MutexBudget" | "MutexWindow" | "MutexBinding" => own.as_str(),
+        "NodeChange" | "MutexBudget" | "MutexWindow" | "MutexBinding" | "MutexApproval" => own.as_str(),
         "NodeMaintenance" => "nodemaintenance.medik8s.io/v1beta1",
         "Plan" => "upgrade.cattle.io/v1",
         _ => reference.as_str(),

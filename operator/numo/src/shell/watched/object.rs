@@ -3,10 +3,10 @@
 use crate::shell::{item::Unreadable, project};
 use numo_api::{MutexRule, marks};
 use numo_core::observed::{
-    Annotated, BindingView, BudgetView, ChangeView, ClusterVersionView, ConfigView, DisruptionBudgetView,
-    EtcdPodView, ForeignController, JobView, Key, LeaseView, MachineApi, MachineView, MaintenanceView,
-    NodeView, PlanJobView, PlanView, PodView, PoolView, RebootLock, RunConfigView, TargetView, Unread,
-    WindowView,
+    Annotated, ApprovalView, BindingView, BudgetView, ChangeView, ClusterVersionView, ConfigView,
+    DisruptionBudgetView, EtcdPodView, ForeignController, JobView, Key, LeaseView, MachineApi, MachineView,
+    MaintenanceView, NodeView, PlanJobView, PlanView, PodView, PoolView, RebootLock, RunConfigView,
+    TargetView, Unread, WindowView,
 };
 use numo_plugin::address::AddressRange;
 use serde_json::Value;
@@ -37,6 +37,7 @@ pub enum Object {
     Change(Box<ChangeView>),
     Budget(Box<BudgetView>),
     Window(Box<WindowView>),
+    Approval(Box<ApprovalView>),
     Namespace(String, Box<NamespaceView>),
     Lease(String, LeaseView),
     Job(Key, JobView),
@@ -86,6 +87,7 @@ impl Object {
             Self::Change(change) => of(&change.key),
             Self::Budget(budget) => cluster(&budget.name),
             Self::Window(window) => cluster(&window.name),
+            Self::Approval(approval) => cluster(&approval.name),
             Self::Lease(node, _) => of(&Key::new(marks::LEASE_NAMESPACE, format!("node-{node}"))),
             Self::Job(key, _)
             | Self::Pod(key, _, _)
