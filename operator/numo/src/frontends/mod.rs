@@ -1,8 +1,8 @@
 //! One file per kind: the raw object becomes what the core reads, and a report becomes the object's
 //! status. Pure; nothing here reads or writes.
 
-pub mod approval;
-mod conditions;
+mod approval;
+pub mod conditions;
 pub mod hours;
 pub mod mutex_binding;
 pub mod mutex_budget;

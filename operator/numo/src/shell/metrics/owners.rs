@@ -89,6 +89,7 @@ pub(super) struct Owners {
     node_since: Series<NodeLabels>,
     reason: Series<ReasonLabels>,
     stalled: Series<OwnerLabels>,
+    approval: Series<OwnerLabels>,
     wave: Series<OwnerLabels>,
     upgrade_held: Series<OwnerLabels>,
 }

@@ -6,7 +6,6 @@ use super::{
 };
 use crate::shell::{
     item::Size,
-    kind::Kind,
     project::{misread, typed},
     store::{Store, replace},
 };
