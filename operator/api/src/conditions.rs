@@ -95,6 +95,8 @@ pub enum Actor {
     Numo,
     /// A person who administers the cluster.
     ClusterAdmin,
+    /// A person who may approve.
+    Approver,
     /// Whoever wrote the rule.
     RuleAuthor,
     /// The node and OpenShift's machine-config daemon on it.
@@ -112,12 +114,18 @@ pub enum Actor {
 }
 
 impl Actor {
+    /// Whether it is a person of the cluster.
+    pub const fn is_person(self) -> bool {
+        matches!(self, Self::ClusterAdmin | Self::Approver)
+    }
+
     /// The answer to "who can end this?".
     pub const fn phrase(self) -> &'static str {
         match self {
             Self::Nobody => "nobody needs to",
             Self::Numo => "numo, by itself",
             Self::ClusterAdmin => "a cluster administrator",
+            Self::Approver => "whoever may approve it",
             Self::RuleAuthor => "the owners of the rule's namespace",
             Self::Node => "the node, when it comes back",
             Self::ClusterItself => "the cluster's own operators, by themselves",
@@ -317,6 +325,8 @@ reasons! {
     FirstNodes: OtherNode, "The nodes of spec.first (of a Plan: spec.mutex.first, or a MutexBinding's) go before all others.";
     WaitsForWave: OtherNode, "The nodes of an earlier wave (waves) go first: they are not done, or that wave soaks.";
     OtherDomain: OtherNode, "Nodes of other values of the label in spec.domains (of a Plan: spec.mutex.domains, or a MutexBinding's) have their turns before.";
+    WaitsForApproval: Approver, "A person must approve first that nodes begin (approval).";
+    ApprovalExpired: Approver, "What was approved has changed since, or the approval is too old: it must be approved anew.";
     NoDomain: ClusterAdmin, "The node has no label of the key in spec.domains: nobody knows when it comes.";
     ListFailed: ClusterAdmin, "Objects of a kind that decisions need are no longer listed, or one of them cannot be read: what was seen last is kept, and nothing begins.";
     NoRoom: ClusterAdmin, "The rules of all namespaces take all the memory there is for them; a rule that no owner refers to gives way first.";
@@ -359,6 +369,11 @@ impl Reason {
     /// Whether it is a matter of order: other nodes of the owner come before, and what keeps those keeps this one.
     pub const fn is_of_order(self) -> bool {
         matches!(self, Self::FirstNodes | Self::WaitsForWave | Self::OtherDomain)
+    }
+
+    /// Whether a person's word is waited for.
+    pub const fn is_of_approval(self) -> bool {
+        matches!(self, Self::WaitsForApproval | Self::ApprovalExpired)
     }
 
     /// Whether it is a matter of the calendar: nodes begin again when the hours of their owner open.

@@ -19,6 +19,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         crate::MutexWindow::crd(),
         crate::MutexBinding::crd(),
         crate::MutexNotifier::crd(),
+        crate::MutexApproval::crd(),
         medik8s,
         kubevirt,
         without_required_referents(crate::plan::crd()),

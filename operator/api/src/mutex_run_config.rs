@@ -1,6 +1,7 @@
 //! MutexRunConfig: which rules guard the upgrade of which targets, and how.
 
 use crate::{
+    approval::{ApprovalSettings, ApprovalStatus},
     awaited_workloads::AwaitedWorkloads,
     conditions::Condition,
     domains::Domains,
@@ -84,6 +85,9 @@ pub struct MutexRunConfigSpec {
     /// Finish the nodes of one value of a label, such as a zone, before those of the next begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domains: Option<Domains>,
+    /// What a person must approve before nodes begin (`numo approve`). `approval` of a wave says it of that wave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalSettings>,
     /// Label keys: nodes with the same value of one of them are never in flight together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), inner(length(max = 317)))]
@@ -297,6 +301,9 @@ pub struct MutexRunConfigStatus {
     /// The wave under way; absent without waves, and when the nodes of all of them are done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wave: Option<WaveStatus>,
+    /// What waits for a person's word; absent while nothing does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalStatus>,
 }
 
 /// A moment at which every target node ran the version asked for.

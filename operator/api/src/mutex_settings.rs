@@ -1,6 +1,7 @@
 //! What gates the nodes of a Plan: on the Plan itself (`spec.mutex`) or in a MutexBinding that speaks of it. Data only.
 
 use crate::{
+    approval::ApprovalSettings,
     domains::Domains,
     hours::Hours,
     mutex_run_config::{NotReadyPolicy, ObjectRef, Order},
@@ -48,6 +49,10 @@ pub struct MutexSettings {
     /// Finish the nodes of one value of a label, such as a zone, before those of the next begin. (Plan)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domains: Option<Domains>,
+    /// What a person must approve before nodes begin (`numo approve`). `approval` of a wave says it of that wave. Of several objects
+    /// that gate a Plan each is obeyed. (Plan)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalSettings>,
     /// How many nodes may fail before no further one is begun: a number, or a percentage of the nodes that the Plan
     /// selects (of all nodes for NodeMaintenances, of which those of one binding count together), rounded down, at least 1.
     /// Nodes that were deleted in their turn count. Default: no bound. A node that fails keeps its place in

@@ -5,7 +5,7 @@
 //! because of a slip of the pen.
 
 use crate::{
-    admit::{domains::DomainOrder, schedule::Schedule, wave},
+    admit::{approval::Wanted, domains::DomainOrder, schedule::Schedule, wave},
     drain::DrainOptions,
     intent,
     key::Key,
@@ -127,6 +127,13 @@ pub fn unserved(spec: &MutexBindingSpec) -> Option<Why> {
                 .to_owned(),
         )
     };
+    let approval = || {
+        settings.approval.as_ref()?;
+        Some(
+            "spec.approval: found some, wanted none: who may make a NodeMaintenance says with it that the node may go"
+                .to_owned(),
+        )
+    };
     let order = || {
         let order = settings.order?;
         Some(format!(
@@ -148,6 +155,7 @@ pub fn unserved(spec: &MutexBindingSpec) -> Option<Why> {
     let problem = first()
         .or_else(waves)
         .or_else(domains)
+        .or_else(approval)
         .or_else(order)
         .or_else(retries)
         .or_else(drain_by)?;
@@ -188,13 +196,18 @@ pub fn wrong(view: &BindingView, observed: &Observed) -> Option<Why> {
             let added = schedule.add("spec", view.hours.as_ref(), settings.start_after.as_deref());
             added.err()
         };
+        let approval = || Wanted::default().add("spec", settings.approval.as_ref()).err();
         let domains = || DomainOrder::parse("spec.domains", settings.domains.as_ref()?).err();
         let wrong = wrong_selector(spec)
             .or_else(limit)
             .or_else(keys)
             .or_else(first)
             .or_else(waves);
-        wrong.or_else(domains).or_else(drain).or_else(hours)
+        wrong
+            .or_else(domains)
+            .or_else(approval)
+            .or_else(drain)
+            .or_else(hours)
     };
     if let Some(problem) = invalid() {
         return Some(Why::new(Reason::InvalidField, problem));

@@ -5,6 +5,7 @@
 
 use crate::{
     admit::{
+        approval::Wanted,
         domains,
         schedule::Schedule,
         wave::{self, Wave},
@@ -73,6 +74,8 @@ pub struct Intent<'a> {
     pub waves: Vec<Wave>,
     /// In which order it goes through domains of nodes.
     pub(crate) domains: Option<domains::DomainOrder<'a>>,
+    /// What a person must approve.
+    pub(crate) approval: Wanted,
     /// When nodes begin.
     pub schedule: Schedule<'a>,
     /// Whether every new rendered configuration is gated, not only those of another version.
@@ -148,6 +151,7 @@ impl<'a> Intent<'a> {
             dry_run: spec.dry_run.unwrap_or(false),
             waves: waves(spec).unwrap_or_default(),
             domains: domains(spec).and_then(Result::ok),
+            approval: approval(spec).unwrap_or_default(),
             schedule: schedule(run).unwrap_or_default(),
             any_config: spec.trigger == Some(Trigger::AnyConfig),
             hold_always: spec.hold == Some(HoldPools::Always) && spec.trigger == Some(Trigger::AnyConfig),
@@ -174,6 +178,15 @@ pub fn waves(spec: &MutexRunConfigSpec) -> Result<Vec<Wave>, String> {
 fn domains(spec: &MutexRunConfigSpec) -> Option<Result<domains::DomainOrder<'_>, String>> {
     let given = spec.domains.as_ref()?;
     Some(domains::DomainOrder::parse("spec.domains", given))
+}
+
+/// What of a run a person must approve.
+///
+/// Errors: the field, what was found and what is wanted.
+fn approval(spec: &MutexRunConfigSpec) -> Result<Wanted, String> {
+    let mut wanted = Wanted::default();
+    wanted.add("spec", spec.approval.as_ref())?;
+    Ok(wanted)
 }
 
 /// When nodes of a run may begin.
@@ -273,6 +286,7 @@ fn wrong_fields(run: &RunConfigView) -> impl Iterator<Item = Why> {
         names::wrong_label_keys("spec.mutexKeys", run.spec.mutex_keys.iter().flatten()),
         waves(&run.spec).err(),
         domains(&run.spec).and_then(Result::err),
+        approval(&run.spec).err(),
         schedule(run).err(),
         run.spec.awaited_workloads.as_ref().and_then(ready::problem),
         run.misread.clone(),

@@ -54,7 +54,7 @@ impl NodeReport {
             | Actor::OtherController
             | Actor::OtherRun
             | Actor::OtherPlan => true,
-            Actor::ClusterAdmin => false,
+            Actor::ClusterAdmin | Actor::Approver => false,
             // A rule that gave no verdict is asked again; if it never does, the node is held.
             Actor::RuleAuthor => self.why.reason == Reason::RuleRunning || self.why.reason.is_of_evaluation(),
             Actor::Node => !matches!(self.why.reason, Reason::NodeNotReady | Reason::LeftOutNotReady),
@@ -150,6 +150,10 @@ pub struct Report {
     pub notes: Vec<String>,
     /// Waves of this run that are over, in order.
     pub waves_over: Vec<WaveOver>,
+    /// What waits for a person's word.
+    pub approval: Option<ApprovalReport>,
+    /// What a person approved, and still holds.
+    pub approved: Vec<Approved>,
     /// Every node of the run.
     pub nodes: BTreeMap<String, NodeReport>,
     /// The node whose Pre rules came last: the reference's condition JobRun speaks of it.
@@ -160,6 +164,67 @@ pub struct Report {
     pub plan: Option<PlanReport>,
     /// The node that changed last: the reference's condition NodeUpgrade speaks of it.
     pub last_upgrade: Option<LastWord>,
+}
+
+/// What a person approves of an owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Point {
+    /// That it begins.
+    Begin,
+    /// That further nodes begin although this one has failed.
+    AfterFailure {
+        /// The node that failed last.
+        node: String,
+    },
+    /// That a wave begins.
+    Wave {
+        /// Which one, from 1.
+        number: usize,
+        /// How many there are.
+        of: usize,
+        /// Its name, if it has one.
+        name: Option<String>,
+    },
+}
+
+impl std::fmt::Display for Point {
+    /// For people: `wave 2 of 4 (racks-b)`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Begin => f.write_str("the beginning"),
+            Self::AfterFailure { node } => write!(f, "the next node after the failure of Node {node}"),
+            Self::Wave { number, of, name } => {
+                write!(f, "wave {number} of {of}")?;
+                name.as_ref().map_or(Ok(()), |name| write!(f, " ({name})"))
+            }
+        }
+    }
+}
+
+/// What waits for a person's word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApprovalReport {
+    /// What it is.
+    pub point: Point,
+    /// The digest of what is to be approved.
+    pub digest: String,
+    /// Why it waits.
+    pub why: Why,
+}
+
+/// What a person approved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Approved {
+    /// What it is.
+    pub point: Point,
+    /// The MutexApproval.
+    pub name: String,
+    /// Who approved, as the object says.
+    pub by: String,
+    /// Why, in their words.
+    pub reason: String,
+    /// When.
+    pub at: Timestamp,
 }
 
 /// The wave under way.

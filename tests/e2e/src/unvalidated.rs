@@ -96,7 +96,7 @@ async fn takes(client: &Client, (group, kind): (&str, &str), spec: Value) -> Res
     let gvk = GroupVersionKind::gvk(group, numo_api::VERSION, kind);
     let resource = ApiResource::from_gvk(&gvk);
     let api: Api<DynamicObject> = match kind {
-        "MutexBudget" | "MutexWindow" | "MutexBinding" | "MutexNotifier" => {
+        "MutexBudget" | "MutexWindow" | "MutexBinding" | "MutexNotifier" | "MutexApproval" => {
             Api::all_with(client.clone(), &resource)
         }
         _ => Api::namespaced_with(client.clone(), crate::NAMESPACE, &resource),

@@ -1,5 +1,6 @@
 //! What keeps nodes from their turns, whoever the owner is.
 
+pub(crate) mod approval;
 pub(crate) mod domains;
 pub mod gates;
 pub mod hours;

@@ -10,6 +10,7 @@
 
 mod admission;
 mod also;
+mod approvals;
 mod arming;
 mod away;
 mod believed;

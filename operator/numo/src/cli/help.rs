@@ -23,6 +23,7 @@ pub const GROUPS: [(&str, &[&str]); 5] = [
             "skip",
             "abort",
             "acknowledge",
+            "approve",
         ],
     ),
     ("Write rules", &["plugin"]),

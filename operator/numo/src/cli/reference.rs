@@ -52,8 +52,9 @@ fn pages(command: &Command) -> Vec<(String, String)> {
 }
 
 /// Who ends a wait, in the order of the page: who must do something comes first.
-const ACTORS: [(Actor, &str); 10] = [
+const ACTORS: [(Actor, &str); 11] = [
     (Actor::ClusterAdmin, "A cluster administrator ends it"),
+    (Actor::Approver, "Whoever may approve it ends it"),
     (Actor::RuleAuthor, "The owners of the rule's namespace end it"),
     (Actor::OtherController, "Another controller ends it"),
     (Actor::Node, "The node ends it, when it comes back"),
@@ -382,6 +383,8 @@ mod tests {
         "MachineHealthCheck",
         "MachineOSConfig",
         "MarkGate",
+        "MutexApproval",
+        "MutexApprovals",
         "MutexBinding",
         "MutexBindings",
         "MutexBudgets",

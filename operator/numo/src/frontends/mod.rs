@@ -1,6 +1,7 @@
 //! One file per kind: the raw object becomes what the core reads, and a report becomes the object's
 //! status. Pure; nothing here reads or writes.
 
+mod approval;
 pub mod conditions;
 pub mod hours;
 pub mod mutex_binding;

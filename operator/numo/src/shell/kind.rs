@@ -24,6 +24,7 @@ pub enum Kind {
     MutexBudget,
     MutexWindow,
     MutexNotifier,
+    MutexApproval,
     NodeMaintenance,
     KubeVirtMaintenance,
     MutexBinding,

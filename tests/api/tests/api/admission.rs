@@ -13,7 +13,9 @@ pub fn object(kind: &str, name: &str, spec: Value) -> Value {
     let own = format!("{}/{}", numo_api::NUMO_GROUP, numo_api::VERSION);
     let reference = format!("{}/{}", numo_api::GROUP, numo_api::VERSION);
     let version = match kind {
-        "NodeChange" | "MutexBudget" | "MutexWindow" | "MutexBinding" | "MutexNotifier" => own.as_str(),
+        "NodeChange" | "MutexBudget" | "MutexWindow" | "MutexBinding" | "MutexNotifier" | "MutexApproval" => {
+            own.as_str()
+        }
         "NodeMaintenance" => "nodemaintenance.medik8s.io/v1beta1",
         "Plan" => "upgrade.cattle.io/v1",
         _ => reference.as_str(),

@@ -125,6 +125,7 @@ pub fn api(client: &Client, kind: &str) -> Api<DynamicObject> {
         "NodeChange" => (numo_api::NUMO_GROUP, numo_api::VERSION, "nodechanges"),
         "MutexBudget" => (numo_api::NUMO_GROUP, numo_api::VERSION, "mutexbudgets"),
         "MutexWindow" => (numo_api::NUMO_GROUP, numo_api::VERSION, "mutexwindows"),
+        "MutexApproval" => (numo_api::NUMO_GROUP, numo_api::VERSION, "mutexapprovals"),
         "MutexBinding" => (numo_api::NUMO_GROUP, numo_api::VERSION, "mutexbindings"),
         "MutexNotifier" => (numo_api::NUMO_GROUP, numo_api::VERSION, "mutexnotifiers"),
         "NodeMaintenance" => ("nodemaintenance.medik8s.io", "v1beta1", "nodemaintenances"),
@@ -135,7 +136,7 @@ pub fn api(client: &Client, kind: &str) -> Api<DynamicObject> {
     let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
     match kind {
         "MachineConfigPool" | "MutexBudget" | "MutexWindow" | "MutexBinding" | "MutexNotifier"
-        | "NodeMaintenance" => Api::all_with(client.clone(), &resource),
+        | "MutexApproval" | "NodeMaintenance" => Api::all_with(client.clone(), &resource),
         _ => Api::namespaced_with(client.clone(), NAMESPACE, &resource),
     }
 }

@@ -23,6 +23,10 @@ fn base(kind: &str) -> Value {
         }
         "MutexNotifier" => json!({"cloudEvents": {"url": "https://events.example.com/numo"}}),
         "MutexBinding" => json!({"ownerSelector": {"kind": "Plan"}, "rules": [{"name": "a"}]}),
+        "MutexApproval" => json!({
+            "owner": {"apiGroup": "upgrade.cattle.io", "kind": "Plan", "namespace": "ops", "name": "a"},
+            "digest": "d", "reason": "reviewed", "approvedBy": "anna",
+        }),
         "NodeMaintenance" => json!({"nodeName": "worker-0"}),
         "Plan" => json!({"upgrade": {"image": "x"}, "concurrency": 1}),
         "NodeChange" => json!({
@@ -796,6 +800,30 @@ fn of_the_others() -> Vec<Slip> {
         ),
         (
             "MutexBinding",
+            maintenances("approval", json!({"begin": "Manual"})),
+            "spec.approval",
+            "found approval with kind NodeMaintenance",
+        ),
+        (
+            "MutexApproval",
+            json!({"owner": {"apiGroup": "nodemaintenance.medik8s.io", "kind": "NodeMaintenance", "name": "a"}}),
+            "spec.owner.kind",
+            "wanted MutexRunConfig or Plan",
+        ),
+        (
+            "MutexApproval",
+            json!({"wave": "1", "afterFailure": true}),
+            "spec.afterFailure",
+            "found afterFailure beside wave",
+        ),
+        (
+            "MutexApproval",
+            json!({"reason": ""}),
+            "spec.reason",
+            "should be at least 1 chars long",
+        ),
+        (
+            "MutexBinding",
             maintenances("domains", json!({"key": "zone"})),
             "spec.domains",
             "found domains with kind NodeMaintenance",
@@ -961,6 +989,7 @@ async fn an_empty_spec_is_refused_for_every_kind() -> Result<()> {
         "MutexWindow",
         "MutexBinding",
         "MutexNotifier",
+        "MutexApproval",
         "NodeChange",
         "NodeMaintenance",
         "Plan",
@@ -979,6 +1008,21 @@ async fn an_empty_spec_is_refused_for_every_kind() -> Result<()> {
             );
         }
     }
+    cluster.stop().await;
+    Ok(())
+}
+
+/// A word that was given is withdrawn, and not edited.
+#[tokio::test]
+async fn an_approval_cannot_be_edited() -> Result<()> {
+    let (cluster, client) = start(None).await?;
+    let given = object("MutexApproval", "given", base("MutexApproval"));
+    apply(&client, &given).await?;
+    let mut edited = given;
+    edited["spec"]["digest"] = json!("another");
+    let refused = apply(&client, &edited).await.expect_err("it was edited");
+    let words = format!("{refused:?}");
+    assert!(words.contains("delete the object to withdraw it"), "{words}");
     cluster.stop().await;
     Ok(())
 }

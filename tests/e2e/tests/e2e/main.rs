@@ -10,6 +10,7 @@
 )]
 
 mod actors;
+mod approvals;
 mod ask;
 mod asked;
 mod author;

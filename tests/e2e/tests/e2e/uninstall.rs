@@ -52,6 +52,7 @@ async fn delete_kinds(stage: &Stage) -> Result<()> {
         "mutexwindows.numo.openshift-optional.skrzypek.io",
         "mutexbindings.numo.openshift-optional.skrzypek.io",
         "mutexnotifiers.numo.openshift-optional.skrzypek.io",
+        "mutexapprovals.numo.openshift-optional.skrzypek.io",
     ];
     for name in names {
         crds.delete(name, &DeleteParams::default()).await?;

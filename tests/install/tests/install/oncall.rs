@@ -367,6 +367,7 @@ async fn the_roles_view_edit_and_admin_have_their_part() -> Result<()> {
         "mutexwindows",
         "mutexbindings",
         "mutexnotifiers",
+        "mutexapprovals",
         MAINTENANCE,
         "plans",
     ];

@@ -208,7 +208,7 @@ fn is_going(node: &NodeReport) -> bool {
 /// Whether the owner says that a person must act, as its condition Stalled has it: what holds the owner comes before what its
 /// nodes say.
 pub(super) fn is_stalled(kind: OwnerKind, report: &Report) -> bool {
-    let person = |who| matches!(who, Actor::ClusterAdmin | Actor::RuleAuthor);
+    let person = |who| matches!(who, Actor::ClusterAdmin | Actor::Approver | Actor::RuleAuthor);
     match (kind, &report.hold) {
         (OwnerKind::MutexRunConfig, Some(hold)) => person(hold.who()),
         (OwnerKind::MutexRunConfig, None) => report.wedged().is_some(),

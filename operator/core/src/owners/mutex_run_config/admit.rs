@@ -5,6 +5,7 @@ use super::{member::Member, run_decision::RunDecision, run_rules, run_view::RunV
 use crate::{
     action::Action,
     admit::{
+        approval::Approvals,
         domains::Domains,
         gates::{self, Gate},
         not_ready::left_out_at,
@@ -39,7 +40,11 @@ use numo_api::{
 use std::collections::BTreeMap;
 
 /// Admits as many nodes as may go, and reports the rest.
-pub fn admit<'m>(decision: &mut RunDecision<'m>, waves: Waves<'m>, hold: Option<&Why>) {
+pub fn admit<'m>(
+    decision: &mut RunDecision<'m>,
+    (waves, approvals): (Waves<'m>, Approvals),
+    hold: Option<&Why>,
+) {
     let view = decision.view;
     let elsewhere = of_run::run::held_elsewhere(view);
     let room = room(view, &view.members, |_| true);
@@ -52,6 +57,7 @@ pub fn admit<'m>(decision: &mut RunDecision<'m>, waves: Waves<'m>, hold: Option<
         domains: domains(view, &room, may_be_next),
         room,
         waves,
+        approvals,
         elsewhere,
         asked_again: None,
     });
@@ -65,6 +71,7 @@ struct Waiting<'w, 'm> {
     room: Room<'m>,
     waves: Waves<'m>,
     domains: Option<Domains<'m>>,
+    approvals: Approvals,
     /// Pools that other runs hold.
     elsewhere: BTreeMap<&'m str, Why>,
     /// What of phase PreRun is asked again, as a node could begin.
@@ -171,6 +178,7 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
             Gate::Owner => self.hold.cloned(),
             Gate::Wave => self.waves.refusal(&member.node.name),
             Gate::Domain => self.domains.as_ref()?.refusal(member.node),
+            Gate::Approval => self.approvals.refusal(&self.waves, &member.node.name),
             Gate::Room => {
                 let of_wave = || self.waves.no_room(member.node);
                 no_room(&self.room, self.decision.view, member.node).or_else(of_wave)

@@ -485,13 +485,21 @@ fn drive<'m>(decision: &mut RunDecision<'m>, waves: Waves<'m>, hold: Option<Why>
         }
     });
     let closed = || decision.view.intent.schedule.closed(decision.view.now);
+    let approvals = waves::approvals(decision.view, &waves);
     let report = &mut decision.out.report;
-    report.hold = said.or_else(closed).or_else(|| waves.soaking());
+    report.hold = said
+        .or_else(closed)
+        .or_else(|| waves.soaking())
+        .or_else(|| approvals.hold());
     report.wave = waves.report();
+    (report.approval, report.approved) = (approvals.report(), approvals.given());
     if let Some(at) = report.wave.as_ref().and_then(|wave| wave.soak_until) {
         decision.wake(at);
     }
-    admit::admit(decision, waves, hold.as_ref());
+    if let Some(at) = approvals.ends() {
+        decision.wake(at);
+    }
+    admit::admit(decision, (waves, approvals), hold.as_ref());
 }
 
 /// What the run asks for and no node of it has.

@@ -332,6 +332,7 @@ impl Pass<'_> {
             | Gate::Lease
             | Gate::Wave
             | Gate::Domain
+            | Gate::Approval
             | Gate::Room
             | Gate::Budget
             | Gate::Drain => None,

@@ -4,6 +4,7 @@
 use super::{duration::duration_millis, watched::stood_off};
 use crate::{
     admit::{
+        approval::Wanted,
         domains::DomainOrder,
         hours::Hours,
         schedule::Schedule,
@@ -20,7 +21,7 @@ use crate::{
     why::Why,
 };
 use numo_api::{
-    DrainBy, DrainSettings, MutexBindingSpec, MutexSettings, Order, Phase, PlanDrain, Reason, marks,
+    DrainBy, DrainSettings, MutexBindingSpec, MutexSettings, Order, Phase, PlanDrain, PlanSpec, Reason, marks,
 };
 use serde_json::{Value, json};
 
@@ -50,6 +51,10 @@ pub struct Intent<'a> {
     pub waves: Vec<Wave>,
     /// In which order it goes through domains of nodes.
     pub(crate) domains: Option<DomainOrder<'a>>,
+    /// What a person must approve.
+    pub(crate) approval: Wanted,
+    /// The settings of all that gates it, each with what says them.
+    pub(crate) settings: Vec<(String, &'a MutexSettings)>,
     /// When nodes begin, beside the Plan's own `spec.window`.
     pub schedule: Schedule<'a>,
     /// How many nodes may fail: each bound holds.
@@ -96,6 +101,21 @@ fn binding_views<'a>(
     all.filter(|(_, binding)| {
         binding::speaks_of(&binding.spec, OwnerKind::Plan, &view.key.namespace, &view.labels)
     })
+}
+
+/// What is wrong with the owner selectors of the bindings of a Plan.
+fn wrong_selectors<'a>(view: &'a PlanView, observed: &'a Observed) -> impl Iterator<Item = String> + use<'a> {
+    bindings(view, observed).filter_map(|(name, spec)| {
+        let problem = binding::wrong_selector(spec)?;
+        Some(format!("MutexBinding {name} {problem}"))
+    })
+}
+
+/// `spec.postCompleteDelay` in milliseconds; none if it cannot be understood.
+fn delay_millis(spec: &PlanSpec) -> Option<i64> {
+    let delay = spec.post_complete_delay.as_deref();
+    let delay = delay.filter(|text| !text.is_empty());
+    delay.map_or(Some(0), duration_millis)
 }
 
 /// What gates a Plan: on itself, or in a MutexBinding.
@@ -199,11 +219,7 @@ impl<'a> Intent<'a> {
         let mut wrong = |message: String| {
             of_gates.get_or_insert(Why::new(Reason::InvalidField, message));
         };
-        for (name, spec) in bindings(view, observed) {
-            if let Some(problem) = binding::wrong_selector(spec) {
-                wrong(format!("MutexBinding {name} {problem}"));
-            }
-        }
+        wrong_selectors(view, observed).for_each(&mut wrong);
         let schedule = schedule(view, observed).unwrap_or_else(|problem| {
             wrong(problem);
             Schedule::default()
@@ -213,14 +229,14 @@ impl<'a> Intent<'a> {
         let (limits, first, failure_budgets) = bounds(&all, &mut wrong);
         let waves = waves(&all, &first).map_err(&mut wrong).unwrap_or_default();
         let domains = domains(&all, &mut wrong);
+        let approval = approval(&all).map_err(&mut wrong).unwrap_or_default();
+        let settings = all.iter().map(|one| (one.field.clone(), one.settings)).collect();
         let all = || all.iter().map(|one| one.settings);
         let drain_by = all().find_map(|one| one.drain_by);
         let bound = bindings(view, observed).find_map(|(_, binding)| binding.drain.as_ref());
         let drain = spec.drain.as_ref().map(|drain| options(drain, bound));
         let cordons = drain.is_some() || spec.cordon == Some(true);
-        let delay = spec.post_complete_delay.as_deref();
-        let delay = delay.filter(|text| !text.is_empty());
-        let delay_millis = delay.map_or(Some(0), duration_millis);
+        let delay_millis = delay_millis(spec);
         let selector_problem = selector::wrong(&view.selector);
         Self {
             rules: rules.into_iter().map(|(_, key, rule)| (key, rule)).collect(),
@@ -233,6 +249,8 @@ impl<'a> Intent<'a> {
             first,
             waves,
             domains,
+            approval,
+            settings,
             schedule,
             failure_budgets,
             take_not_ready: all().find_map(|one| one.take_not_ready) == Some(true),
@@ -338,6 +356,17 @@ fn waves(all: &[Gating<'_>], first: &[Value]) -> Result<Vec<Wave>, String> {
         }
     }
     Ok(waves)
+}
+
+/// What of the Plan a person must approve, by all that gates it.
+///
+/// Errors: the field, what was found and what is wanted.
+fn approval(all: &[Gating<'_>]) -> Result<Wanted, String> {
+    let mut wanted = Wanted::default();
+    for Gating { field, settings, .. } in all {
+        wanted.add(field, settings.approval.as_ref())?;
+    }
+    Ok(wanted)
 }
 
 /// In which order the Plan goes through domains of nodes, by all that gates it. Two orders would keep each other's nodes for ever; that

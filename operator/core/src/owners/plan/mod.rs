@@ -35,7 +35,7 @@ pub use watched::{not_watched, stood_off};
 
 use crate::{
     action::{Action, FORGET_CHAIN, NodePurpose},
-    admit::{notes, queue, waves::Waves},
+    admit::{approval::Approvals, notes, queue, waves::Waves},
     decision::{Decision, Snapshot},
     key::Key,
     ledger, mark,
@@ -98,6 +98,7 @@ impl<'a> Pass<'a> {
             in_flight: BTreeSet::new(),
             hold: None,
             waves: Waves::default(),
+            approvals: Approvals::default(),
             kept: false,
             out: Decision::default(),
             pool: "".into(),
@@ -221,6 +222,7 @@ impl crate::pass::Pass for Pass<'_> {
 
     fn restore_rest(&mut self) {
         self.waves = waiting::waves(self);
+        self.approvals = waiting::approvals(self);
         self.hold = self.hold();
         self.kept = self.give_back();
         self.remove_jobs();
@@ -263,6 +265,12 @@ impl<'a> Pass<'a> {
         };
         self.out.report.notes = notes::of_nobody(&given, &selected);
         self.out.report.waves_over = self.waves.over(self.now);
+        self.out.report.approval = self.approvals.report();
+        self.out.report.approved = self.approvals.given();
+        let unapproved = self.approvals.hold();
+        if let Some(at) = self.approvals.ends() {
+            self.out.wake(at);
+        }
         if let Some(at) = soaking.as_ref().and_then(|why| why.until) {
             self.out.wake(at);
         }
@@ -281,6 +289,7 @@ impl<'a> Pass<'a> {
         hold.or_else(|| self.outside())
             .or_else(|| self.intent.schedule.closed(self.now))
             .or(soaking)
+            .or(unapproved)
             .or_else(|| self.unsettled().filter(|_| self.is_any_behind()))
     }
 

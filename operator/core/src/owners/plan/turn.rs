@@ -122,6 +122,7 @@ impl<'a> Pass<'a> {
             | Gate::Lease
             | Gate::Wave
             | Gate::Domain
+            | Gate::Approval
             | Gate::Room
             | Gate::Budget
             | Gate::Drain => None,

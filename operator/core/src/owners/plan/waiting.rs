@@ -3,6 +3,7 @@
 use super::{admit::stays_out, pass::Pass};
 use crate::{
     admit::{
+        approval::{About, Approvals},
         domains::Domains,
         gates::Gate,
         queue::Queue,
@@ -39,6 +40,7 @@ pub(super) struct Waiting<'p, 'a> {
     ended: BTreeMap<&'a str, &'a ChangeView>,
     waves: Waves<'a>,
     domains: Option<Domains<'a>>,
+    approvals: Approvals,
     /// Nodes that have their turn with somebody else.
     busy: BTreeMap<&'a str, &'a ChangeView>,
     /// Nodes with the same host name, by that.
@@ -82,6 +84,7 @@ impl<'p, 'a> Waiting<'p, 'a> {
             hold,
             domains: domains(pass, (selected, &ended), &pass.waves, room.away()),
             waves: std::mem::take(&mut pass.waves),
+            approvals: std::mem::take(&mut pass.approvals),
             busy: pass.busy(),
             twice: same_hosts(pass.observed),
             room,
@@ -139,7 +142,7 @@ fn ended<'a>(pass: &Pass<'a>) -> BTreeMap<&'a str, &'a ChangeView> {
 /// The waves of the Plan.
 pub(super) fn waves<'a>(pass: &Pass<'a>) -> Waves<'a> {
     let waves = &pass.intent.waves;
-    if waves.is_empty() {
+    if waves.is_empty() && !pass.intent.approval.is_any() {
         return Waves::default();
     }
     let nodes = pass.observed.nodes.values();
@@ -174,6 +177,32 @@ pub(super) fn waves<'a>(pass: &Pass<'a>) -> Waves<'a> {
     Waves::of(waves, &rows, pass.now)
 }
 
+/// What of the Plan was approved, and what waits for that.
+pub(super) fn approvals(pass: &Pass<'_>) -> Approvals {
+    let subject = || {
+        let plan = serde_json::to_value(&pass.view.spec).unwrap_or_default();
+        let settings = pass.intent.settings.iter().map(|(field, settings)| {
+            let settings = serde_json::to_value(settings).unwrap_or_default();
+            (field.as_str(), settings)
+        });
+        About {
+            owner: pass.owner,
+            uid: &pass.view.uid,
+            specs: std::iter::once(("spec", plan)).chain(settings).collect(),
+            target: [&pass.run_id, &pass.resolved.version],
+            rules: &pass.intent.rules,
+            failed: pass.failed_turns(),
+        }
+    };
+    Approvals::of(
+        &pass.intent.approval,
+        &pass.waves,
+        pass.observed,
+        pass.now,
+        subject,
+    )
+}
+
 /// A node that has changed is not done before its rules have passed and it has soaked.
 fn stand(pass: &Pass<'_>, node: &NodeView, turn: Option<&ChangeView>, ended: Option<&ChangeView>) -> Stand {
     if !pass.is_behind(node) && turn.is_none() {
@@ -192,7 +221,7 @@ fn stand(pass: &Pass<'_>, node: &NodeView, turn: Option<&ChangeView>, ended: Opt
 }
 
 /// Which nodes of the Plan have their turns now, by its order: those of the wave under way, and among these those of the domains whose
-/// turn it is.
+/// turn it is; none of those that wait for a person's word.
 pub(super) fn are_next<'p, 'a>(pass: &'p Pass<'a>) -> impl Fn(&NodeView) -> bool + use<'p, 'a> {
     let nodes = pass.observed.nodes.values();
     let selected: Vec<&NodeView> = nodes.filter(|node| pass.selects(node)).collect();
@@ -201,7 +230,9 @@ pub(super) fn are_next<'p, 'a>(pass: &'p Pass<'a>) -> impl Fn(&NodeView) -> bool
     let domains = domains(pass, (&selected, &ended), waves, in_turn(pass));
     move |node| {
         let domains = domains.as_ref();
-        waves.refusal(&node.name).is_none() && domains.is_none_or(|domains| domains.refusal(node).is_none())
+        waves.refusal(&node.name).is_none()
+            && domains.is_none_or(|domains| domains.refusal(node).is_none())
+            && pass.approvals.refusal(waves, &node.name).is_none()
     }
 }
 
@@ -376,6 +407,7 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
             Gate::Lease => pass.leased(node),
             Gate::Wave => self.waves.refusal(&node.name),
             Gate::Domain => self.domains.as_ref()?.refusal(node),
+            Gate::Approval => self.approvals.refusal(&self.waves, &node.name),
             Gate::Room => self.room.refusal(node).or_else(|| self.waves.no_room(node)),
             // The page of admission weighs these itself.
             Gate::Stop | Gate::Window | Gate::Leaving | Gate::Budget | Gate::Drain => None,

@@ -38,6 +38,20 @@ fn waves(one: &mut Explanation, report: &Report) {
             one.link("waves", note.clone());
         }
     }
+    if let Some(waits) = &report.approval {
+        one.link(
+            "approval",
+            format!("{} is not approved: {}", waits.point, waits.why.message),
+        );
+    }
+    for approved in &report.approved {
+        let (point, by, name) = (&approved.point, &approved.by, &approved.name);
+        let words = format!(
+            "{point} is approved by {by} (MutexApproval {name}): {}",
+            approved.reason
+        );
+        one.link("approval", words);
+    }
     for note in &report.notes {
         one.link("note", note.clone());
     }

@@ -175,6 +175,16 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "approve",
+        &[
+            ("What waits for somebody's word", "numo approve --list"),
+            (
+                "The wave that is due may begin",
+                "numo approve plan/server-plan -n system-upgrade --wave 2 --reason 'canaries are fine'",
+            ),
+        ],
+    ),
+    (
         "acknowledge",
         &[(
             "You have seen which nodes were left out: the run is Ready again",

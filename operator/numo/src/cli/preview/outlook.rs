@@ -37,6 +37,9 @@ pub(super) struct Preview {
     /// When the first node would begin, where hours keep it waiting; none is now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) begins: Option<BeginSaid>,
+    /// What a person would have to approve, in that order. It is taken for given.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) approvals: Vec<String>,
     /// What their order is by, where the owner says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ordered_by: Option<String>,
@@ -170,6 +173,12 @@ impl Preview {
         if let Some(begins) = &self.begins {
             let reason = paint(output::of_reason(begins.reason), begins.reason.name());
             let _ = writeln!(text, "  begins  {}: {reason}: {}", begins.at, begins.message);
+        }
+        for point in &self.approvals {
+            let _ = writeln!(
+                text,
+                "  waits   for approval of {point}, which is taken for given here"
+            );
         }
         self.write_waves(&mut text);
         self.write_left(&mut text);

@@ -96,10 +96,12 @@ fn say_waves(one: &mut Preview, imagined: Waves) {
     let Waves {
         waves,
         begins,
+        approvals,
         more,
         last,
     } = imagined;
     one.more = more;
+    one.approvals = approvals.iter().map(ToString::to_string).collect();
     one.begins = begins.filter(|_| !waves.is_empty()).map(|(at, why)| BeginSaid {
         at: at.to_string(),
         reason: why.reason,

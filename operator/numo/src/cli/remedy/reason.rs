@@ -65,6 +65,16 @@ impl Wait<'_> {
         annotations.is_some_and(|all| all.contains_key(marks::ABORT))
     }
 
+    /// The sentence has the command.
+    fn approve(&self) -> Vec<String> {
+        let command = self.message.split("`numo approve ").nth(1);
+        let command = command.and_then(|rest| rest.split('`').next());
+        command
+            .map(|rest| format!("numo approve {rest}"))
+            .into_iter()
+            .collect()
+    }
+
     /// Too many nodes have failed: those that are held come first.
     fn of_failure_budget(&self) -> Vec<String> {
         // Of a node that is gone the sentence has the command.
@@ -99,6 +109,7 @@ impl Wait<'_> {
                 self.of_each("Node", |name| format!("numo explain {name}"))
             }
             Reason::WaitsForWave => self.of_wave(),
+            Reason::WaitsForApproval | Reason::ApprovalExpired => self.approve(),
             Reason::WaitsForPlan => self.of_each("Plan", |name| {
                 let (place, name) = self.placed_name(name);
                 format!("numo explain plan/{name} -n {place}")

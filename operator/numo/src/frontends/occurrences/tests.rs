@@ -162,6 +162,7 @@ fn a_plan_began_with_its_first_node_and_is_over_when_it_is_complete() {
         latest_version: Some("v2".to_owned()),
         latest_hash: Some(hash.to_owned()),
         applying: None,
+        approval: None,
     };
     let waiting = [("a", Step::Selected, None)];
     let flying = [("a", Step::Changed, Some(LATER)), ("b", Step::Admitted, Some(AT))];

@@ -34,6 +34,7 @@ described! {
     NODE_STEP_SINCE = "node_step_since_timestamp_seconds", "gauge", &["kind", "namespace", "name", "node"], "When a node in flight came to its step (Unix time)";
     OWNER_REASON = "owner_reason", "gauge", &["kind", "namespace", "name", "reason"], "1 for what an owner waits for, or is";
     OWNER_STALLED = "owner_stalled", "gauge", &OWNER, "Whether an owner waits for a person";
+    OWNER_WAITS_FOR_APPROVAL = "owner_waits_for_approval", "gauge", &OWNER, "Whether something of an owner waits for a person's word (numo approve)";
     OWNER_WAVE = "owner_wave", "gauge", &OWNER, "Which wave of an owner is under way, from 1; absent without waves, and when all are done";
     ETA = "owner_eta_timestamp_seconds", "gauge", &OWNER, "When an owner will be done (Unix time), by the median of its nodes; absent where no time can be told";
     ETA_BASIS = "owner_eta_basis_nodes", "gauge", &OWNER, "Of how many nodes that median is: the more, the better the time";

@@ -14,6 +14,7 @@ mod machine_api;
 mod machine_config;
 mod machine_config_pool;
 mod machine_os_config;
+mod mutex_approval;
 mod mutex_binding;
 mod mutex_budget;
 mod mutex_notifier;
@@ -83,6 +84,7 @@ list! {
     MutexBudget => mutex_budget::MUTEX_BUDGET,
     MutexWindow => mutex_window::MUTEX_WINDOW,
     MutexNotifier => mutex_notifier::MUTEX_NOTIFIER,
+    MutexApproval => mutex_approval::MUTEX_APPROVAL,
     NodeMaintenance => node_maintenance::NODE_MAINTENANCE,
     KubeVirtMaintenance => node_maintenance::KUBEVIRT_MAINTENANCE,
     Plan => plan::PLAN,
@@ -199,6 +201,7 @@ pub fn put(store: &mut Store, object: Object) -> bool {
         Object::Budget(budget) => mutex_budget::put(store, *budget),
         Object::Window(window) => mutex_window::put(store, *window),
         Object::Notifier(notifier) => mutex_notifier::put(store, *notifier),
+        Object::Approval(approval) => mutex_approval::put(store, *approval),
         Object::Namespace(name, view) => namespace::put(store, &name, *view),
         Object::Lease(node, lease) => lease::put(store, node, lease),
         Object::Job(key, job) => store.put_job(&key, job),
@@ -235,7 +238,8 @@ pub fn has_news(store: &Store, object: &Object) -> bool {
         Object::Budget(budget) => mutex_budget::has_news(store, budget),
         Object::Window(window) => mutex_window::has_news(store, window),
         Object::Binding(name, binding) => mutex_binding::has_news(store, name, binding),
-        Object::Node(..)
+        Object::Approval(_)
+        | Object::Node(..)
         | Object::Pool(_)
         | Object::Config(..)
         | Object::ClusterVersion(_)
@@ -299,6 +303,7 @@ pub fn weight(object: &Object) -> Option<usize> {
         | Object::Budget(_)
         | Object::Window(_)
         | Object::Notifier(_)
+        | Object::Approval(_)
         | Object::Namespace(..)
         | Object::Lease(..)
         | Object::Job(..)

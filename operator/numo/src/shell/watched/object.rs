@@ -6,10 +6,10 @@ use crate::{
 };
 use numo_api::{MutexRule, marks};
 use numo_core::observed::{
-    Annotated, BindingView, BudgetView, ChangeView, ClusterVersionView, ConfigView, DisruptionBudgetView,
-    EtcdPodView, ForeignController, JobView, Key, LeaseView, MachineApi, MachineView, MaintenanceView,
-    NodeView, PlanJobView, PlanView, PodView, PoolView, RebootLock, RunConfigView, TargetView, Unread,
-    WindowView,
+    Annotated, ApprovalView, BindingView, BudgetView, ChangeView, ClusterVersionView, ConfigView,
+    DisruptionBudgetView, EtcdPodView, ForeignController, JobView, Key, LeaseView, MachineApi, MachineView,
+    MaintenanceView, NodeView, PlanJobView, PlanView, PodView, PoolView, RebootLock, RunConfigView,
+    TargetView, Unread, WindowView,
 };
 use numo_plugin::address::AddressRange;
 use serde_json::Value;
@@ -41,6 +41,7 @@ pub enum Object {
     Budget(Box<BudgetView>),
     Window(Box<WindowView>),
     Notifier(Box<NotifierView>),
+    Approval(Box<ApprovalView>),
     Namespace(String, Box<NamespaceView>),
     Lease(String, LeaseView),
     Job(Key, JobView),
@@ -91,6 +92,7 @@ impl Object {
             Self::Budget(budget) => cluster(&budget.name),
             Self::Window(window) => cluster(&window.name),
             Self::Notifier(notifier) => cluster(&notifier.name),
+            Self::Approval(approval) => cluster(&approval.name),
             Self::Lease(node, _) => of(&Key::new(marks::LEASE_NAMESPACE, format!("node-{node}"))),
             Self::Job(key, _)
             | Self::Pod(key, _, _)

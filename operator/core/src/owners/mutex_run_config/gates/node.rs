@@ -41,6 +41,7 @@ pub(crate) fn against(view: &RunView<'_>, member: &Member<'_>, gate: Gate) -> Op
         | Gate::Quorum
         | Gate::Wave
         | Gate::Domain
+        | Gate::Approval
         | Gate::Room
         | Gate::Budget
         | Gate::Drain => None,
