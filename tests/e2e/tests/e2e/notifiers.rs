@@ -240,7 +240,7 @@ fn alertmanager() -> Result<Command> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_alertmanager_has_an_alert_while_a_node_is_held() -> Result<()> {
-    let stage = set(workers(1), Vec::new()).await?;
+    let stage = set(workers(2), Vec::new()).await?;
     let folder = tempfile::tempdir()?;
     let config = folder.path().join("alertmanager.yml");
     std::fs::write(
