@@ -136,7 +136,7 @@ async fn a_run_is_told_with_ids_that_outlive_a_process_and_a_sink_that_hangs_hol
     ];
     apply(&stage, &objects).await?;
     stands(&stage, "events", "ValidConfig").await?;
-    stands(&stage, "lost", "SecretNotFound").await?;
+    stands(&stage, "lost", "SecretsForbidden").await?;
     stands(&stage, "odd", "InvalidField").await?;
     let gate = Gate::new()?;
     let fails = rule("fails", json!({"jobSpec": job(&gate.is_open("$NODE_NAME"))}));
@@ -186,7 +186,7 @@ async fn a_run_is_told_with_ids_that_outlive_a_process_and_a_sink_that_hangs_hol
     assert_eq!(told.sink.as_deref(), Some("CloudEvents"));
     let said = stage.say(&["explain", "mutexnotifier/lost"]).await?;
     assert!(
-        said.contains("SecretNotFound: Secret node-upgrade-mutex-operator/nowhere"),
+        said.contains("SecretsForbidden: Secret node-upgrade-mutex-operator/nowhere"),
         "{said}"
     );
     let doctor = stage.call(&["doctor"]).await?;

@@ -19,11 +19,10 @@ use crate::{GENERATED, NAMESPACE, read};
 pub const TEMPLATES: &str = "deploy/helm/numo/templates";
 
 /// The files of the base that are the same in the chart, but for the namespace.
-const BASE: [&str; 11] = [
+const BASE: [&str; 10] = [
     "cluster_role",
     "cluster_role_binding",
     "leader_role",
-    "notifiers",
     "rule_jobs",
     "rule_components",
     "runs",

@@ -11,11 +11,11 @@ use super::{
 };
 use crate::{
     action::{Action, FORGET_CHAIN},
-    admit::{notes, waves::Waves},
+    admit::waves::Waves,
     decision::Decision,
     intent::loses_pools,
     ledger,
-    observed::{ChangeView, ForeignController, NodeView},
+    observed::{ChangeView, ForeignController},
     owners::mutex_run_config::gates::{self, watched::not_watched},
     pass::Pass,
     report::{LastWord, NodeReport, PoolReport, RunPhase},
@@ -466,7 +466,7 @@ fn drive<'m>(decision: &mut RunDecision<'m>, waves: Waves<'m>, hold: Option<Why>
         decision.out.report.phase = RunPhase::Refused;
     }
     pause::tend_canary(decision);
-    decision.out.report.notes = notes(decision.view);
+    decision.out.report.notes = waves::notes(decision.view);
     let hold = match hold
         .or_else(|| all_stopped(decision.view))
         .or_else(|| run_rules_hold(decision, Phase::PreRun))
@@ -500,16 +500,6 @@ fn drive<'m>(decision: &mut RunDecision<'m>, waves: Waves<'m>, hold: Option<Why>
         decision.wake(at);
     }
     admit::admit(decision, (waves, approvals), hold.as_ref());
-}
-
-/// What the run asks for and no node of it has.
-fn notes(view: &RunView<'_>) -> Vec<String> {
-    let given = notes::Given {
-        waves: &view.intent.waves,
-        keys: ("spec.mutexKeys", view.intent.mutex_keys.iter().collect()),
-    };
-    let nodes: Vec<&NodeView> = view.members.iter().map(|member| member.node).collect();
-    notes::of_nobody(&given, &nodes)
 }
 
 /// What a dry run says: nothing is held by it. A run that has begun keeps its pools paused, which says itself elsewhere.

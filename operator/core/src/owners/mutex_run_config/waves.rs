@@ -4,9 +4,11 @@ use super::{gates, member::Member, run_view::RunView};
 use crate::{
     admit::{
         approval::{About, Approvals},
+        notes,
         waves::{Row, Stand, Waves},
     },
     failures, ledger,
+    observed::NodeView,
     turn::{
         directive::{retry_asked, skip_asked},
         journal,
@@ -70,4 +72,14 @@ pub(super) fn stand(view: &RunView<'_>, member: &Member<'_>, is_elsewhere: bool)
         None => member.node.ready,
     };
     Stand::Behind { goes_on }
+}
+
+/// What the run asks for and no node of it has.
+pub(super) fn notes(view: &RunView<'_>) -> Vec<String> {
+    let given = notes::Given {
+        waves: &view.intent.waves,
+        keys: ("spec.mutexKeys", view.intent.mutex_keys.iter().collect()),
+    };
+    let nodes: Vec<&NodeView> = view.members.iter().map(|member| member.node).collect();
+    notes::of_nobody(&given, &nodes)
 }

@@ -18,11 +18,10 @@ use numo_api::marks;
 use serde_json::Value;
 
 /// What numo is granted, as it is installed: one source.
-const ROLES: [&str; 8] = [
+const ROLES: [&str; 7] = [
     include_str!("../../../../../deploy/kustomize/base/cluster_role.yaml"),
     include_str!("../../../../../deploy/kustomize/base/cluster_role_binding.yaml"),
     include_str!("../../../../../deploy/kustomize/base/leader_role.yaml"),
-    include_str!("../../../../../deploy/kustomize/base/notifiers.yaml"),
     include_str!("../../../../../deploy/kustomize/leases/rights/role.yaml"),
     include_str!("../../../../../deploy/kustomize/base/rule_jobs.yaml"),
     include_str!("../../../../../deploy/kustomize/base/rule_components.yaml"),

@@ -167,7 +167,7 @@ impl Reach {
             )),
             Ok(Err(kube::Error::Api(status))) if status.code == 403 => Err(not(
                 Reason::SecretsForbidden,
-                "numo may not read it; the Role numo-notifiers lets it",
+                "numo may not read it: grant it get on this object by a Role (operator/docs/notifications.md, Secrets)",
             )),
             Ok(Err(error)) => Err(not(Reason::SecretInvalid, &error.to_string())),
         }
