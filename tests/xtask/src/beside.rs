@@ -10,6 +10,9 @@ use anyhow::{Context as _, Result};
 use crate::step;
 use crate::test::Counts;
 
+/// The heading under which they are waited for.
+pub const REST: &str = "what computes: the rest of it";
+
 /// The process, and where it writes.
 pub struct Beside {
     child: Child,
@@ -41,11 +44,6 @@ impl Beside {
             .spawn()
             .context("run nice")?;
         Ok(Self { child, said })
-    }
-
-    /// The heading under which it is waited for.
-    pub const fn title(&self) -> &'static str {
-        "what computes: the rest of it"
     }
 
     /// Waits for them, prints all they said, and counts it. An error says that they came to no count.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use crate::beside::Beside;
+use crate::beside::{self, Beside};
 use crate::{book, elsewhere, lint, room, setup, step};
 
 /// Folders of packages whose tests need a control plane, 600 MB and many seconds of both cores to start, and how
@@ -205,8 +205,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         }
         by_itself(&mut run, arguments, &tests);
         if let Some(beside) = beside {
-            let title = beside.title();
-            run.step(title, |counts| {
+            run.step(beside::REST, |counts| {
                 let said = beside.end()?;
                 counts.add(said.counts);
                 Ok(Outcome::of(said.success))

@@ -1133,6 +1133,7 @@ async fn what_an_alert_says_to_do() -> Result<()> {
     .await?;
     site.run("numo start").await?;
     page.run(t, "WriteRefused: which", &[]).await?;
+    page.run(t, "kubectl get mutexnotifiers", &[]).await?;
     page.run(t, "get pods,events", &[]).await?;
     page.run(t, "kubectl get mcp POOL", &[("POOL", "worker")]).await?;
     page.run(t, "cordoned-by: it is numo's", &[node]).await?;

@@ -1,6 +1,8 @@
 //! The chart's page as a release has it: it installs from the registry and links to the published docs. Who reads it there has no
 //! checkout of the repository.
 
+use std::fmt::Write as _;
+
 use anyhow::{Context as _, Result, ensure};
 
 use super::Facts;
@@ -85,7 +87,7 @@ fn linked(text: &str, docs: &str) -> String {
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let (path, after) = part.split_once(')').unwrap_or((part, ""));
-        out += &format!("]({docs}/{}){after}", path.replacen(".md", ".html", 1));
+        let _ = write!(out, "]({docs}/{}){after}", path.replacen(".md", ".html", 1));
     }
     out
 }

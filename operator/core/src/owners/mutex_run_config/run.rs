@@ -10,7 +10,6 @@ use super::{
     turn, ungated, waves,
 };
 use crate::{
-    action::{Action, FORGET_CHAIN},
     admit::waves::Waves,
     decision::Decision,
     intent::loses_pools,
@@ -21,7 +20,7 @@ use crate::{
     report::{LastWord, NodeReport, PoolReport, RunPhase},
     turn::{
         directive::retry_asked,
-        journal::{self, forgotten},
+        journal,
         steps::{Next, ON, STAY},
     },
     verdict::Answers,
@@ -147,7 +146,7 @@ impl Pass for Run<'_> {
         if let Some(first) = ends.filter(|until| *until > decision.view.now).min() {
             decision.wake(first);
         }
-        forget(decision);
+        decision.forget();
         if self.dry {
             write_nothing(decision);
         }
@@ -590,13 +589,4 @@ fn idle(view: &RunView<'_>, hold: Option<Why>, refusal: Option<&Why>) -> Option<
     } else {
         hold
     })
-}
-
-/// Journals that ended are kept for the last three targets of each node, thirty days at most.
-fn forget(decision: &mut RunDecision<'_>) {
-    let view = decision.view;
-    let old: Vec<Action> = forgotten(view.changes(), &view.run_id, view.now).collect();
-    for action in old {
-        decision.act(FORGET_CHAIN, action, None);
-    }
 }
