@@ -234,3 +234,93 @@ fn list(look: &Look, format: Option<&Format>) -> Result<(), CliError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numo_api::Reason;
+    use numo_core::report::Why;
+
+    fn wave(number: usize, name: Option<&str>) -> Point {
+        Point::Wave {
+            number,
+            of: 3,
+            name: name.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn nobody_approves_another_wave_than_the_one_that_waits() {
+        let owner = Owner::plan(Key::new("system-upgrade", "servers"));
+        let failure = Point::AfterFailure {
+            node: "n1".to_owned(),
+        };
+        for (point, given, is_it) in [
+            (wave(2, Some("racks")), None, true),
+            (wave(2, Some("racks")), Some("2"), true),
+            (wave(2, Some("racks")), Some("racks"), true),
+            (wave(2, Some("racks")), Some("3"), false),
+            (wave(2, None), Some("canary"), false),
+            (wave(2, None), Some(""), false),
+            (Point::Begin, None, true),
+            (Point::Begin, Some("1"), false),
+            (failure, Some("1"), false),
+        ] {
+            let said = is_meant(&point, given, &owner);
+            assert_eq!(said.is_ok(), is_it, "{point}, --wave {given:?}");
+            if let Err(error) = said {
+                let words = error.to_string();
+                assert!(
+                    words.contains(&format!("waits for the approval of {point}")),
+                    "{words}"
+                );
+            }
+        }
+    }
+
+    /// The object for what waits.
+    fn made(owner: &Owner, point: Point, digest: &str, by: &str) -> DynamicObject {
+        let waits = ApprovalReport {
+            point,
+            digest: digest.to_owned(),
+            why: Why::new(Reason::WaitsForApproval, "it waits"),
+        };
+        approval(owner, &waits, "reviewed".to_owned(), by).unwrap()
+    }
+
+    #[test]
+    fn the_object_names_what_waits_and_no_more() {
+        let run = Owner::run(Key::new("numo", "upgrade"));
+        let failure = Point::AfterFailure {
+            node: "n1".to_owned(),
+        };
+        for (point, wave, after_failure) in [
+            (Point::Begin, None, None),
+            (failure, None, Some(true)),
+            (wave(2, Some("racks")), Some("2"), None),
+        ] {
+            let object = made(&run, point, "a-b-c-d", "anna");
+            let spec: MutexApprovalSpec = serde_json::from_value(object.data["spec"].clone()).unwrap();
+            assert_eq!(spec.wave.as_deref(), wave);
+            assert_eq!(spec.after_failure, after_failure);
+            assert_eq!(
+                (spec.digest.as_str(), spec.approved_by.as_str()),
+                ("a-b-c-d", "anna")
+            );
+            assert_eq!(spec.owner, run.approved());
+        }
+    }
+
+    #[test]
+    fn the_name_is_the_api_servers_to_find_and_fits() {
+        let long = Owner::plan(Key::new("system-upgrade", "x".repeat(39) + "-and.more"));
+        let object = made(&long, Point::Begin, "a-b-c-d", "anna");
+        assert_eq!(object.metadata.name, None);
+        let base = object.metadata.generate_name.unwrap();
+        // The API server adds five letters; a dash or a dot before the hash is none of a name's.
+        assert!(base.len() <= 58 && base.starts_with(&"x".repeat(39)), "{base}");
+        assert!(!base.contains("--") && !base.contains('.'), "{base}");
+        let other = made(&long, Point::Begin, "a-b-c-d", "berta");
+        assert_ne!(Some(base), other.metadata.generate_name);
+    }
+}
