@@ -168,17 +168,13 @@ async fn numo_asks_for_nothing_beyond_its_rights_and_has_none_that_it_does_not_u
         }),
         // Nobody is there: what it reads to know that is what it has rights for.
         json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "nobody", "namespace": NAMESPACE},
-            "stringData": {"url": "http://127.0.0.1:1/"},
-        }),
-        json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "nobody", "namespace": NAMESPACE},
             "data": {"ca.crt": rcgen::generate_simple_self_signed(["nobody.example".to_owned()])?.cert.pem()},
         }),
         json!({
             "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexNotifier",
             "metadata": {"name": "nobody"},
-            "spec": {"slack": {}, "secretRef": {"name": "nobody"}, "tls": {"caConfigMap": {"name": "nobody"}}},
+            "spec": {"cloudEvents": {"url": "https://127.0.0.1:1/"}, "tls": {"caConfigMap": {"name": "nobody"}}},
         }),
         json!({
             "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBinding",
