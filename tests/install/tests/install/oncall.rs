@@ -367,7 +367,6 @@ async fn the_roles_view_edit_and_admin_have_their_part() -> Result<()> {
         "mutexwindows",
         "mutexbindings",
         "mutexnotifiers",
-        "mutexapprovals",
         MAINTENANCE,
         "plans",
     ];

@@ -430,30 +430,35 @@ fn report_the_rest(decision: &mut RunDecision<'_>, why: &Why) -> usize {
     left_out
 }
 
+/// No upgrade is under way: pools that are to be held always are held, and nothing else is done.
+fn rest(decision: &mut RunDecision<'_>, hold: Option<Why>, refusal: Option<&Why>) {
+    let has_nodes = !decision.view.members.is_empty();
+    let holds = refusal.is_none_or(|why| gates::run::holds_when_refused(decision.view, why));
+    if decision.view.intent.hold_always && holds && has_nodes {
+        pause::arm(decision, refusal);
+    }
+    decision.out.report.phase = RunPhase::Idle;
+    decision.out.report.hold = idle(decision.view, hold, refusal);
+    let last = decision.view.run.status.run.as_ref();
+    decision.out.report.result = last
+        .filter(|last| last.id == decision.view.run_id && last.finished_at.is_some())
+        .and_then(|last| last.result);
+    if !decision.out.report.ungated.is_empty() {
+        // Also of an upgrade that came and went while nobody looked.
+        decision.out.report.result = Some(RunResult::SucceededUngated);
+    }
+    let why = Why::new(
+        Reason::UpToDate,
+        "it runs the version asked for; the MCO alone brings it to its pool's configuration",
+    );
+    report_the_rest(decision, &why);
+    finalizer::drop_finalizer(decision);
+}
+
 /// Arms the pools and admits nodes, as far as the gates allow.
 fn drive<'m>(decision: &mut RunDecision<'m>, waves: Waves<'m>, hold: Option<Why>, refusal: Option<&Why>) {
     if !decision.view.is_active() {
-        let has_nodes = !decision.view.members.is_empty();
-        let holds = refusal.is_none_or(|why| gates::run::holds_when_refused(decision.view, why));
-        if decision.view.intent.hold_always && holds && has_nodes {
-            pause::arm(decision, refusal);
-        }
-        decision.out.report.phase = RunPhase::Idle;
-        decision.out.report.hold = idle(decision.view, hold, refusal);
-        let last = decision.view.run.status.run.as_ref();
-        decision.out.report.result = last
-            .filter(|last| last.id == decision.view.run_id && last.finished_at.is_some())
-            .and_then(|last| last.result);
-        if !decision.out.report.ungated.is_empty() {
-            // Also of an upgrade that came and went while nobody looked.
-            decision.out.report.result = Some(RunResult::SucceededUngated);
-        }
-        let why = Why::new(
-            Reason::UpToDate,
-            "it runs the version asked for; the MCO alone brings it to its pool's configuration",
-        );
-        report_the_rest(decision, &why);
-        finalizer::drop_finalizer(decision);
+        rest(decision, hold, refusal);
         return;
     }
     decision.out.report.phase = RunPhase::Active;

@@ -45,8 +45,7 @@ pub(super) async fn of_owner(
     let report = upgrade(&mut one, &mut imagined, owner, args.to_version.as_ref())?;
     one.target.clone_from(&report.target);
     refusals(&mut one, &report);
-    let of_waves = report.wave.iter().flat_map(|wave| &wave.notes);
-    one.notes = of_waves.chain(&report.notes).cloned().collect();
+    one.notes = notes(&report);
     if owner.kind == OwnerKind::Plan && report.nodes.is_empty() && one.refused.is_empty() {
         one.refused.push(Said {
             reason: Reason::NoNodes,
@@ -89,6 +88,12 @@ pub(super) async fn of_owner(
         drains(&mut one, &store.observed, &nothing, owner, &looked_at, now);
     }
     Ok(one)
+}
+
+/// What a person should know of its waves, and what keeps no node from its turn.
+fn notes(report: &Report) -> Vec<String> {
+    let of_waves = report.wave.iter().flat_map(|wave| &wave.notes);
+    of_waves.chain(&report.notes).cloned().collect()
 }
 
 /// Who has turns in which order, from when on, and who has none.
