@@ -114,7 +114,7 @@ impl Judge {
         };
         let (places, of) = self.places(&asked, waves, node);
         let own = *places.get(node.uid.as_str())?;
-        Some((own + 1, of.get(own).copied()?))
+        Some((own + 1, of.get(own)?))
     }
 
     /// The wave of each node that is in one by now, by its uid, and the waves.
