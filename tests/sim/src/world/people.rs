@@ -1,7 +1,7 @@
 //! Everyone who is not numo, not the MCO and not the cluster: people with kubectl, GitOps, autoscalers,
 //! other operators, bad hardware. And what they meant for good, to compare with at the end.
 
-use super::{Event, Fault, FleetAct, HoursOf, Machine, MeantHours, MeantPlan, Object, Span, Word, World};
+use super::{Event, Fault, FleetAct, HoursOf, Machine, MeantHours, MeantPlan, Object, Span, World};
 use numo_api::{
     Directive, DirectiveAction, NodeChangeSpec, Outcome, OwnerRef, Phase, Target, VerdictRecord, marks,
     marks::openshift,
@@ -160,10 +160,6 @@ pub enum Act {
     SetHours(Box<MeantHours>, i64),
     /// And takes them away.
     ClearHours(HoursOf),
-    /// Someone approves what waits, or something else.
-    Approve(Word),
-    /// And takes that back.
-    Withdraw(String),
     /// Someone does something to Plans, NodeMaintenances or their nodes.
     Fleet(FleetAct),
 }
@@ -434,8 +430,6 @@ impl World {
                 self.tell("person", || format!("takes up {key} again"));
             }
             Act::Say(action) => self.say(*action),
-            Act::Approve(word) => self.approve(word),
-            Act::Withdraw(name) => self.withdraw(name),
             Act::Unsay(key) => {
                 self.edit_change(key, |change| change.spec.directive = None);
             }
@@ -926,11 +920,7 @@ impl World {
             .values()
             .filter_map(|event| match event {
                 Event::Act(
-                    act @ (Act::NodeComes(_)
-                    | Act::BringRule(_)
-                    | Act::BringTarget(_)
-                    | Act::LabelBack(..)
-                    | Act::Approve(_)),
+                    act @ (Act::NodeComes(_) | Act::BringRule(_) | Act::BringTarget(_) | Act::LabelBack(..)),
                 ) => Some(act.clone()),
                 Event::Fleet(act @ FleetAct::BringBinding(..)) => Some(Act::Fleet(act.clone())),
                 _ => None,
@@ -938,7 +928,6 @@ impl World {
             .collect();
         self.call_off_acts();
         self.tell("person", || "mends everything".to_owned());
-        self.mend_approver();
         for act in ends {
             self.act(&act);
         }
