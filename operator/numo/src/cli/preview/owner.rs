@@ -45,7 +45,6 @@ pub(super) async fn of_owner(
     let report = upgrade(&mut one, &mut imagined, owner, args.to_version.as_ref())?;
     one.target.clone_from(&report.target);
     refusals(&mut one, &report);
-    one.notes = notes(&report);
     if owner.kind == OwnerKind::Plan && report.nodes.is_empty() && one.refused.is_empty() {
         one.refused.push(Said {
             reason: Reason::NoNodes,
@@ -191,6 +190,7 @@ fn later(observed: &Observed) -> Option<String> {
 }
 
 fn refusals(one: &mut Preview, report: &Report) {
+    one.notes = notes(report);
     let hold = report.hold.iter();
     for why in report.problems.iter().chain(hold).chain(&report.unchecked) {
         // What ends by itself is no refusal, hours that open among it.
