@@ -187,6 +187,16 @@ pub enum Point {
     },
 }
 
+impl Point {
+    /// Whether these words of a person mean it as a wave: its number or its name.
+    pub fn is_wave(&self, words: &str) -> bool {
+        match self {
+            Self::Wave { number, name, .. } => words == number.to_string() || name.as_deref() == Some(words),
+            Self::Begin | Self::AfterFailure { .. } => false,
+        }
+    }
+}
+
 impl std::fmt::Display for Point {
     /// For people: `wave 2 of 4 (racks-b)`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

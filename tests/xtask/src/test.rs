@@ -223,13 +223,10 @@ fn by_itself(run: &mut Run, arguments: &Arguments, tests: &[TestBinary]) {
     else {
         return;
     };
-    let alone = TestBinary {
-        at_once: Some(1),
-        ..test.clone()
-    };
     if arguments.filter.is_empty() || arguments.filter.iter().any(|filter| filter.contains("alone")) {
         run.step("tests that take the whole machine", |counts| {
-            alone.run(&["--ignored".to_owned(), ALONE.to_owned()], counts)
+            test.one_at_a_time()
+                .run(&["--ignored".to_owned(), ALONE.to_owned()], counts)
         });
     }
     // The test of the image leaves its binary there. Where it made none, this fails, and says so.
@@ -253,11 +250,8 @@ fn by_itself(run: &mut Run, arguments: &Arguments, tests: &[TestBinary]) {
     for test in foreign {
         run.step("tests with foreign toolchains", |counts| {
             // One at a time: a Python rule takes a core for most of the time that compiling may take.
-            let alone = TestBinary {
-                at_once: Some(1),
-                ..test.clone()
-            };
-            alone.run(&["--ignored".to_owned(), FOREIGN.1.to_owned()], counts)
+            test.one_at_a_time()
+                .run(&["--ignored".to_owned(), FOREIGN.1.to_owned()], counts)
         });
     }
 }
@@ -527,6 +521,14 @@ fn package_name(folder: &Path) -> String {
 impl TestBinary {
     fn title(&self) -> String {
         format!("tests of {} ({})", self.package, self.target)
+    }
+
+    /// The same, with one test after another.
+    fn one_at_a_time(&self) -> Self {
+        Self {
+            at_once: Some(1),
+            ..self.clone()
+        }
     }
 
     fn run(&self, filter: &[String], counts: &mut Counts) -> Result<Outcome> {

@@ -363,9 +363,6 @@ fn is_about(spec: &MutexApprovalSpec, point: &Point) -> bool {
     match point {
         Point::Begin => !after_failure && wave.is_none(),
         Point::AfterFailure { .. } => after_failure,
-        Point::Wave { number, name, .. } => {
-            let is_named = |wave: &str| wave == number.to_string() || name.as_deref() == Some(wave);
-            !after_failure && wave.is_some_and(is_named)
-        }
+        Point::Wave { .. } => !after_failure && wave.is_some_and(|wave| point.is_wave(wave)),
     }
 }

@@ -24,7 +24,7 @@ use numo_core::{
     report::{ApprovalReport, Point},
 };
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// Arguments of `numo approve`.
 #[derive(Debug, Args)]
@@ -150,20 +150,12 @@ fn waits<'l>(look: &'l Look, owner: &Owner) -> Result<&'l ApprovalReport, CliErr
 
 /// Refuses another wave than the one that waits: nobody approves what he has not looked at.
 fn is_meant(point: &Point, wave: Option<&str>, owner: &Owner) -> Result<(), CliError> {
-    let is_it = match (point, wave) {
-        (_, None) => true,
-        (Point::Wave { number, name, .. }, Some(wave)) => {
-            wave == number.to_string() || name.as_deref() == Some(wave)
-        }
-        (Point::Begin | Point::AfterFailure { .. }, Some(_)) => false,
-    };
-    if is_it {
-        return Ok(());
+    match wave.filter(|wave| !point.is_wave(wave)) {
+        None => Ok(()),
+        Some(wave) => Err(CliError::Usage(format!(
+            "--wave {wave}: {owner} waits for the approval of {point}"
+        ))),
     }
-    Err(CliError::Usage(format!(
-        "--wave {}: {owner} waits for the approval of {point}",
-        wave.unwrap_or_default()
-    )))
 }
 
 fn resource() -> ApiResource {
@@ -217,9 +209,7 @@ fn list(look: &Look, format: Option<&Format>) -> Result<(), CliError> {
     });
     let waiting: Vec<Waiting> = waiting.collect();
     if let Some(format) = format.filter(|format| !format.is_wide()) {
-        let all = json!(waiting);
-        let all: Vec<Value> = all.as_array().cloned().unwrap_or_default();
-        print!("{}", format.document(&all)?.unwrap_or_default());
+        print!("{}", format.document(&waiting)?.unwrap_or_default());
         return Ok(());
     }
     if waiting.is_empty() {

@@ -19,8 +19,6 @@ use numo_core::{
 const NODES: usize = 64;
 /// Digits of an id.
 const ID: usize = 16;
-/// The reason that a run or a node has while it waits for somebody's approval.
-const WAITS_FOR_APPROVAL: &str = "WaitsForApproval";
 /// Reasons for which an owner is stalled because a person wants it to be.
 const WANTED: [Reason; 3] = [Reason::Suspended, Reason::Stopped, Reason::DryRun];
 
@@ -202,14 +200,14 @@ fn waves(facts: &Facts<'_>) -> Vec<Occurrence> {
     over.collect()
 }
 
-/// A person must approve: said by name, of the owner or of one of its nodes. A wave waits once, however many nodes it has.
+/// A person must approve, what the owner or one of its nodes says. A wave waits once, however many nodes it has.
 fn approval(facts: &Facts<'_>) -> Option<Occurrence> {
-    let waits = |why: &&Why| why.reason.name() == WAITS_FOR_APPROVAL;
+    let waits = |why: &&Why| why.reason == Reason::WaitsForApproval;
     let report = facts.report;
     let of_nodes = report.nodes.values().map(|node| &node.why);
     let why = report.hold.iter().chain(of_nodes).find(waits)?;
     let wave = report.wave.as_ref().map_or(0, |wave| wave.number).to_string();
-    let said = (WAITS_FOR_APPROVAL, why.message.to_string());
+    let said = (why.reason.name(), why.message.to_string());
     let transition = Transition::WaitsForApproval;
     Some(facts.occurrence(transition, &[&report.run_id, &wave], None, said))
 }

@@ -34,6 +34,7 @@ mod reviewed;
 pub mod rival;
 pub mod room;
 mod serve;
+mod servers;
 pub mod services;
 pub mod status;
 pub mod store;

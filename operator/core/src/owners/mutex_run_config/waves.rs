@@ -8,7 +8,6 @@ use crate::{
         waves::{Row, Stand, Waves},
     },
     failures, ledger,
-    observed::NodeView,
     turn::{
         directive::{retry_asked, skip_asked},
         journal,
@@ -80,6 +79,5 @@ pub(super) fn notes(view: &RunView<'_>) -> Vec<String> {
         waves: &view.intent.waves,
         keys: ("spec.mutexKeys", view.intent.mutex_keys.iter().collect()),
     };
-    let nodes: Vec<&NodeView> = view.members.iter().map(|member| member.node).collect();
-    notes::of_nobody(&given, &nodes)
+    notes::of_nobody(&given, &view.members.iter().map(|member| member.node))
 }

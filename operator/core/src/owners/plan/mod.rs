@@ -263,7 +263,7 @@ impl<'a> Pass<'a> {
                 self.intent.mutex_keys.clone(),
             ),
         };
-        self.out.report.notes = notes::of_nobody(&given, &selected);
+        self.out.report.notes = notes::of_nobody(&given, &selected.iter().copied());
         self.out.report.waves_over = self.waves.over(self.now);
         self.out.report.approval = self.approvals.report();
         self.out.report.approved = self.approvals.given();

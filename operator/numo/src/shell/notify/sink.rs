@@ -3,7 +3,7 @@
 
 use crate::{
     frontends::mutex_notifier::{NotifierView, SinkKind, Understood, Verdict},
-    shell::{client::Connection, item::Item},
+    shell::{client::Connection, item::Item, servers::Server},
 };
 use http::{HeaderName, HeaderValue, header};
 use jiff::Timestamp;
@@ -199,17 +199,11 @@ impl Held {
         let Some(token) = self.text("token") else {
             return Ok(None);
         };
-        let servers: Option<String> = self.item.at(&["metadata", "annotations", marks::NOTIFIER_HOSTS]);
-        let host = url.host_str().unwrap_or_default();
-        let with_port = format!("{host}:{}", url.port_or_known_default().unwrap_or_default());
-        let is_for = |one: &str| {
-            let one = one.trim();
-            one.eq_ignore_ascii_case(host) || one.eq_ignore_ascii_case(&with_port)
-        };
-        if !servers.is_some_and(|servers| servers.split(',').any(is_for)) {
-            let (place, key) = (&self.place, marks::NOTIFIER_HOSTS);
+        let server = Server::of(url);
+        if !server.is_named_by(&self.item, marks::NOTIFIER_HOSTS) {
+            let (place, key, shown) = (&self.place, marks::NOTIFIER_HOSTS, server.shown());
             return Err(invalid(&format!(
-                "{place}: its annotation {key} does not name {host}, where its token is to be sent"
+                "{place}: its annotation {key} does not name {shown}, where its token is to be sent"
             )));
         }
         let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| {

@@ -6,10 +6,9 @@ use super::{
 };
 use crate::shell::{
     item::Size,
-    project::{misread, typed},
+    project::{created, misread, typed},
     store::{Store, replace},
 };
-use jiff::Timestamp;
 use numo_api::MutexApproval;
 use numo_core::observed::{ApprovalView, Key};
 
@@ -39,11 +38,9 @@ pub const MUTEX_APPROVAL: Watched = Watched {
 fn view(approval: MutexApproval) -> ApprovalView {
     let metadata = approval.metadata;
     ApprovalView {
+        created: created(&metadata),
         name: metadata.name.unwrap_or_default(),
         uid: metadata.uid.unwrap_or_default(),
-        created: metadata
-            .creation_timestamp
-            .map_or(Timestamp::UNIX_EPOCH, |time| time.0),
         spec: approval.spec,
     }
 }

@@ -154,7 +154,7 @@ async fn nobody_there_and_a_connection_that_breaks_are_for_later() {
 async fn the_url_of_a_chat_and_a_token_come_from_the_secret_and_are_never_said() {
     let double = Double::start(vec![]).await;
     let url = double.url("/services/very-secret");
-    let hosts = Some("other.example, 127.0.0.1");
+    let hosts = Some("other.example, http://127.0.0.1");
     let data = [("url", url.as_str()), ("token", "also-secret\n")];
     let namespace = Namespace::default().with_secret("chat", &data, hosts);
     let sink = namespace
@@ -219,6 +219,12 @@ async fn what_is_missing_or_wrong_is_said_with_its_reason() {
             json!({"cloudEvents": sink, "secretRef": {"name": "elsewhere"}}),
             Reason::SecretInvalid,
             "Secret numo-system/elsewhere: its annotation",
+        ),
+        // Whoever writes a notifier could have the token sent in the clear.
+        (
+            json!({"cloudEvents": {"url": "http://sink.example:443/hook"}, "secretRef": {"name": "odd"}}),
+            Reason::SecretInvalid,
+            "Secret numo-system/odd: its annotation numo.openshift-optional.skrzypek.io/notifier-hosts does not name http://sink.example,",
         ),
         (
             json!({"cloudEvents": sink, "secretRef": {"name": "odd"}}),
