@@ -17,6 +17,6 @@ mod terminal;
 mod unvalidated;
 
 pub use process::{Numo, Said, binary, call_in, call_with, cargo_with, crates};
-pub use proxy::{Cut, Proxy};
+pub use proxy::{Cut, Proxy, Slow};
 pub use stage::{NAMESPACE, Stage, StageOptions, has_leases, install, kubectl};
 pub use terminal::{Page, Terminal};

@@ -46,6 +46,17 @@ impl Cut {
     }
 }
 
+/// Requests that take longer than the API server needs for them.
+#[derive(Clone, Copy, Debug)]
+pub struct Slow {
+    /// Their method.
+    pub method: &'static str,
+    /// What their path has in it.
+    pub path: &'static str,
+    /// How much longer they take.
+    pub longer: Duration,
+}
+
 /// A proxy that serves until it is dropped.
 pub struct Proxy {
     line: Arc<Line>,
@@ -57,15 +68,6 @@ impl Proxy {
     /// Stands before the API server of a kubeconfig that `numo_cluster` has written, and speaks to it with that kubeconfig's
     /// token.
     pub async fn open(kubeconfig: &Path, cut: Option<Cut>) -> Result<Self> {
-        Self::before(kubeconfig, cut, None).await
-    }
-
-    /// As [`Proxy::open`], before an API server that takes so long for each patch of a Node.
-    pub async fn slow(kubeconfig: &Path, patch_of_node: Duration) -> Result<Self> {
-        Self::before(kubeconfig, None, Some(patch_of_node)).await
-    }
-
-    async fn before(kubeconfig: &Path, cut: Option<Cut>, patch_of_node: Option<Duration>) -> Result<Self> {
         let known = Kubeconfig::read_from(kubeconfig)?;
         let mut config = Config::from_custom_kubeconfig(known, &KubeConfigOptions::default()).await?;
         // Whether to try again is numo's decision.
@@ -73,7 +75,7 @@ impl Proxy {
         let line = Arc::new(Line {
             server: Client::try_from(config)?,
             cut,
-            patch_of_node,
+            slow: Mutex::default(),
             writes: Mutex::default(),
             reached: Notify::new(),
         });
@@ -103,6 +105,11 @@ impl Proxy {
         self.line.writes().clone()
     }
 
+    /// From now on the API server takes longer for such requests; for none if there is none.
+    pub fn slow(&self, slow: Option<Slow>) {
+        *self.line.slow.lock().unwrap_or_else(PoisonError::into_inner) = slow;
+    }
+
     /// Returns once the line is cut, the first time it is asked for; never, if it is not to be cut.
     pub async fn is_cut(&self) {
         self.line.reached.notified().await;
@@ -119,8 +126,7 @@ impl Drop for Proxy {
 struct Line {
     server: Client,
     cut: Option<Cut>,
-    /// How long a patch of a Node takes longer.
-    patch_of_node: Option<Duration>,
+    slow: Mutex<Option<Slow>>,
     writes: Mutex<Vec<String>>,
     reached: Notify,
 }
@@ -230,11 +236,12 @@ async fn pass(State(line): State<Arc<Line>>, request: Request) -> Response {
     *forward.method_mut() = parts.method;
     *forward.uri_mut() = parts.uri;
     *forward.headers_mut() = parts.headers;
-    if let Some(longer) = line.patch_of_node
-        && forward.method() == Method::PATCH
-        && forward.uri().path().starts_with("/api/v1/nodes/")
+    let slow = *line.slow.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(slow) = slow
+        && forward.method() == slow.method
+        && forward.uri().path().contains(slow.path)
     {
-        tokio::time::sleep(longer).await;
+        tokio::time::sleep(slow.longer).await;
     }
     match fate {
         Fate::Passes => return line.ask(forward).await,

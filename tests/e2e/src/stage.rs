@@ -433,12 +433,13 @@ impl Stage {
         Ok(change)
     }
 
-    /// Waits until the world has every node of the pool at the version.
+    /// Waits until the world has every node of the pool at the version. How long that takes is for benchmarks: the bound only ends a
+    /// test whose upgrade stands still.
     pub async fn upgraded(&self, pool: &str, version: &str) -> Result<()> {
         let what = format!("pool {pool} at {version}");
         match self
             .world
-            .until(&what, Duration::from_mins(3), |world| {
+            .until(&what, Duration::from_mins(10), |world| {
                 world.is_updated(pool, version)
             })
             .await

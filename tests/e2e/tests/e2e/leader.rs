@@ -6,14 +6,14 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::ServiceAccount, rbac::v1::ClusterRole};
 use kube::{
     Api,
     api::{Patch, PatchParams, PostParams},
 };
 use nix::sys::signal::Signal;
-use numo_e2e::{NAMESPACE, Numo, Stage};
+use numo_e2e::{NAMESPACE, Numo, Proxy, Slow, Stage, StageOptions};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -119,6 +119,79 @@ async fn a_leader_that_slept_past_its_lease_writes_nothing_and_one_that_dies_is_
     stage.judge(&judgement(&["gated"], &["gated"])).await?;
     assert_eq!(third.stop().await?, Some(0));
     stage.strike().await
+}
+
+/// A leader whose renewal takes long may write nothing until it is done. It leads on then, as nobody took the lease meanwhile, and
+/// nothing tells it again of what it saw in between.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_whose_renewal_comes_late_goes_on_with_what_it_saw_meanwhile() -> Result<()> {
+    let stage = Stage::set(StageOptions {
+        world: workers(2),
+        without_numo: true,
+        ..StageOptions::default()
+    })
+    .await?;
+    let proxy = Proxy::open(stage.numo_kubeconfig(), None).await?;
+    let numo = stage.numo_of(&proxy.kubeconfig(), &[])?;
+    let gate = Gate::new()?;
+    let rules = [rule("gated", json!({"jobSpec": job(&gate.wait())}))];
+    prepare(&stage, &rules, json!({})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
+    let mut in_between = 0;
+    for soak in 1..=9 {
+        proxy.slow(Some(LATE));
+        let renewed = is_unsure(&stage).await?;
+        stage
+            .patch_run("upgrade", json!({"spec": {"soakSeconds": soak}}))
+            .await?;
+        in_between += u8::from(renewal(&stage).await? == renewed);
+        proxy.slow(None);
+        stage
+            .until("the run is decided anew", 60, || async {
+                let run = stage.run("upgrade").await?;
+                let observed = run.status.and_then(|status| status.observed_generation);
+                Ok((observed == run.metadata.generation).then_some(()))
+            })
+            .await?;
+        if in_between == 2 {
+            break;
+        }
+    }
+    assert_eq!(
+        in_between, 2,
+        "the run was changed while numo could write nothing"
+    );
+    gate.open_for_all()?;
+    finish(&stage).await?;
+    stage.judge(&judgement(&["gated"], &[])).await?;
+    assert_eq!(numo.stop().await?, Some(0));
+    stage.strike().await
+}
+
+/// A renewal takes nearly as long as a leader waits for it: the one before is too old before it is done.
+const LATE: Slow = Slow {
+    method: "PUT",
+    path: "/leases/numo-leader",
+    longer: Duration::from_millis(9600),
+};
+
+/// When the lease was renewed.
+async fn renewal(stage: &Stage) -> Result<Timestamp> {
+    let lease = stage.api::<Lease>().get("numo-leader").await?;
+    let renewed = lease.spec.and_then(|spec| spec.renew_time);
+    Ok(renewed.context("a time")?.0)
+}
+
+/// Waits until the leader may write nothing, as its last renewal is too old. When that was.
+async fn is_unsure(stage: &Stage) -> Result<Timestamp> {
+    stage
+        .until("the lease is not sure", 60, || async {
+            let renewed = renewal(stage).await?;
+            let age = Timestamp::now().duration_since(renewed);
+            Ok((age > SignedDuration::from_millis(10_200)).then_some(renewed))
+        })
+        .await
 }
 
 /// Status line and body of a GET.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use numo_api::{Outcome, Phase, Step};
-use numo_e2e::{Proxy, Stage, StageOptions};
+use numo_e2e::{Proxy, Slow, Stage, StageOptions};
 use numo_world::WorldSpec;
 use serde_json::{Value, json};
 
@@ -34,7 +34,12 @@ async fn a_stop_between_two_writes_of_a_round_holds_the_second() -> Result<()> {
         ..StageOptions::default()
     })
     .await?;
-    let proxy = Proxy::slow(stage.numo_kubeconfig(), Duration::from_secs(2)).await?;
+    let proxy = Proxy::open(stage.numo_kubeconfig(), None).await?;
+    proxy.slow(Some(Slow {
+        method: "PATCH",
+        path: "/api/v1/nodes/",
+        longer: Duration::from_secs(2),
+    }));
     let numo = stage.numo_of(&proxy.kubeconfig(), &[])?;
     let gate = Gate::new()?;
     let rules = [rule("gated", json!({"jobSpec": job(&gate.wait())}))];

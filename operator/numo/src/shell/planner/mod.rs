@@ -63,6 +63,8 @@ const GATHER: Duration = Duration::from_millis(10);
 const HEARD: Duration = Duration::from_mins(1);
 /// How long nothing is done at most while there is nothing to do.
 const LONGEST: Duration = Duration::from_hours(1);
+/// How long is waited at least for a lease that is not sure.
+const WITHHELD: Duration = Duration::from_secs(1);
 /// Kinds that only the operator itself needs to see.
 const OPERATOR_KINDS: [Kind; 2] = [Kind::DaemonSet, Kind::DisruptionBudget];
 
@@ -199,15 +201,17 @@ impl Planner {
     }
 
     /// Passes over each owner, and again over those whom that concerns: what one gives back, another may wait for. The owners that
-    /// are still due in the end; none if the planner must stop.
+    /// are still due in the end; none if nothing may be written now, and then those that had no pass are due again soon.
     async fn take_turns(&mut self, mut due: Vec<Owner>, stop: &signal::Receiver<bool>) -> Option<Vec<Owner>> {
         for _ in 0..MAX_TURNS {
             self.wakes.begin_turn();
-            for owner in &due {
-                if *stop.borrow() || !self.context.fence.holds() {
+            for (done, owner) in due.iter().enumerate() {
+                let goes_on = !*stop.borrow() && self.context.fence.holds() && self.pass(owner).await;
+                if !goes_on {
+                    // The lease may be renewed a moment later, and nothing new would tell of them then.
+                    self.wakes.wake_again(due.split_off(done), self.context.now());
                     return None;
                 }
-                self.pass(owner).await;
             }
             due = self.due(self.wakes.changed());
             if due.is_empty() {
@@ -217,12 +221,13 @@ impl Planner {
         Some(due)
     }
 
-    /// One pass over one owner: rounds until nothing is left to do, then its status.
-    async fn pass(&mut self, owner: &Owner) {
+    /// One pass over one owner: rounds until nothing is left to do, then its status. False if it was broken off, as nothing may be
+    /// written now.
+    async fn pass(&mut self, owner: &Owner) -> bool {
         let begun = Instant::now();
         let (context, wakes) = (&mut self.context, &mut self.wakes);
         let Some(ended) = self.rounds.pass(context, wakes, owner).await else {
-            return;
+            return false;
         };
         wakes.note_pass(owner, &ended.decision, ended.failed, context.now());
         self.statuses.settle(context, wakes, owner, &ended.decision).await;
@@ -230,6 +235,7 @@ impl Planner {
         context.metrics.passes.inc();
         let seconds = begun.elapsed().as_secs_f64();
         context.metrics.pass_seconds.observe(seconds);
+        true
     }
 
     /// The owners that are to be decided now.
@@ -273,7 +279,13 @@ impl Planner {
         let decided = self.wakes.next(&store.observed, self.context.now());
         let judged = self.judgements.next(&self.context);
         let rivals = rivals::next(store);
-        let others = self.others.next(self.context.now());
+        // While nothing may be written, what waits to be written is no reason to hurry.
+        let least = if self.context.fence.holds() {
+            Duration::ZERO
+        } else {
+            WITHHELD
+        };
+        let others = self.others.next(self.context.now()).map(|wait| wait.max(least));
         [decided, judged, rivals, others]
             .into_iter()
             .flatten()

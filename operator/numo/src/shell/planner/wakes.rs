@@ -18,7 +18,7 @@ use std::{
 /// First and longest wait after a write that failed.
 const RETRY_FIRST: SignedDuration = SignedDuration::from_millis(250);
 const RETRY_LONGEST_SECONDS: i64 = 30;
-/// How long after a pass that left something to do.
+/// How long after a pass that left something to do, or could not be ended.
 const GO_ON: SignedDuration = SignedDuration::from_secs(1);
 
 /// When owners are decided again.
@@ -54,9 +54,14 @@ impl Wakes {
         *known = (*known).min(at);
     }
 
-    /// Has owners decided again with the next look at the watches.
-    pub fn wake_all(&mut self, owners: Vec<Owner>, now: Timestamp) {
-        self.at.extend(owners.into_iter().map(|owner| (owner, now)));
+    /// Has owners decided again at that time, and not before.
+    pub fn wake_all(&mut self, owners: Vec<Owner>, at: Timestamp) {
+        self.at.extend(owners.into_iter().map(|owner| (owner, at)));
+    }
+
+    /// Has owners decided again soon, and not before, whose pass could not be made or not be ended.
+    pub fn wake_again(&mut self, owners: Vec<Owner>, now: Timestamp) {
+        self.wake_all(owners, now + GO_ON);
     }
 
     /// Has those decided again whose node's pods have changed.

@@ -36,8 +36,11 @@ impl Maintenances {
         let mut status = frontend::status(&view, &decision.report, now);
         context.show(owner, decision, ready_of(&status.conditions));
         status.last_update.clone_from(&before.last_update);
-        if status == before || !context.fence.holds() {
+        if status == before {
             return Outcome::Same;
+        }
+        if !context.fence.holds() {
+            return Outcome::Withheld;
         }
         status.last_update = Some(conditions::seconds(now));
         let due = frontend::due(&before, &status, now);

@@ -68,6 +68,7 @@ impl Statuses {
         };
         match outcome {
             Outcome::Same => {}
+            Outcome::Withheld => wakes.wake_again(vec![owner.clone()], context.now()),
             Outcome::Later(at) => wakes.wake_by(owner, at),
             Outcome::Failed(error) => {
                 wakes.wake(owner.clone(), context.now() + STATUS_AGAIN);

@@ -22,12 +22,14 @@ pub struct Others {
     refused: Refused,
     /// When a window opens or closes next.
     turns_at: Option<Timestamp>,
+    /// Whether nothing could be written when it was to be: the leader lease was not sure.
+    withheld: bool,
 }
 
 impl Others {
     /// When something is to be written next, if nothing changes.
     pub fn next(&self, now: Timestamp) -> Option<Duration> {
-        if !self.line.is_empty() {
+        if self.withheld || !self.line.is_empty() {
             return Some(Duration::ZERO);
         }
         let left = self.turns_at?.duration_since(now);
@@ -40,8 +42,13 @@ impl Others {
         self.write(context).await;
     }
 
-    /// Writes the status of every budget, window and binding that differs, and of the first few rules and targets that wait.
+    /// Writes the status of every budget, window and binding that differs, and of the first few rules and targets that wait. While
+    /// nothing may be written, all of them wait.
     pub async fn write(&mut self, context: &mut Context) {
+        self.withheld = !context.fence.holds();
+        if self.withheld {
+            return;
+        }
         self.line.write(context, &mut self.refused).await;
         write_budgets(context, &mut self.refused).await;
         self.turns_at = windows::changes_after(&context.store.observed, context.now());

@@ -6,8 +6,10 @@ use jiff::Timestamp;
 /// What came of one status.
 #[derive(Debug)]
 pub enum Outcome {
-    /// There was nothing to write, or nobody who may.
+    /// There was nothing to write.
     Same,
+    /// It differs, and nothing may be written now: the leader lease is not sure. It is looked at again soon.
+    Withheld,
     /// It differs, and is written at that time.
     Later(Timestamp),
     /// It was not written.

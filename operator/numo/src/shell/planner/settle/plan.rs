@@ -31,8 +31,11 @@ impl Plans {
         let now = context.now();
         let status = frontend::status(&view, &decision.report, now);
         context.show(owner, decision, ready_of(&status));
-        if status == view.status || !context.fence.holds() {
+        if status == view.status {
             return Outcome::Same;
+        }
+        if !context.fence.holds() {
+            return Outcome::Withheld;
         }
         // What differs in words only can wait: a drain says something new of every pod.
         let last = self.0.get(&owner.key).copied();

@@ -25,8 +25,11 @@ pub async fn write(context: &mut Context, owner: &Owner, decision: &Decision) ->
     let now = context.now();
     let status = frontend::status(&run, &decision.report, now);
     context.show(owner, decision, ready_of(&status.conditions));
-    if status == run.status || run.keeps_status || !context.fence.holds() {
+    if status == run.status || run.keeps_status {
         return Outcome::Same;
+    }
+    if !context.fence.holds() {
+        return Outcome::Withheld;
     }
     let written = status::write(
         &context.connection,
