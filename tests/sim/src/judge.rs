@@ -17,7 +17,7 @@ pub use end::{cordons_as_meant, leases_given_back, restored, unmarked};
 pub use late::Read;
 
 use crate::world::{Primary, World, primary};
-use numo_api::{Phase, Step, marks, marks::openshift, mutex_run_config::OnExit};
+use numo_api::{Phase, RunResult, RunStatus, Step, marks, marks::openshift, mutex_run_config::OnExit};
 use numo_core::{
     Decision, Owner, OwnerKind,
     action::{Action, JobRequest, NodePurpose, PoolPurpose},
@@ -602,6 +602,11 @@ fn holds_without_a_rule(world: &World, seen: &Observed, run: &RunConfigView, dec
     else {
         return Ok(());
     };
+    // A person or a rule gave the run up, and it says so: its pools roll without rules from then on, whatever becomes of them.
+    let given_up = |of: &RunStatus| of.target == asked && of.result == Some(RunResult::Aborted);
+    if run.status.run.as_ref().is_some_and(given_up) {
+        return Ok(());
+    }
     let version = |config: &str| seen.configs.get(config)?.version.as_deref();
     for pool in target_pools(seen, run) {
         let Some(pool) = seen.pools.get(&pool) else {

@@ -90,8 +90,9 @@ impl World {
                 self.plan(request.timeout_seconds, Event::JobEnds(key, uid));
             }
         } else {
-            let length = self.pick(self.knobs.job).min(request.timeout_seconds);
-            self.plan(start + length, Event::JobEnds(key, uid));
+            // It ends in its time, which counts from when it was made.
+            let length = start + self.pick(self.knobs.job);
+            self.plan(length.min(request.timeout_seconds), Event::JobEnds(key, uid));
         }
     }
 
