@@ -249,10 +249,12 @@ impl Simulation {
         self.calm();
         self.rest()?;
         self.legitimate()?;
+        // What goes wrong may do so only once the hours are open.
+        if !self.people && !self.had_faults() && self.world.open_hours() {
+            self.rest()?;
+        }
         if self.people || self.had_faults() {
             self.world.mend();
-            self.rest()?;
-        } else if self.world.open_hours() {
             self.rest()?;
         }
         self.well()
