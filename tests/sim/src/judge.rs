@@ -17,12 +17,14 @@ pub use end::{cordons_as_meant, leases_given_back, restored, unmarked};
 pub use late::Read;
 
 use crate::world::{Primary, World, primary};
-use numo_api::{Phase, RunResult, RunStatus, Step, marks, marks::openshift, mutex_run_config::OnExit};
+use numo_api::{
+    DirectiveAction, Phase, RunResult, RunStatus, Step, marks, marks::openshift, mutex_run_config::OnExit,
+};
 use numo_core::{
     Decision, Owner, OwnerKind,
     action::{Action, JobRequest, NodePurpose, PoolPurpose},
     mark,
-    observed::{IntOrPercent, Key, NodeView, Observed, RunConfigView},
+    observed::{ChangeView, IntOrPercent, Key, NodeView, Observed, RunConfigView},
     report::RunPhase,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -602,9 +604,7 @@ fn holds_without_a_rule(world: &World, seen: &Observed, run: &RunConfigView, dec
     else {
         return Ok(());
     };
-    // A person or a rule gave the run up, and it says so: its pools roll without rules from then on, whatever becomes of them.
-    let given_up = |of: &RunStatus| of.target == asked && of.result == Some(RunResult::Aborted);
-    if run.status.run.as_ref().is_some_and(given_up) {
+    if is_given_up(seen, run, asked) {
         return Ok(());
     }
     let version = |config: &str| seen.configs.get(config)?.version.as_deref();
@@ -632,6 +632,19 @@ fn holds_without_a_rule(world: &World, seen: &Observed, run: &RunConfigView, dec
         }
     }
     Ok(())
+}
+
+/// A person or a rule gave the run up: its pools roll without rules from then on, whatever becomes of the rules.
+fn is_given_up(seen: &Observed, run: &RunConfigView, asked: &str) -> bool {
+    let says_so = |of: &RunStatus| of.target == asked && of.result == Some(RunResult::Aborted);
+    let by_person = |change: &ChangeView| {
+        let directive = change.spec.directive.as_ref();
+        change.spec.owner_ref.uid == run.uid
+            && directive.is_some_and(|said| said.action == DirectiveAction::Abort)
+    };
+    run.annotations.contains_key(marks::ABORT)
+        || run.status.run.as_ref().is_some_and(says_so)
+        || seen.changes.values().any(by_person)
 }
 
 /// 13: nothing begins while it is stopped.
