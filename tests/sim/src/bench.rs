@@ -56,6 +56,47 @@ pub fn bench_cluster(nodes: usize) -> Observed {
     setup.world.truth
 }
 
+/// The same with all that says when and in what order: 20 MutexWindows, which are open, some of them hour by hour, ten waves, and 30
+/// zones of which one has its turn.
+pub fn bench_cluster_with_order(nodes: usize) -> Observed {
+    let mut seen = bench_cluster(nodes);
+    for (number, node) in seen.nodes.values_mut().enumerate() {
+        node.labels
+            .insert(openshift::ZONE.to_owned(), format!("z{:02}", number % 30));
+    }
+    let cron =
+        |minute: usize| serde_json::json!({"cron": format!("{minute} * * * *"), "durationSeconds": 3600});
+    for number in 0..20 {
+        let openings = match number % 3 {
+            0 => serde_json::json!([cron(number)]),
+            1 => serde_json::json!([{"startTime": "00:00", "endTime": "23:00"}]),
+            _ => {
+                serde_json::json!([{"days": ["thu", "fri"], "startTime": "00:00", "endTime": "12:00"}, cron(number)])
+            }
+        };
+        let given = serde_json::json!({"openings": openings});
+        let selector = if number % 2 == 0 {
+            serde_json::json!({})
+        } else {
+            serde_json::json!({"matchLabels": {openshift::ZONE: format!("z{number:02}")}})
+        };
+        let Ok(given) = serde_json::from_value(given) else {
+            continue;
+        };
+        let window = crate::world::window_of(&format!("window-{number}"), selector, &given);
+        seen.windows.insert(window.name.clone(), window);
+    }
+    let waves: Vec<serde_json::Value> = (1..=10)
+        .map(|wave| serde_json::json!({"name": format!("wave-{wave}"), "nodes": format!("{}%", wave * 10)}))
+        .collect();
+    if let Some(run) = seen.runs.get_mut(&bench_owner()) {
+        run.spec.waves = serde_json::from_value(waves.into()).ok();
+        let domains = serde_json::json!({"key": openshift::ZONE, "atOnce": 1});
+        run.spec.domains = serde_json::from_value(domains).ok();
+    }
+    seen
+}
+
 /// Lets half of the nodes be done, with journals as a run leaves them.
 fn settle_half(seen: &mut Observed, nodes: usize) {
     let Some(template) = seen.changes.values().next().cloned() else {

@@ -19,7 +19,7 @@ mod watch;
 mod words;
 pub mod world;
 
-pub use bench::{Throughput, bench_cluster, throughput};
+pub use bench::{Throughput, bench_cluster, bench_cluster_with_order, throughput};
 pub use mutation::Mutation;
 pub use setup::Setup;
 pub use simulation::Simulation;

@@ -60,11 +60,22 @@ enum Opening {
     },
 }
 
+/// A cron expression of civil times, in two: what minutes and hours say of a day, and on which dates.
 #[derive(Clone, Debug)]
 struct Cron {
     text: String,
-    /// Of civil times, which are taken for times of UTC.
-    parsed: Box<Crontab>,
+    /// Times of day, first to last; at least one.
+    times: Vec<Time>,
+    dates: Dates,
+}
+
+/// The dates of a cron expression.
+#[derive(Clone, Debug)]
+enum Dates {
+    Every,
+    Never,
+    /// Those whose midnight, taken for a time of UTC, is one of these times.
+    Of(Box<Crontab>),
 }
 
 impl PartialEq for Cron {
@@ -296,27 +307,40 @@ fn span(
 
 impl Cron {
     fn parse(text: &str) -> Result<Self, String> {
-        let mut options = ParseOptions::default();
-        options.fallback_timezone_option = FallbackTimezoneOption::UTC;
         let wanted =
             "wanted minute, hour, day of the month, month and day of the week, such as \"0 22 * * FRI\"";
+        let refused = || format!("cron: found {text:?}, {wanted}");
         // A time zone may stand behind the five fields there; here it has a field of its own.
-        if text.split_whitespace().count() != 5 {
-            return Err(format!("cron: found {text:?}, {wanted}"));
-        }
-        match cronexpr::parse_crontab_with(text, options) {
-            Ok(parsed) => Ok(Self {
-                text: text.to_owned(),
-                parsed: Box::new(parsed),
-            }),
-            Err(_) => Err(format!("cron: found {text:?}, {wanted}")),
-        }
+        let fields: Vec<&str> = text.split_whitespace().collect();
+        let [minutes, hours, of_month, months, of_week] = fields[..] else {
+            return Err(refused());
+        };
+        let parsed = |text: &str| {
+            let mut options = ParseOptions::default();
+            options.fallback_timezone_option = FallbackTimezoneOption::UTC;
+            cronexpr::parse_crontab_with(text, options).map_err(|_| refused())
+        };
+        let of_day = parsed(&format!("{minutes} {hours} * * *"))?;
+        let dates = parsed(&format!("0 0 {of_month} {months} {of_week}"))?;
+        let dates = if [of_month, months, of_week] == ["*"; 3] {
+            Dates::Every
+        } else if dates.find_next(Timestamp::UNIX_EPOCH).is_ok() {
+            Dates::Of(Box::new(dates))
+        } else {
+            // The library looks four years ahead, in which each date comes that there is.
+            Dates::Never
+        };
+        Ok(Self {
+            text: text.to_owned(),
+            times: times_of_day(&of_day).ok_or_else(refused)?,
+            dates,
+        })
     }
 
     /// The first start after this time.
     fn starts_after(&self, at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         // A civil time that a change of the clocks has moved on is behind us, and is to come.
-        let mut civil = as_utc(at.checked_sub(SHIFT).ok()?, zone)?;
+        let mut civil = civil(at.checked_sub(SHIFT).ok()?, zone);
         for _ in 0..LOOKED_AT {
             civil = self.civil_after(civil)?;
             let start = in_zone(civil, zone)?;
@@ -327,41 +351,89 @@ impl Cron {
         None
     }
 
-    /// The last start at or before this time, and no longer before than the duration. Found by halves: an expression may have
-    /// thousands of starts in a day.
+    /// The last start at or before this time, and no longer before than the duration, which is seven days at most.
     fn last_start(&self, at: Timestamp, duration: SignedDuration, zone: &TimeZone) -> Option<Timestamp> {
-        let next_start =
-            |civil: Timestamp| in_zone(self.civil_after(civil)?, zone).filter(|start| *start <= at);
-        let mut before = as_utc(at.checked_sub(duration + SHIFT).ok()?, zone)?;
-        let mut last = next_start(before)?;
+        let from = civil(at.checked_sub(duration + SHIFT).ok()?, zone);
         // In the hour that comes twice a civil time ahead of us may be over: it is the first of the two.
-        let mut after = as_utc(at, zone)?.checked_add(SHIFT).ok()?;
-        while after.as_second() - before.as_second() > 1 {
-            let middle = before.as_second() + (after.as_second() - before.as_second()) / 2;
-            let middle = Timestamp::from_second(middle).ok()?;
-            match next_start(middle) {
-                Some(start) => (before, last) = (middle, start),
-                None => after = middle,
+        let to = civil(at, zone).checked_add(SHIFT).ok()?;
+        let mut dates = Vec::new();
+        let mut next = self.date_from(from.date());
+        while let Some(date) = next.filter(|date| *date <= to.date()) {
+            dates.push(date);
+            next = self.date_from(date.tomorrow().ok()?);
+        }
+        let times = || self.times.iter().rev();
+        let starts = dates
+            .iter()
+            .rev()
+            .flat_map(|date| times().map(|time| date.to_datetime(*time)));
+        let mut starts = starts
+            .skip_while(|start| *start > to)
+            .take_while(|start| *start > from)
+            .filter_map(|start| Some((start, in_zone(start, zone)?)))
+            .filter(|(_, start)| *start <= at);
+        let (last, mut found) = starts.next()?;
+        // Where the clocks go forward, a civil time before it may come later.
+        let moved = last.checked_sub(SHIFT).ok()?;
+        for (_, start) in starts.take_while(|(civil, _)| *civil > moved) {
+            found = found.max(start);
+        }
+        Some(found)
+    }
+
+    /// The first civil time of the expression after this one.
+    fn civil_after(&self, civil: DateTime) -> Option<DateTime> {
+        let date = self.date_from(civil.date())?;
+        if date > civil.date() {
+            return Some(date.to_datetime(*self.times.first()?));
+        }
+        let later = self.times.partition_point(|time| *time <= civil.time());
+        match self.times.get(later) {
+            Some(time) => Some(date.to_datetime(*time)),
+            None => {
+                let date = self.date_from(date.tomorrow().ok()?)?;
+                Some(date.to_datetime(*self.times.first()?))
             }
         }
-        Some(last)
     }
 
-    /// The first civil time of the expression after this one. It speaks of civil times: it is asked as if they were of UTC.
-    fn civil_after(&self, civil: Timestamp) -> Option<Timestamp> {
-        Some(self.parsed.find_next(civil).ok()?.timestamp())
+    /// The first date of the expression from this one on.
+    fn date_from(&self, date: Date) -> Option<Date> {
+        match &self.dates {
+            Dates::Every => Some(date),
+            Dates::Never => None,
+            Dates::Of(midnights) => {
+                let midnight = in_zone(date.to_datetime(Time::midnight()), &TimeZone::UTC)?;
+                let before = midnight.checked_sub(SignedDuration::from_mins(1)).ok()?;
+                Some(midnights.find_next(before).ok()?.date())
+            }
+        }
     }
 }
 
-/// The civil time of this moment, taken for a time of UTC.
-fn as_utc(at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
-    let civil = at.to_zoned(zone.clone()).datetime();
-    Some(civil.to_zoned(TimeZone::UTC).ok()?.timestamp())
+/// The times of one day at which an expression of minutes and hours says so; none if it never does.
+fn times_of_day(of_day: &Crontab) -> Option<Vec<Time>> {
+    let day = Timestamp::UNIX_EPOCH;
+    let end = day.checked_add(SignedDuration::from_hours(24)).ok()?;
+    let mut times = Vec::new();
+    let mut at = day.checked_sub(SignedDuration::from_mins(1)).ok()?;
+    loop {
+        let next = of_day.find_next(at).ok()?;
+        at = next.timestamp();
+        if at >= end {
+            return (!times.is_empty()).then_some(times);
+        }
+        times.push(next.time());
+    }
 }
 
-/// The moment of a civil time that was taken for a time of UTC.
-fn in_zone(civil: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
-    let civil = civil.to_zoned(TimeZone::UTC).datetime();
+/// The civil time of this moment.
+fn civil(at: Timestamp, zone: &TimeZone) -> DateTime {
+    at.to_zoned(zone.clone()).datetime()
+}
+
+/// The moment of a civil time.
+fn in_zone(civil: DateTime, zone: &TimeZone) -> Option<Timestamp> {
     Some(civil.to_zoned(zone.clone()).ok()?.timestamp())
 }
 

@@ -16,7 +16,10 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{Reason, conditions::Actor};
-use std::cell::OnceCell;
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::BTreeMap,
+};
 
 /// How many openings ahead are compared with what a node takes.
 const OPENINGS_COMPARED: usize = 8;
@@ -32,6 +35,8 @@ pub struct Schedule<'a> {
     starts: Vec<(String, Timestamp)>,
     /// How the hours stand at the first time that was asked about.
     known: OnceCell<(Timestamp, Vec<State>)>,
+    /// What was said at a time of each set of MutexWindows, by their places: a decision asks for each node.
+    said: RefCell<BTreeMap<(Timestamp, Vec<usize>), Option<Why>>>,
     /// No MutexWindow counts: what is so already goes on.
     is_exempt: bool,
 }
@@ -108,9 +113,8 @@ impl<'a> Schedule<'a> {
     ///
     /// Errors: a MutexWindow that cannot be understood; nothing begins under it.
     pub fn under(&self, windows: &[&'a WindowView]) -> Result<Self, Why> {
-        let mut schedule = self.clone();
         if windows.is_empty() || self.is_exempt {
-            return Ok(schedule);
+            return Ok(self.clone());
         }
         let mut hours = Vec::new();
         for window in windows {
@@ -125,21 +129,34 @@ impl<'a> Schedule<'a> {
             .iter()
             .map(|window| format!("MutexWindow {}", window.name))
             .collect();
-        schedule.known = OnceCell::new();
-        schedule.hours.push(Source {
+        let mut all = self.hours.clone();
+        all.push(Source {
             name: names.join(" and "),
             fields: names.iter().map(|name| format!("{name} spec")).collect(),
             hours,
         });
-        Ok(schedule)
+        Ok(Self {
+            hours: all,
+            starts: self.starts.clone(),
+            ..Self::default()
+        })
     }
 
     /// Why no turn of this node goes on that has disrupted nothing yet.
     pub fn closed_to(&self, node: &NodeView, observed: &Observed, now: Timestamp) -> Option<Why> {
-        match self.under(&windows::of_node(observed, node)) {
-            Ok(schedule) => schedule.closed(now),
-            Err(why) => Some(why),
-        }
+        let windows = observed.windows.values().enumerate();
+        let (places, windows): (Vec<usize>, Vec<&WindowView>) = windows
+            .filter(|(_, window)| windows::covers(window, node))
+            .unzip();
+        let known = self.said.borrow().get(&(now, places.clone())).cloned();
+        known.unwrap_or_else(|| {
+            let why = match self.under(&windows) {
+                Ok(schedule) => schedule.closed(now),
+                Err(why) => Some(why),
+            };
+            self.said.borrow_mut().insert((now, places), why.clone());
+            why
+        })
     }
 
     /// Why no turn goes on that has disrupted nothing yet, whatever its node is.

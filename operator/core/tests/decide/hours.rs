@@ -166,6 +166,44 @@ fn a_cron_expression_opens_for_a_time_at_the_place_of_the_time_zone() {
     );
 }
 
+/// numo takes an expression apart, so that a decision that asks often is quick. The library, asked for the whole, is the witness.
+#[test]
+fn cron_expressions_open_when_the_library_says_so() {
+    let mut options = cronexpr::ParseOptions::default();
+    options.fallback_timezone_option = cronexpr::FallbackTimezoneOption::UTC;
+    for cron in [
+        "*/15 */3 * * *",
+        "0 22 * * FRI",
+        "59 23 31 * *",
+        "0 0 29 2 *",
+        "5,35 9-17 * JAN-MAR MON-FRI",
+        "0 0 L * *",
+        "30 4 1,15 * 5",
+        "0 12 * * MON#1",
+        "0 0 15W * *",
+        "* * * * *",
+    ] {
+        let hours = parse(json!({"openings": [{"cron": cron, "durationSeconds": 60}]})).expect(cron);
+        let whole = cronexpr::parse_crontab_with(cron, options).expect(cron);
+        // Some 200 moments of four years, at every time of the day.
+        let moments = (0..200).map(|step| time("2026-01-01T00:00:00Z").as_second() + step * 631_337);
+        for moment in moments {
+            let at = Timestamp::from_second(moment).expect("a time");
+            let next = whole.find_next(at).expect(cron).timestamp();
+            let minute = Timestamp::from_second(moment - moment.rem_euclid(60)).expect("a time");
+            let before = Timestamp::from_second(minute.as_second() - 1).expect("a time");
+            let is_open = whole.find_next(before).expect(cron).timestamp() == minute;
+            match Union(&[&hours]).at(at) {
+                State::Open { .. } => assert!(is_open, "{cron} is shut at {at}"),
+                State::Shut { opens, .. } => {
+                    assert!(!is_open, "{cron} is open at {at}");
+                    assert_eq!(opens, Some(next), "{cron} at {at}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_freeze_shuts_whatever_opens_and_opens_nothing_itself() {
     let freeze = |name: &str, from: &str, to: &str| json!({"name": name, "from": from, "to": to});

@@ -27,6 +27,11 @@ fn mutex_window(name: &str, given: &hours::Hours) -> WindowView {
         None => json!({}),
         Some(zone) => json!({"matchLabels": {openshift::ZONE: zone}}),
     };
+    window_of(name, selector, given)
+}
+
+/// A MutexWindow with these hours, of the nodes of this selector.
+pub fn window_of(name: &str, selector: Value, given: &hours::Hours) -> WindowView {
     WindowView {
         name: name.to_owned(),
         spec: MutexWindowSpec {

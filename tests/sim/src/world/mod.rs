@@ -20,7 +20,7 @@ pub use api::Refused;
 pub use asked::Answered;
 pub use daemon::{Fault, Machine};
 pub use fleet_acts::{BindingEdit, FleetAct};
-pub use hours::{BACK, CLOCKS_CHANGE, FORWARD, HoursOf, MeantHours, read as read_hours};
+pub use hours::{BACK, CLOCKS_CHANGE, FORWARD, HoursOf, MeantHours, read as read_hours, window_of};
 pub use mco::{Assignment, Content, Primary, primary};
 pub use owners::{MeantPlan, object, plan_window};
 pub use people::Act;

@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use anyhow::{Result, anyhow};
+use numo_core::observed::Observed;
 use numo_core::verdict::Answers;
 use numo_core::{Snapshot, decide, invariant};
 
@@ -11,12 +12,20 @@ use super::{Measured, percentile};
 
 /// Decides again and again over a cluster in mid-run.
 pub fn measure(nodes: usize, times: usize) -> Measured {
-    let observed = numo_sim::bench_cluster(nodes);
+    measure_in(&numo_sim::bench_cluster(nodes), times)
+}
+
+/// The same with 20 windows, ten waves and 30 domains.
+pub fn measure_with_order(nodes: usize, times: usize) -> Measured {
+    measure_in(&numo_sim::bench_cluster_with_order(nodes), times)
+}
+
+fn measure_in(observed: &Observed, times: usize) -> Measured {
     let owner = numo_core::Owner::run(numo_sim::bench::bench_owner());
     let answers = Answers::default();
     let snapshot = Snapshot {
         now: numo_sim::world::timestamp(3600),
-        observed: &observed,
+        observed,
         owner: &owner,
         asked: None,
     };
