@@ -79,7 +79,8 @@ impl Judge {
         }
         if settings.iter().any(|one| is_manual(one.after_failure)) {
             let failed = super::settings::failed(seen, owner, (run_id, node));
-            let last = failed.filter_map(|change| change.status.since.as_deref()?.parse().ok());
+            let last =
+                failed.filter_map(|change| change.status.since.as_deref()?.parse::<jiff::Timestamp>().ok());
             wanted.extend(last.map(seconds).max().map(Wanted::AfterFailure));
         }
         let wave = self.wave_of(world, seen, owner, (run_id, node));

@@ -112,7 +112,7 @@ impl Judge {
         };
         let (places, of, _) = self.places(&asked, waves, node);
         let own = *places.get(node.uid.as_str())?;
-        Some((own + 1, of.get(own)?))
+        Some((own + 1, of.get(own).copied()?))
     }
 
     /// The wave of each node that is in one by now, by its uid, the waves, and the wave of this node: the one after all others if it is
