@@ -2,6 +2,7 @@
 //! still hold. It reads nothing of what numo thinks: what was admitted, what passed, what is to be
 //! restored it keeps for itself.
 
+mod approvals;
 mod asked;
 mod domains;
 mod drain;
@@ -86,6 +87,8 @@ pub struct Judge {
     decided_at: i64,
     /// When nodes began, by owner and run, and by the uids of the nodes (seconds since the beginning).
     begun: BTreeMap<(Owner, String), BTreeMap<String, i64>>,
+    /// What was reported to wait for a person's word.
+    reported: Vec<approvals::Reported>,
     /// The journals that this decision ends.
     ends: BTreeSet<Key>,
 }
@@ -536,6 +539,7 @@ impl Judge {
                 self.ends.insert(key.clone());
             }
         }
+        self.note_waiting(world, seen, owner, decision);
         says_something(seen, decision)?;
         asked::told_its_own(world, seen, owner, decision)?;
         settings::in_order(world, seen, owner, decision)?;

@@ -5,12 +5,13 @@ mod deeds;
 
 use crate::world::World;
 use deeds::{
-    each_hours, each_patch, each_setting, each_wave, evict, forget_hours, forget_hours_of_runs, forget_phase,
-    forget_rules, give_back_first, hide_control_plane, is_of, is_unshield, kill, lift_limits, lift_stops,
-    take_new_for_old, tell, tell_of_others, twice, untested, write_again,
+    each_approval, each_hours, each_patch, each_setting, each_wave, evict, forge, forget_hours,
+    forget_hours_of_runs, forget_phase, forget_rules, give_back_first, hide_control_plane, is_of,
+    is_unshield, kill, lift_limits, lift_stops, take_new_for_old, tell, tell_of_others, twice, untested,
+    write_again,
 };
 use jiff::{SignedDuration, Timestamp};
-use numo_api::{Domains, Order, Phase, Reason, marks, mutex_run_config::OnRefusal};
+use numo_api::{ApprovalSettings, Domains, Order, Phase, Reason, marks, mutex_run_config::OnRefusal};
 use numo_core::{
     Decision, Owner,
     action::{Action, NodePurpose, Planned, PoolPurpose},
@@ -144,11 +145,19 @@ pub enum Mutation {
     BeginsUnasked,
     /// A rule is told what others have said.
     TellsOfOthers,
+    /// Nobody is asked for an approval.
+    IgnoresApprovals,
+    /// Approvals never run out.
+    IgnoresEndsOfApprovals,
+    /// An approval of another wave counts, or of something else of the owner.
+    TakesOtherApprovals,
+    /// An approval of what was there before counts.
+    TakesOldApprovals,
 }
 
 impl Mutation {
     /// Every one, with what the judge's verdict begins with.
-    pub const ALL: [(Self, &'static [&'static str]); 62] = [
+    pub const ALL: [(Self, &'static [&'static str]); 66] = [
         (Self::AsksNoRule, &["invariant 1:"]),
         (Self::BelievesOldPasses, &["invariant 1:"]),
         (Self::IgnoresBudgets, &["invariant 2:"]),
@@ -211,6 +220,10 @@ impl Mutation {
         (Self::IgnoresEndsOfHours, &["invariant 13:"]),
         (Self::BeginsUnasked, &["invariant 1:"]),
         (Self::TellsOfOthers, &["invariant 7:"]),
+        (Self::IgnoresApprovals, &["invariant approval:"]),
+        (Self::IgnoresEndsOfApprovals, &["invariant approval:"]),
+        (Self::TakesOtherApprovals, &["invariant approval:"]),
+        (Self::TakesOldApprovals, &["invariant approval:"]),
     ];
 
     /// The time that the core is given.
@@ -291,10 +304,25 @@ impl Mutation {
             }
             Self::IgnoresFreezes => each_hours(&mut view, |hours| hours.freezes = None),
             Self::IgnoresEndsOfHours => each_hours(&mut view, |hours| hours.min_remaining_seconds = Some(0)),
+            Self::IgnoresApprovals => {
+                each_approval(&mut view, |approval| *approval = ApprovalSettings::default());
+                each_wave(&mut view, |wave| wave.approval = None);
+            }
+            Self::IgnoresEndsOfApprovals => each_approval(&mut view, |approval| approval.ttl_seconds = None),
             Self::SkipsDrain => view.pods.values_mut().for_each(std::collections::BTreeMap::clear),
             _ => return None,
         }
         Some(view)
+    }
+
+    /// What the core is given to see instead, once it has said what waits for a person's word.
+    pub fn forged(self, owner: &Owner, seen: &Observed, decision: &Decision) -> Option<Observed> {
+        let waits = decision.report.approval.as_ref()?;
+        match self {
+            Self::TakesOtherApprovals => forge(owner, seen, waits, false),
+            Self::TakesOldApprovals => forge(owner, seen, waits, true),
+            _ => None,
+        }
     }
 
     /// What is done with a decision before it is carried out.

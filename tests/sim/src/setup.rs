@@ -1,6 +1,7 @@
 //! What a simulation begins with: a cluster, a run, what people will do and what will go wrong. Either
 //! plain, for a story, or drawn from a seed.
 
+mod approvals;
 mod fleet;
 mod groups;
 mod more;
@@ -191,6 +192,7 @@ impl Setup {
         }
         more::add(&mut world, seed, (faults, people), storm);
         groups::add(&mut world, seed);
+        approvals::add(&mut world, seed, people);
         let faults = if faults {
             draw_faults(rng)
         } else {

@@ -400,6 +400,9 @@ impl Simulation {
         if self.story.passes.is_multiple_of(16) {
             self.judge.reported(&self.world, seen, owner, &decision)?;
         }
+        if let Some(waits) = &decision.report.approval {
+            self.world.waits_for_word(owner, waits);
+        }
         if let Some(at) = decision.wake_at {
             self.wake.insert(owner.clone(), seconds(at));
         }
@@ -426,6 +429,16 @@ impl Simulation {
         };
         let answers = self.answers.entry(owner.clone()).or_default();
         let mut decision = decide(&snapshot, answers);
+        let forged = self
+            .mutation
+            .and_then(|mutation| mutation.forged(owner, seen, &decision));
+        if let Some(forged) = &forged {
+            let snapshot = Snapshot {
+                observed: forged,
+                ..snapshot
+            };
+            decision = decide(&snapshot, answers);
+        }
         let breaches = invariant::lint(&snapshot, &mut decision);
         match self.mutation {
             None if !breaches.is_empty() => return Err(format!("the lint found {breaches:?}")),

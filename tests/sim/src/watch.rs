@@ -75,6 +75,7 @@ impl View {
             Object::Change(key) => copy(&mut seen.changes, &truth.changes, key),
             Object::Budget(name) => copy(&mut seen.budgets, &truth.budgets, name),
             Object::Window(name) => copy(&mut seen.windows, &truth.windows, name),
+            Object::Approval(name) => copy(&mut seen.approvals, &truth.approvals, name),
             Object::Lease(name) => copy(&mut seen.leases, &truth.leases, name),
             Object::Binding(name) => copy(&mut seen.bindings, &truth.bindings, name),
             Object::Plan(key) => copy(&mut seen.plans, &truth.plans, key),

@@ -38,7 +38,8 @@ impl Judge {
         self.first_are_done(world, seen, owner, (run_id, node))?;
         self.wave_by_wave(world, seen, owner, (run_id, node))?;
         self.domain_by_domain(world, seen, owner, (run_id, node))?;
-        few_have_failed(world, seen, owner, (run_id, node))
+        few_have_failed(world, seen, owner, (run_id, node))?;
+        self.with_a_word(world, seen, owner, (run_id, node))
     }
 
     /// 1: a node that has changed is opened only once the rules of phase BeforeUncordon were asked. What a failure leads to is
@@ -274,8 +275,27 @@ fn few_have_failed(
     let Some(budget) = failure_budget(seen, owner, selected) else {
         return Ok(());
     };
+    let failed = failed(seen, owner, (run_id, node)).count();
+    if failed >= budget {
+        return breach(
+            "failures",
+            format!(
+                "{} was begun, {failed} nodes of {owner} have failed of {budget}",
+                node.name
+            ),
+        );
+    }
+    Ok(())
+}
+
+/// The other nodes that surely have failed in the run.
+pub(super) fn failed<'a>(
+    seen: &'a Observed,
+    owner: &Owner,
+    (run_id, node): (&'a str, &'a NodeView),
+) -> impl Iterator<Item = &'a ChangeView> + use<'a> {
     let uid = seen.uid_of(owner).unwrap_or_default();
-    let has_failed = |change: &&ChangeView| {
+    let has_failed = move |change: &&ChangeView| {
         let status = &change.status;
         let last = status.verdicts.last();
         change.spec.owner_ref.uid == uid
@@ -295,17 +315,7 @@ fn few_have_failed(
                     && !matches!(verdict.phase, Phase::OnFailure)
             })
     };
-    let failed = seen.changes.values().filter(has_failed).count();
-    if failed >= budget {
-        return breach(
-            "failures",
-            format!(
-                "{} was begun, {failed} nodes of {owner} have failed of {budget}",
-                node.name
-            ),
-        );
-    }
-    Ok(())
+    seen.changes.values().filter(has_failed)
 }
 
 /// Whether the turn has come to its end by itself: the Job of the Plan is complete, or the maintenance is over.

@@ -92,6 +92,29 @@ impl Judge {
         move |other| is_plain || places.get(other.uid.as_str()).is_some_and(|place| *place <= own)
     }
 
+    /// The wave of a node that begins, with its number from 1; none if it is in none, or nobody can tell.
+    pub(super) fn wave_of<'a>(
+        &self,
+        world: &'a World,
+        seen: &'a Observed,
+        owner: &'a Owner,
+        (run_id, node): (&'a str, &'a NodeView),
+    ) -> Option<(usize, &'a Wave)> {
+        let waves = waves(seen, owner);
+        if waves.is_empty() || seen.runs.len() > 1 {
+            return None;
+        }
+        let asked = Asked {
+            world,
+            seen,
+            owner,
+            run_id,
+        };
+        let (places, of, _) = self.places(&asked, waves, node);
+        let own = *places.get(node.uid.as_str())?;
+        Some((own + 1, of.get(own).copied()?))
+    }
+
     /// The wave of each node that is in one by now, by its uid, the waves, and the wave of this node: the one after all others if it is
     /// in none.
     fn places<'a>(

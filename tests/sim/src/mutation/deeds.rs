@@ -1,13 +1,13 @@
 //! How each fault is put in: what is hidden from the core, and what is made of its writes.
 
 use crate::world::{World, read_hours};
-use numo_api::{DirectiveAction, Phase, Reason, Wave, hours::Hours, marks};
+use numo_api::{ApprovalSettings, DirectiveAction, Phase, Reason, Wave, hours::Hours, marks};
 use numo_core::{
     Decision, Owner,
     action::{Action, Change, Earlier, EarlierWord, NodePurpose, Planned},
     drain::Eviction,
     observed::{Key, Map, NodeView, Observed, PodView},
-    report::Why,
+    report::{ApprovalReport, Point, Why},
     verdict::Question,
 };
 
@@ -285,6 +285,42 @@ pub(super) fn each_wave(view: &mut Observed, mut edit: impl FnMut(&mut Wave)) {
     let bindings = view.bindings.values_mut();
     let bindings = bindings.flat_map(|binding| &mut binding.spec.settings.waves);
     runs.chain(bindings).flatten().for_each(&mut edit);
+}
+
+/// Something else is wanted to be approved than is written.
+pub(super) fn each_approval(view: &mut Observed, edit: impl FnMut(&mut ApprovalSettings)) {
+    let runs = view.runs.values_mut().map(|run| &mut run.spec.approval);
+    let plans = view
+        .plans
+        .values_mut()
+        .filter_map(|plan| plan.spec.mutex.as_mut());
+    let bindings = view.bindings.values_mut();
+    let bindings = bindings.map(|binding| &mut binding.spec.settings);
+    let settings = plans.chain(bindings).map(|settings| &mut settings.approval);
+    runs.chain(settings).flatten().for_each(edit);
+}
+
+/// An approval of the owner that is none of what waits is taken for one: of the same point if it `is_old`, else of another one.
+pub(super) fn forge(
+    owner: &Owner,
+    seen: &Observed,
+    waits: &ApprovalReport,
+    is_old: bool,
+) -> Option<Observed> {
+    let (wave, after_failure) = match &waits.point {
+        Point::Begin => (None, None),
+        Point::AfterFailure { .. } => (None, Some(true)),
+        Point::Wave { number, .. } => (Some(number.to_string()), None),
+    };
+    let mut view = seen.clone();
+    let mut given = view.approvals.values_mut().map(|one| &mut one.spec);
+    let given = given.find(|spec| {
+        let is_same = spec.wave == wave && spec.after_failure == after_failure;
+        spec.owner == owner.approved() && is_same == is_old && (!is_old || spec.digest != waits.digest)
+    })?;
+    (given.wave, given.after_failure) = (wave, after_failure);
+    given.digest.clone_from(&waits.digest);
+    Some(view)
 }
 
 /// No rule is asked in this phase.

@@ -146,6 +146,7 @@ impl Simulation {
                     Reason::WaitingForTurn | Reason::MutexKeyBusy => {
                         someone || node.why.who() == Actor::ClusterAdmin
                     }
+                    Reason::WaitsForApproval | Reason::ApprovalExpired => self.world.has_to_speak(owner),
                     Reason::NodeLeaseHeld => self.world.truth.leases.contains_key(name),
                     Reason::DrainBlocked => {
                         machine.is_some_and(|machine| machine.drain_blocked)

@@ -5,6 +5,7 @@
 //! happens is an [`Event`] at a time; two events of one second happen in the order they were planned in.
 
 mod api;
+mod approvals;
 mod asked;
 mod daemon;
 mod fleet_acts;
@@ -17,6 +18,7 @@ mod plan_jobs;
 mod pods;
 
 pub use api::Refused;
+pub use approvals::{Approver, Word};
 pub use asked::Answered;
 pub use daemon::{Fault, Machine};
 pub use fleet_acts::{BindingEdit, FleetAct};
@@ -123,6 +125,8 @@ pub enum Object {
     Budget(String),
     /// A MutexWindow.
     Window(String),
+    /// A MutexApproval.
+    Approval(String),
     /// A node lease.
     Lease(String),
     /// A MutexBinding.
@@ -166,6 +170,8 @@ pub struct World {
     pub assignments: Vec<Assignment>,
     /// What people meant for good, to compare with at the end.
     pub people: people::Meant,
+    /// The person who approves what waits.
+    pub approver: Approver,
     /// What happened, if it is told.
     pub story: Option<Story>,
     pub(crate) rng: SmallRng,
@@ -211,6 +217,7 @@ impl World {
             operator_stops: None,
             assignments: Vec::new(),
             people: people::Meant::default(),
+            approver: Approver::new(seed),
             story: None,
             rng: SmallRng::seed_from_u64(seed),
             queue: BTreeMap::new(),

@@ -1,7 +1,7 @@
 //! Everyone who is not numo, not the MCO and not the cluster: people with kubectl, GitOps, autoscalers,
 //! other operators, bad hardware. And what they meant for good, to compare with at the end.
 
-use super::{Event, Fault, FleetAct, HoursOf, Machine, MeantHours, MeantPlan, Object, Span, World};
+use super::{Event, Fault, FleetAct, HoursOf, Machine, MeantHours, MeantPlan, Object, Span, Word, World};
 use numo_api::{
     Directive, DirectiveAction, NodeChangeSpec, Outcome, OwnerRef, Phase, Target, VerdictRecord, marks,
     marks::openshift,
@@ -160,6 +160,10 @@ pub enum Act {
     SetHours(Box<MeantHours>, i64),
     /// And takes them away.
     ClearHours(HoursOf),
+    /// Someone approves what waits, or something else.
+    Approve(Word),
+    /// And takes that back.
+    Withdraw(String),
     /// Someone does something to Plans, NodeMaintenances or their nodes.
     Fleet(FleetAct),
 }
@@ -430,6 +434,8 @@ impl World {
                 self.tell("person", || format!("takes up {key} again"));
             }
             Act::Say(action) => self.say(*action),
+            Act::Approve(word) => self.approve(word),
+            Act::Withdraw(name) => self.withdraw(name),
             Act::Unsay(key) => {
                 self.edit_change(key, |change| change.spec.directive = None);
             }
@@ -920,7 +926,11 @@ impl World {
             .values()
             .filter_map(|event| match event {
                 Event::Act(
-                    act @ (Act::NodeComes(_) | Act::BringRule(_) | Act::BringTarget(_) | Act::LabelBack(..)),
+                    act @ (Act::NodeComes(_)
+                    | Act::BringRule(_)
+                    | Act::BringTarget(_)
+                    | Act::LabelBack(..)
+                    | Act::Approve(_)),
                 ) => Some(act.clone()),
                 Event::Fleet(act @ FleetAct::BringBinding(..)) => Some(Act::Fleet(act.clone())),
                 _ => None,
@@ -928,6 +938,7 @@ impl World {
             .collect();
         self.call_off_acts();
         self.tell("person", || "mends everything".to_owned());
+        self.mend_approver();
         for act in ends {
             self.act(&act);
         }
