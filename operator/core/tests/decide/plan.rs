@@ -437,6 +437,32 @@ fn a_plan_that_was_begun_by_another_is_adopted() {
     );
 }
 
+/// A Job that has ended runs nowhere: where another owner has its node by now, the Plan waits. One that runs cannot be taken back.
+#[test]
+fn a_job_that_has_ended_takes_no_node_from_another_owner() {
+    let cluster = |job: &str, other: &str| {
+        two(&format!(
+            "plan concurrency:1 cordon finalizer applying:a
+             begun a Failed reason:RunGivenUp
+             planjob a {job}{other}"
+        ))
+    };
+    let other = "\n maintenance a name:other\n turn a PreRules of:other";
+    check(
+        &cluster("failed", other),
+        "node a Selected NodeBusy
+         > admit b",
+    );
+    check(
+        &cluster("failed", ""),
+        "> journal a Admitted Admitting attempt 2",
+    );
+    check(
+        &cluster("running", other),
+        "> journal a Admitted Admitting attempt 2",
+    );
+}
+
 /// Whoever begins the Job: what rules keep back and rolls all the same is not called a success.
 #[test]
 fn a_gated_node_whose_job_another_began_is_ungated() {

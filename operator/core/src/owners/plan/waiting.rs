@@ -15,7 +15,7 @@ use crate::{
     decision::Decision,
     ledger::{self, Ledger},
     names,
-    observed::{ChangeView, NodeView, Observed},
+    observed::{ChangeView, NodeView, Observed, PlanJobView},
     quorum,
     rules::{self, Admission, Subject},
     turn::{
@@ -69,7 +69,8 @@ impl<'p, 'a> Waiting<'p, 'a> {
             }
         }
         let ended = ended(pass);
-        let adopted = adopted(pass, &nodes, &ended);
+        let busy = pass.busy();
+        let adopted = adopted(pass, &nodes, (&ended, &busy));
         let nobody_begins = || no_concurrency(pass).or_else(|| pass.intent.closed.clone());
         let hold = hold.or_else(|| nobody_begins().filter(|_| !nodes.is_empty()));
         let limit = pass.intent.room(selected.len());
@@ -85,7 +86,7 @@ impl<'p, 'a> Waiting<'p, 'a> {
             domains: domains(pass, (selected, &ended), &pass.waves, room.away()),
             waves: std::mem::take(&mut pass.waves),
             approvals: std::mem::take(&mut pass.approvals),
-            busy: pass.busy(),
+            busy,
             twice: same_hosts(pass.observed),
             room,
             not_yet: pass.outside().or_else(|| pass.unsettled()),
@@ -109,11 +110,11 @@ fn no_concurrency(pass: &Pass<'_>) -> Option<Why> {
 }
 
 /// What was begun by another controller, or under a NodeChange that was deleted, counts from the first. One that was left out under its
-/// Job takes no room from the others.
+/// Job takes no room from the others. One whose Job has ended is where another owner has it in its turn: it waits for that one's end.
 fn adopted<'a>(
     pass: &Pass<'a>,
     nodes: &[&'a NodeView],
-    ended: &BTreeMap<&str, &ChangeView>,
+    (ended, busy): (&BTreeMap<&str, &ChangeView>, &BTreeMap<&str, &'a ChangeView>),
 ) -> BTreeSet<&'a str> {
     if !pass.is_ready() || pass.leaving.is_some() {
         return BTreeSet::new();
@@ -124,7 +125,9 @@ fn adopted<'a>(
             let change = ended.get(node.uid.as_str());
             change.is_some_and(|change| stays_out(change))
         };
-        job.is_some_and(|(_, job)| !job.paused && !job.deleting) && !is_left_out()
+        let is_anothers = busy.contains_key(node.name.as_str());
+        let goes_on = |job: &PlanJobView| !job.paused && !job.deleting && (job.ended.is_none() || !is_anothers);
+        job.is_some_and(|(_, job)| goes_on(job)) && !is_left_out()
     };
     let nodes = nodes.iter().filter(begun);
     nodes.map(|node| node.name.as_str()).collect()
