@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
     shortname = "mbind",
     category = "numo",
     printcolumn = r#"{"name":"Kind","type":"string","jsonPath":".spec.ownerSelector.kind","description":"Kind of the owners"}"#,
-    printcolumn = r#"{"name":"Rules","type":"string","jsonPath":".spec.rules[*].name","description":"The rules"}"#,
+    printcolumn = r#"{"name":"Rules","type":"string","jsonPath":".status.rules","description":"The rules"}"#,
     printcolumn = r#"{"name":"Matched","type":"integer","jsonPath":".status.ownersMatched","description":"How many owners the binding gates"}"#,
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].status","description":"Whether the binding gates what it selects"}"#,
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].reason","description":"Why it is Ready or not"}"#,
@@ -74,6 +74,9 @@ pub struct MutexBindingStatus {
     /// The generation of the spec that the conditions speak of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+    /// The names of its rules, for people: a column of `kubectl get` shows the first element of a list only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<String>,
     /// How many owners the binding gates now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owners_matched: Option<i64>,

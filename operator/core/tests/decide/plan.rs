@@ -453,10 +453,7 @@ fn a_job_that_has_ended_takes_no_node_from_another_owner() {
         "node a Selected NodeBusy
          > admit b",
     );
-    check(
-        &cluster("failed", ""),
-        "> journal a Admitted Admitting attempt 2",
-    );
+    check(&cluster("failed", ""), "> journal a Admitted Admitting attempt 2");
     check(
         &cluster("running", other),
         "> journal a Admitted Admitting attempt 2",

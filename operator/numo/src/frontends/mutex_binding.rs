@@ -22,7 +22,23 @@ pub fn status(view: &BindingView, observed: &Observed, now: Timestamp) -> MutexB
     );
     MutexBindingStatus {
         observed_generation: Some(view.generation),
+        rules: rules(view),
         owners_matched: i64::try_from(owners.len()).ok(),
         conditions: conditions.done(),
+    }
+}
+
+/// Rules that are named in a column.
+const NAMED: usize = 5;
+
+/// The names of the first rules, and how many there are beyond them.
+fn rules(view: &BindingView) -> Option<String> {
+    let rules = view.spec.settings.rules.as_deref().unwrap_or_default();
+    let named = rules.iter().take(NAMED).filter_map(|rule| rule.name.as_deref());
+    let named = named.collect::<Vec<_>>().join(", ");
+    match rules.len().saturating_sub(NAMED) {
+        _ if named.is_empty() => None,
+        0 => Some(named),
+        more => Some(format!("{named} and {more} more")),
     }
 }

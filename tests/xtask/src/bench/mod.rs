@@ -64,7 +64,7 @@ enum Bound {
 }
 use Bound::{AtLeast, AtMost};
 
-const MEASURES: [Measure; 30] = [
+const MEASURES: [Measure; 31] = [
     Measure {
         name: "added_latency_seconds_per_node",
         unit: "s",
