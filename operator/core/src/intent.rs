@@ -96,6 +96,14 @@ pub struct Intent<'a> {
     pub problems: Vec<Why>,
 }
 
+/// How nodes of a run are let go.
+fn strategy(spec: &MutexRunConfigSpec) -> Strategy {
+    spec.strategy.unwrap_or(match spec.canary {
+        Some(_) => Strategy::CanaryPool,
+        None => Strategy::DesiredConfig,
+    })
+}
+
 impl<'a> Intent<'a> {
     /// Whether rules are asked about a node before it has a turn.
     pub fn asks_before_turn(&self) -> bool {
@@ -107,11 +115,7 @@ impl<'a> Intent<'a> {
     pub fn parse(run: &'a RunConfigView, observed: &'a Observed) -> Self {
         let spec = &run.spec;
         let mut problems = Vec::new();
-        let by_default = match spec.canary {
-            Some(_) => Strategy::CanaryPool,
-            None => Strategy::DesiredConfig,
-        };
-        let strategy = spec.strategy.unwrap_or(by_default);
+        let strategy = strategy(spec);
         let rules = rules(run, observed, strategy, &mut problems);
         let pools = targets::pools(run, observed, &mut problems);
         let limits_of_targets = targets::limits(run, observed, &mut problems);
@@ -317,7 +321,7 @@ fn rules<'a>(
 ) -> Vec<(Key, Option<&'a RuleView>)> {
     let mut rules: Vec<(Key, Option<&RuleView>)> = Vec::new();
     for (index, reference) in run.spec.mutex_rules.iter().flatten().enumerate() {
-        let key = targets::key_of(&reference.name, &reference.namespace, run);
+        let key = targets::key_of(reference.name.as_deref(), reference.namespace.as_deref(), run);
         if rules.iter().any(|(seen, _)| *seen == key) {
             continue;
         }

@@ -22,14 +22,9 @@ pub(crate) struct TargetLimit<'a> {
 }
 
 /// What a reference of a run refers to; its namespace is the run's if it has none.
-pub(crate) fn key_of(name: &Option<String>, namespace: &Option<String>, run: &RunConfigView) -> Key {
-    Key::new(
-        namespace
-            .clone()
-            .filter(|namespace| !namespace.is_empty())
-            .unwrap_or(run.key.namespace.clone()),
-        name.clone().unwrap_or_default(),
-    )
+pub(crate) fn key_of(name: Option<&str>, namespace: Option<&str>, run: &RunConfigView) -> Key {
+    let namespace = namespace.filter(|namespace| !namespace.is_empty());
+    Key::new(namespace.unwrap_or(&run.key.namespace), name.unwrap_or_default())
 }
 
 /// The pools of all targets, each once, in order.
@@ -53,7 +48,7 @@ pub(crate) fn pools<'a>(
         ));
     }
     for (index, reference) in references.iter().enumerate() {
-        let key = key_of(&reference.name, &reference.namespace, run);
+        let key = key_of(reference.name.as_deref(), reference.namespace.as_deref(), run);
         let field = format!("spec.mutexTargets[{index}]");
         let Some(target) = observed.targets.get(&key) else {
             problems.push(Why::new(
@@ -156,7 +151,7 @@ pub(crate) fn has_pool(run: &RunConfigView, observed: &Observed, pool: &str) -> 
     let mut references = run.spec.mutex_targets.iter().flatten();
     named.any(|name| name == pool)
         || references.any(|reference| {
-            let key = key_of(&reference.name, &reference.namespace, run);
+            let key = key_of(reference.name.as_deref(), reference.namespace.as_deref(), run);
             let target = observed.targets.get(&key);
             target.is_none_or(|target| target.pools.iter().any(|name| name == pool))
         })
@@ -181,7 +176,7 @@ pub(crate) fn limits<'a>(
                 continue;
             }
         };
-        let target = key_of(&reference.name, &reference.namespace, run);
+        let target = key_of(reference.name.as_deref(), reference.namespace.as_deref(), run);
         if let Some(view) = observed.targets.get(&target) {
             limits.push(TargetLimit {
                 field,
