@@ -54,6 +54,7 @@ pub use mutex_notifier::{MutexNotifier, MutexNotifierSpec, MutexNotifierStatus, 
 pub use mutex_rule::{FailurePolicy, MutexRule, MutexRuleSpec, MutexRuleStatus, Phase, Placement, RuleType};
 pub use mutex_run_config::{
     MutexRunConfig, MutexRunConfigSpec, MutexRunConfigStatus, ObjectRef, Order, RunResult, RunStatus,
+    TargetRef,
 };
 pub use mutex_settings::{DrainBy, MutexSettings};
 pub use mutex_target::{MutexTarget, MutexTargetSpec, MutexTargetStatus};

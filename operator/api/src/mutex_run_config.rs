@@ -32,6 +32,7 @@ pub use crate::strategy::Strategy;
     printcolumn = r#"{"name":"Canary","type":"string","jsonPath":".spec.canary.name","priority":1,"description":"Pool that nodes are released into"}"#,
     printcolumn = r#"{"name":"Rules","type":"string","jsonPath":".spec.mutexRules[*].name","priority":1,"description":"The rules"}"#,
     printcolumn = r#"{"name":"Targets","type":"string","jsonPath":".spec.mutexTargets[*].name","priority":1,"description":"The targets"}"#,
+    printcolumn = r#"{"name":"Pools","type":"string","jsonPath":".spec.pools","priority":1,"description":"The target pools that are named without a target"}"#,
     printcolumn = r#"{"name":"State","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].reason","description":"What the run is doing"}"#,
     printcolumn = r#"{"name":"Done","type":"string","jsonPath":".status.run.progress","description":"Nodes done of all nodes"}"#,
     printcolumn = r#"{"name":"To","type":"string","jsonPath":".status.run.target","description":"Version the run goes to"}"#,
@@ -56,7 +57,12 @@ pub struct MutexRunConfigSpec {
     /// The targets, in the order in which they are upgraded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
-    pub mutex_targets: Option<Vec<ObjectRef>>,
+    pub mutex_targets: Option<Vec<TargetRef>>,
+    /// Names of existing MachineConfigPools, in the order in which their nodes are upgraded: the short form of one MutexTarget
+    /// with these pools. Beside it there are no `mutexTargets`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64), inner(length(min = 1, max = 253)))]
+    pub pools: Option<Vec<String>>,
     /// Accepted for compatibility and without effect: numo never opens release images.
     #[serde(default, rename = "skipTLSVerify")]
     pub skip_tls_verify: bool,
@@ -194,6 +200,36 @@ pub struct ObjectRef {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63), regex(pattern = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"))]
     pub namespace: Option<String>,
+}
+
+/// A reference to a MutexTarget.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TargetRef {
+    /// Name of the object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253), regex(pattern = "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$"))]
+    pub name: Option<String>,
+    /// Namespace of the object. Default: that of the MutexRunConfig.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63), regex(pattern = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"))]
+    pub namespace: Option<String>,
+    /// How many nodes of the pools of this target may be in flight at once: a number or a percentage of these nodes, rounded
+    /// down, at least 1. 0 (or `0%`) lets none of them begin, until whoever owns the object raises it. The limit of the run
+    /// holds beside it. Default: no bound of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::int_or_percent_of_item")]
+    pub max_unavailable: Option<IntOrString>,
+}
+
+impl From<ObjectRef> for TargetRef {
+    fn from(object: ObjectRef) -> Self {
+        Self {
+            name: object.name,
+            namespace: object.namespace,
+            max_unavailable: None,
+        }
+    }
 }
 
 /// The order of nodes within a pool.

@@ -20,14 +20,18 @@ pub fn int_or_percent(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// At least one node, or at least one of a hundred: `1`, `"25%"`. Which numbers those are `validations.rs` says, in words; their length is
-/// bounded, for there may be many in a list.
-pub fn some_or_percent(_: &mut SchemaGenerator) -> Schema {
+/// The same in an item of a list: its length is bounded, for there may be many.
+pub fn int_or_percent_of_item(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "x-kubernetes-int-or-string": true,
         "nullable": true,
         "maxLength": 20,
     })
+}
+
+/// At least one node, or at least one of a hundred: `1`, `"25%"`. Which numbers those are `validations.rs` says, in words.
+pub fn some_or_percent(generator: &mut SchemaGenerator) -> Schema {
+    int_or_percent_of_item(generator)
 }
 
 /// A few short texts by their names.

@@ -181,11 +181,18 @@ const MUTEX_RUN_CONFIG: &[Check] = &[
     SPEC,
     check(
         ".spec",
-        "has(self.mutexTargets) && size(self.mutexTargets) > 0",
-        "found no target, wanted the name of one MutexTarget at least",
+        "has(self.pools) || (has(self.mutexTargets) && size(self.mutexTargets) > 0)",
+        "found no target, wanted the name of one MutexTarget at least, or pools",
     )
     .of(".mutexTargets"),
+    check(
+        ".spec",
+        "!has(self.pools) || !has(self.mutexTargets)",
+        "found pools beside mutexTargets, wanted one of them",
+    )
+    .of(".pools"),
     reference(".spec.mutexTargets[]"),
+    limit(".spec.mutexTargets[].maxUnavailable"),
     reference(".spec.mutexRules[]"),
     check(
         ".spec",

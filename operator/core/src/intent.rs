@@ -14,15 +14,16 @@ use crate::{
     names,
     observed::{IntOrPercent, NodeView, Observed, PoolView, RuleView, RunConfigView},
     owner::OwnerKind,
-    pools::{BUILT_IN, CONTROL_PLANE},
+    pools::BUILT_IN,
     ready,
     rules::unusable,
     selector, suspended,
+    targets::{self, TargetLimit},
     turn::journal::MAX_VERDICTS,
     why::Why,
 };
 use numo_api::{
-    MutexRunConfigSpec, ObjectRef, Order, Phase, Reason, Strategy, Terms,
+    MutexRunConfigSpec, Order, Phase, Reason, Strategy, Terms,
     marks::openshift,
     mutex_run_config::{HoldPools, NotReadyPolicy, OnExit, OnRefusal, Quarantine, Trigger},
 };
@@ -44,6 +45,8 @@ pub struct Intent<'a> {
     pub canary: Option<&'a PoolView>,
     /// Nodes in flight at once.
     pub max_unavailable: IntOrPercent,
+    /// Limits of targets beside it, in the order of the spec.
+    pub(crate) limits_of_targets: Vec<TargetLimit<'a>>,
     /// Order of nodes within a pool.
     pub order: Order,
     /// Label keys whose values exclude each other.
@@ -93,6 +96,14 @@ pub struct Intent<'a> {
     pub problems: Vec<Why>,
 }
 
+/// How nodes of a run are let go.
+fn strategy(spec: &MutexRunConfigSpec) -> Strategy {
+    spec.strategy.unwrap_or(match spec.canary {
+        Some(_) => Strategy::CanaryPool,
+        None => Strategy::DesiredConfig,
+    })
+}
+
 impl<'a> Intent<'a> {
     /// Whether rules are asked about a node before it has a turn.
     pub fn asks_before_turn(&self) -> bool {
@@ -104,13 +115,10 @@ impl<'a> Intent<'a> {
     pub fn parse(run: &'a RunConfigView, observed: &'a Observed) -> Self {
         let spec = &run.spec;
         let mut problems = Vec::new();
-        let by_default = match spec.canary {
-            Some(_) => Strategy::CanaryPool,
-            None => Strategy::DesiredConfig,
-        };
-        let strategy = spec.strategy.unwrap_or(by_default);
+        let strategy = strategy(spec);
         let rules = rules(run, observed, strategy, &mut problems);
-        let pools = target_pools(run, observed, &mut problems);
+        let pools = targets::pools(run, observed, &mut problems);
+        let limits_of_targets = targets::limits(run, observed, &mut problems);
         let canary = (strategy == Strategy::CanaryPool)
             .then(|| canary(spec, observed, &pools, &mut problems))
             .flatten();
@@ -133,6 +141,7 @@ impl<'a> Intent<'a> {
             pools,
             canary,
             max_unavailable,
+            limits_of_targets,
             order: spec.order.unwrap_or_default(),
             mutex_keys: spec.mutex_keys.as_deref().unwrap_or_default(),
             soak_seconds: spec.soak_seconds.unwrap_or(0).max(0),
@@ -275,8 +284,7 @@ fn own(check: Option<&RuleView>, awaits: bool) -> Option<(Key, Option<&RuleView>
 
 /// Parses a `maxUnavailable` as Kubernetes' int-or-string types hold it.
 pub fn parse_limit(value: &impl serde::Serialize) -> Result<IntOrPercent, String> {
-    let value = serde_json::to_value(value).map_err(|error| error.to_string())?;
-    IntOrPercent::parse(&value)
+    IntOrPercent::given(value)
 }
 
 /// What is wrong with fields that can be judged by themselves.
@@ -304,18 +312,6 @@ fn limit(field: &str, found: Option<&impl serde::Serialize>, problems: &mut Vec<
     })
 }
 
-/// What a reference refers to; its namespace is the run's if it has none.
-pub(crate) fn key_of(reference: &ObjectRef, run: &RunConfigView) -> Key {
-    Key::new(
-        reference
-            .namespace
-            .clone()
-            .filter(|namespace| !namespace.is_empty())
-            .unwrap_or(run.key.namespace.clone()),
-        reference.name.clone().unwrap_or_default(),
-    )
-}
-
 /// The rules a run refers to, each once, in order.
 fn rules<'a>(
     run: &RunConfigView,
@@ -325,7 +321,7 @@ fn rules<'a>(
 ) -> Vec<(Key, Option<&'a RuleView>)> {
     let mut rules: Vec<(Key, Option<&RuleView>)> = Vec::new();
     for (index, reference) in run.spec.mutex_rules.iter().flatten().enumerate() {
-        let key = key_of(reference, run);
+        let key = targets::key_of(reference.name.as_deref(), reference.namespace.as_deref(), run);
         if rules.iter().any(|(seen, _)| *seen == key) {
             continue;
         }
@@ -397,92 +393,6 @@ fn too_many(rules: &[(Key, Option<&RuleView>)], problems: &mut Vec<Why>) {
 const NODE_PHASES: [Phase; 4] = [Phase::Pre, Phase::PreRelease, Phase::Post, Phase::OnFailure];
 /// The phases that are asked once per run.
 const RUN_PHASES: [Phase; 2] = [Phase::PreRun, Phase::PostRun];
-
-/// The pools of all targets, each once, in order.
-fn target_pools<'a>(
-    run: &RunConfigView,
-    observed: &'a Observed,
-    problems: &mut Vec<Why>,
-) -> Vec<&'a PoolView> {
-    let mut pools: Vec<&PoolView> = Vec::new();
-    let references = run.spec.mutex_targets.as_deref().unwrap_or_default();
-    if references.is_empty() {
-        problems.push(Why::new(
-            Reason::TargetNotFound,
-            "spec.mutexTargets is empty: it must name at least one MutexTarget",
-        ));
-    }
-    for (index, reference) in references.iter().enumerate() {
-        let key = key_of(reference, run);
-        let field = format!("spec.mutexTargets[{index}]");
-        let Some(target) = observed.targets.get(&key) else {
-            problems.push(Why::new(
-                Reason::TargetNotFound,
-                format!("{field}: there is no MutexTarget {key}"),
-            ));
-            continue;
-        };
-        if target.pools.is_empty() {
-            problems.push(Why::new(
-                Reason::TargetNotFound,
-                format!(
-                    "{field}: MutexTarget {key} spec.machineConfigPools is empty: it must name at least one pool"
-                ),
-            ));
-        }
-        for name in &target.pools {
-            match observed.pools.get(name) {
-                None => problems.push(Why::new(
-                    Reason::PoolNotFound,
-                    format!(
-                        "MutexTarget {key} spec.machineConfigPools: there is no MachineConfigPool {name}"
-                    ),
-                )),
-                Some(_) if CONTROL_PLANE.contains(&name.as_str()) => problems.push(Why::new(
-                    Reason::ControlPlanePool,
-                    format!(
-                        "MutexTarget {key} spec.machineConfigPools: found {name}, wanted a pool of workers; \
-                         a paused control-plane pool stops the cluster's own update"
-                    ),
-                )),
-                Some(pool) if pools.iter().any(|seen| seen.name == pool.name) => {}
-                Some(pool) => pools.push(pool),
-            }
-        }
-    }
-    if problems.iter().any(|why| loses_pools(why.reason)) {
-        keep_remembered(run, observed, &mut pools);
-    }
-    pools
-}
-
-/// Adds the pools that the run is known to have had. A target that is gone, or whose pool is misspelt, no longer names them. They are
-/// still this run's to hold: a slip must not open a gate.
-fn keep_remembered<'a>(run: &RunConfigView, observed: &'a Observed, pools: &mut Vec<&'a PoolView>) {
-    let known = remembered(run).filter_map(|name| observed.pools.get(name));
-    for pool in known.filter(|pool| !CONTROL_PLANE.contains(&pool.name.as_str())) {
-        if !pools.iter().any(|seen| seen.name == pool.name) {
-            pools.push(pool);
-        }
-    }
-}
-
-/// Whether the targets of a run with this problem may no longer name a pool that they are meant to name.
-pub(crate) const fn loses_pools(problem: Reason) -> bool {
-    matches!(
-        problem,
-        Reason::TargetNotFound | Reason::PoolNotFound | Reason::ControlPlanePool
-    )
-}
-
-/// The pools that the run has had as its targets, as its status has them.
-fn remembered(run: &RunConfigView) -> impl Iterator<Item = &str> {
-    let settled = run.status.settled.iter().flat_map(|settled| &settled.pools);
-    let last = run.status.run.iter().flat_map(|last| &last.pools);
-    settled
-        .map(String::as_str)
-        .chain(last.map(|pool| pool.name.as_str()))
-}
 
 fn canary<'a>(
     spec: &MutexRunConfigSpec,

@@ -113,9 +113,14 @@ pub fn start_command(budget: &str) -> String {
 /// That a `maxUnavailable` of this value lets no node begin, if it is 0: the field with its object, and the command that edits
 /// that object.
 pub fn closed_by_zero(limit: IntOrPercent, field: &str, edit: &str) -> Option<Why> {
+    closed_by_zero_of(limit, field, "", edit)
+}
+
+/// The same of the nodes of which `whose` speaks, such as ` of MutexTarget numo/infra`.
+pub(crate) fn closed_by_zero_of(limit: IntOrPercent, field: &str, whose: &str, edit: &str) -> Option<Why> {
     limit.is_zero().then(|| {
         let message = format!(
-            "{field} is 0, which lets no node begin; whoever owns the object raises it with `{edit}`"
+            "{field} is 0, which lets no node{whose} begin; whoever owns the object raises it with `{edit}`"
         );
         Why::new(Reason::MaxUnavailableZero, message)
     })

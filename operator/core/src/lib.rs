@@ -43,6 +43,7 @@ pub mod selector;
 pub mod standoff;
 pub mod stop;
 pub mod suspended;
+mod targets;
 pub mod text;
 pub mod time;
 pub mod turn;

@@ -19,13 +19,14 @@ pub use late::Read;
 
 use crate::world::{Primary, World, primary};
 use numo_api::{
-    DirectiveAction, Phase, RunResult, RunStatus, Step, marks, marks::openshift, mutex_run_config::OnExit,
+    DirectiveAction, Phase, RunResult, RunStatus, Step, TargetRef, marks, marks::openshift,
+    mutex_run_config::OnExit,
 };
 use numo_core::{
     Decision, Owner, OwnerKind,
     action::{Action, JobRequest, NodePurpose, PoolPurpose},
     mark,
-    observed::{ChangeView, IntOrPercent, Key, NodeView, Observed, RunConfigView},
+    observed::{ChangeView, IntOrPercent, Key, NodeView, Observed, RunConfigView, TargetView},
     report::RunPhase,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -294,7 +295,10 @@ impl Judge {
                 format!("{name} was admitted as number {} of {limit}", others.len() + 1),
             );
         }
-        Ok(())
+        if world.people.limits_edited || world.people.journals_deleted || world.people.moved_nodes {
+            return Ok(());
+        }
+        within_targets(world, seen, run, (node, &others))
     }
 
     /// 3: a node that came again under its name begins anew. `node` has no turn with the owner.
@@ -694,13 +698,52 @@ fn own_home(world: &World, node: &NodeView) -> Primary {
 
 fn target_pools(seen: &Observed, run: &RunConfigView) -> BTreeSet<String> {
     let references = run.spec.mutex_targets.iter().flatten();
-    references
-        .filter_map(|reference| {
-            let name = reference.name.clone().unwrap_or_default();
-            seen.targets.get(&Key::new(&run.key.namespace, name))
-        })
-        .flat_map(|target| target.pools.iter().cloned())
-        .collect()
+    let targets = references.filter_map(|reference| target(seen, run, reference));
+    let of_targets = targets.flat_map(|target| &target.pools);
+    let named = run.spec.pools.iter().flatten();
+    named.chain(of_targets).cloned().collect()
+}
+
+fn target<'a>(seen: &'a Observed, run: &RunConfigView, reference: &TargetRef) -> Option<&'a TargetView> {
+    let name = reference.name.clone().unwrap_or_default();
+    seen.targets.get(&Key::new(&run.key.namespace, name))
+}
+
+/// 2: no more nodes of a target have their turns than it allows.
+fn within_targets(
+    world: &World,
+    seen: &Observed,
+    run: &RunConfigView,
+    (node, others): (&NodeView, &[&Turn]),
+) -> Verdict {
+    for reference in run.spec.mutex_targets.iter().flatten() {
+        let Some((given, target)) = reference
+            .max_unavailable
+            .as_ref()
+            .zip(target(seen, run, reference))
+        else {
+            continue;
+        };
+        let is_of = |node: &NodeView| match own_home(world, node) {
+            Primary::Pool(home) => target.pools.contains(&home),
+            _ => false,
+        };
+        if !is_of(node) {
+            continue;
+        }
+        let all = seen.nodes.values().filter(|node| is_of(node)).count();
+        let turns = others.iter().filter_map(|turn| seen.nodes.get(&turn.node));
+        let found = turns.filter(|node| is_of(node)).count() + 1;
+        let limit = number(serde_json::to_value(given).ok(), all);
+        if found > limit {
+            let words = format!(
+                "{} was admitted as number {found} of {limit} of {}",
+                node.name, target.key
+            );
+            return breach("2", words);
+        }
+    }
+    Ok(())
 }
 
 fn limit(world: &World, seen: &Observed, run: &RunConfigView) -> usize {
@@ -710,11 +753,17 @@ fn limit(world: &World, seen: &Observed, run: &RunConfigView) -> usize {
         .values()
         .filter(|node| matches!(own_home(world, node), Primary::Pool(home) if targets.contains(&home)))
         .count();
-    match run.spec.max_unavailable.as_ref().map(serde_json::to_value) {
-        Some(Ok(serde_json::Value::Number(number))) => {
+    let limit = run.spec.max_unavailable.as_ref();
+    number(limit.and_then(|limit| serde_json::to_value(limit).ok()), all)
+}
+
+/// What a limit comes to of so many nodes.
+fn number(limit: Option<serde_json::Value>, all: usize) -> usize {
+    match limit {
+        Some(serde_json::Value::Number(number)) => {
             number.as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(1)
         }
-        Some(Ok(serde_json::Value::String(text))) => {
+        Some(serde_json::Value::String(text)) => {
             let percent: usize = text.trim_end_matches('%').parse().unwrap_or(0);
             (all * percent / 100).max(1)
         }

@@ -111,6 +111,8 @@ pub enum Mutation {
     SkipsSoakOfWaves,
     /// Waves have no limits of their own.
     IgnoresLimitsOfWaves,
+    /// Targets of runs have no limits of their own.
+    IgnoresLimitsOfTargets,
     /// No domain waits for another.
     IgnoresDomains,
     /// Domains have their turns in the order of their names, whatever was asked for.
@@ -157,7 +159,7 @@ pub enum Mutation {
 
 impl Mutation {
     /// Every one, with what the judge's verdict begins with.
-    pub const ALL: [(Self, &'static [&'static str]); 66] = [
+    pub const ALL: [(Self, &'static [&'static str]); 67] = [
         (Self::AsksNoRule, &["invariant 1:"]),
         (Self::BelievesOldPasses, &["invariant 1:"]),
         (Self::IgnoresBudgets, &["invariant 2:"]),
@@ -201,6 +203,7 @@ impl Mutation {
         (Self::IgnoresWaves, &["invariant wave:"]),
         (Self::SkipsSoakOfWaves, &["invariant wave:"]),
         (Self::IgnoresLimitsOfWaves, &["invariant wave:"]),
+        (Self::IgnoresLimitsOfTargets, &["invariant 2:"]),
         (Self::IgnoresDomains, &["invariant domains:"]),
         (Self::TurnsDomainsRound, &["invariant domains:"]),
         (Self::IgnoresKeys, &["invariant 2:"]),
@@ -278,6 +281,11 @@ impl Mutation {
             Self::IgnoresWaves => each_setting!(view, waves, |_| None),
             Self::SkipsSoakOfWaves => each_wave(&mut view, |wave| wave.soak_seconds = None),
             Self::IgnoresLimitsOfWaves => each_wave(&mut view, |wave| wave.max_unavailable = None),
+            Self::IgnoresLimitsOfTargets => {
+                let runs = view.runs.values_mut();
+                let targets = runs.flat_map(|run| run.spec.mutex_targets.iter_mut().flatten());
+                targets.for_each(|target| target.max_unavailable = None);
+            }
             Self::IgnoresDomains => each_setting!(view, domains, |_| None),
             Self::TurnsDomainsRound => {
                 let sorted = |given: Domains| Domains { order: None, ..given };

@@ -490,7 +490,7 @@ fn add_run(
         namespace: None,
     };
     let target = Key::new(NAMESPACE, format!("{name}-pools"));
-    spec.mutex_targets = Some(vec![reference(&target)]);
+    spec.mutex_targets = Some(vec![reference(&target).into()]);
     spec.mutex_rules = Some(rules.iter().map(|rule| reference(&rule.key)).collect());
     for rule in rules {
         world.truth.rules.insert(rule.key.clone(), rule);

@@ -2,7 +2,10 @@
 
 use crate::{ledger, observed::NodeView, text::counted, why::Why};
 use numo_api::Reason;
-use std::{cell::OnceCell, collections::BTreeMap};
+use std::{
+    cell::OnceCell,
+    collections::{BTreeMap, BTreeSet},
+};
 
 /// Nodes named in one sentence.
 const NAMED: usize = 5;
@@ -12,6 +15,8 @@ const NAMED: usize = 5;
 pub(crate) struct Words {
     /// What the nodes are that have a place, such as `in flight`.
     pub state: &'static str,
+    /// Whose nodes are counted, such as ` of MutexTarget numo/infra`; empty if they are all of the owner's.
+    pub whose: String,
     /// The field that says how many may be; empty where several do.
     pub limit: String,
     /// The field that has the keys.
@@ -36,6 +41,17 @@ pub(crate) struct Room<'a> {
     full: OnceCell<Why>,
     /// Whether some of them are only being asked about in phase Admit.
     some_are_asked: bool,
+    /// Some of the owner's nodes that have less room.
+    parts: Vec<Part<'a>>,
+}
+
+/// Some nodes of an owner, of which fewer may be away at once than of all.
+#[derive(Debug)]
+pub(crate) struct Part<'a> {
+    /// Names of the nodes.
+    pub nodes: BTreeSet<&'a str>,
+    /// The room that they have. What is kept in the room of the owner is kept here too.
+    pub room: Room<'a>,
 }
 
 impl<'a> Room<'a> {
@@ -51,7 +67,20 @@ impl<'a> Room<'a> {
             closed: None,
             full: OnceCell::new(),
             some_are_asked: false,
+            parts: Vec::new(),
         }
+    }
+
+    /// The same, with less room for some of the nodes. A node may be of several parts, and each must have room.
+    #[must_use]
+    pub fn with_parts(self, parts: Vec<Part<'a>>) -> Self {
+        Self { parts, ..self }
+    }
+
+    /// The parts that the node is of.
+    fn parts_of(&mut self, node: &NodeView) -> impl Iterator<Item = &mut Part<'a>> {
+        let parts = self.parts.iter_mut();
+        parts.filter(|part| part.nodes.contains(node.name.as_str()))
     }
 
     /// The same, closed by a field that lets nobody begin.
@@ -65,6 +94,7 @@ impl<'a> Room<'a> {
         self.nodes.push((node, is_kept));
         self.kept += usize::from(is_kept);
         self.full = OnceCell::new();
+        self.parts_of(node).for_each(|part| part.room.keep(node, is_kept));
         for key in &self.keys {
             if let Some(value) = node.labels.get(*key) {
                 self.busy.insert((key, value), (node, is_kept));
@@ -75,6 +105,9 @@ impl<'a> Room<'a> {
     /// A node takes a place now: for its turn, or while rules are asked about it.
     pub fn take(&mut self, node: &'a NodeView, is_asked_about: bool) {
         self.some_are_asked |= is_asked_about;
+        for part in self.parts_of(node) {
+            part.room.some_are_asked |= is_asked_about;
+        }
         self.keep(node, false);
     }
 
@@ -106,7 +139,17 @@ impl<'a> Room<'a> {
     pub fn refusal(&self, node: &NodeView) -> Option<Why> {
         let full = || (self.found() >= self.limit).then(|| self.full.get_or_init(|| self.no_place()).clone());
         let closed = self.closed.clone();
-        closed.or_else(|| self.held_key(node)).or_else(full)
+        let own = closed.or_else(|| self.held_key(node)).or_else(full);
+        own.or_else(|| self.no_part(node))
+    }
+
+    /// Why a part that the node is of has no place for it, if so.
+    fn no_part(&self, node: &NodeView) -> Option<Why> {
+        let mut parts = self.parts.iter();
+        parts.find_map(|part| {
+            let is_of = part.nodes.contains(node.name.as_str());
+            part.room.refusal(node).filter(|_| is_of)
+        })
     }
 
     /// Another node holds a value of a key that the node has too.
@@ -135,8 +178,9 @@ impl<'a> Room<'a> {
         };
         let are = if self.found() == 1 { "is" } else { "are" };
         let message = format!(
-            "{} {are} {}, and {limit}: {}",
+            "{}{} {are} {}, and {limit}: {}",
             counted(self.found(), "node"),
+            self.words.whose,
             self.state(),
             names.join(", ")
         );

@@ -273,6 +273,7 @@ impl<'a> Waves<'a> {
         let limit = wave.max_unavailable?.of(group.nodes);
         let words = Words {
             state: "in flight",
+            whose: String::new(),
             limit: format!("{}.maxUnavailable", wave.field),
             keys: String::new(),
         };

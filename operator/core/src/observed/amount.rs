@@ -33,6 +33,14 @@ impl IntOrPercent {
         }
     }
 
+    /// Parses what Kubernetes' int-or-string types hold.
+    ///
+    /// Errors: what was found and what is wanted.
+    pub fn given(value: &impl serde::Serialize) -> Result<Self, String> {
+        let value = serde_json::to_value(value).map_err(|error| error.to_string())?;
+        Self::parse(&value)
+    }
+
     /// Whether it is written as 0 (or `0%`): nobody, of however many.
     pub const fn is_zero(self) -> bool {
         matches!(self, Self::Int(0) | Self::Percent(0))

@@ -14,7 +14,8 @@
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use numo_api::{
     Directive, DirectiveAction, Entry, FailurePolicy, NodeChangeSpec, NodeChangeStatus, ObjectRef, Outcome,
-    OwnerRef, Phase, Pin, Placement, Reason, RuleWait, RunStatus, Step, Target, Terms, VerdictRecord,
+    OwnerRef, Phase, Pin, Placement, Reason, RuleWait, RunStatus, Step, Target, TargetRef, Terms,
+    VerdictRecord,
     marks::{self, openshift},
     mutex_run_config::{NotAdmitted, RunPool, Settled, WaitCount},
 };
@@ -1144,10 +1145,12 @@ impl Cluster {
             namespace: Some(key.namespace.clone()),
         };
         let rules: Vec<ObjectRef> = observed.rules.keys().map(reference).collect();
-        let targets: Vec<ObjectRef> = observed.targets.keys().map(reference).collect();
+        let targets: Vec<TargetRef> = observed.targets.keys().map(reference).map(Into::into).collect();
         let run = observed.runs.get_mut(&run_key()).expect("there is a run");
         run.spec.mutex_rules.get_or_insert(rules);
-        run.spec.mutex_targets.get_or_insert(targets);
+        if run.spec.pools.is_none() {
+            run.spec.mutex_targets.get_or_insert(targets);
+        }
         for node in observed.nodes.keys() {
             self.answers.drains.entry(node.clone()).or_insert(None);
         }

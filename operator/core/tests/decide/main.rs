@@ -44,6 +44,7 @@ mod sentences;
 mod standoff;
 mod stepped;
 mod stop;
+mod targets;
 mod toy;
 mod unknown_kind;
 mod waves;

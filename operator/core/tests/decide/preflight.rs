@@ -458,11 +458,14 @@ fn reasons_of(source: &str, from: &str, to: &str) -> BTreeSet<String> {
 fn every_reason_for_which_a_run_is_refused_is_in_the_list() {
     let gates = include_str!("../../src/owners/mutex_run_config/gates/run.rs");
     let intent = include_str!("../../src/intent.rs");
+    let targets = include_str!("../../src/targets.rs");
     let rules = include_str!("../../src/rules/wrong.rs");
     let run_view = include_str!("../../src/owners/mutex_run_config/run_view.rs");
     let mut found = reasons_of(gates, "pub fn refusal(", "fn paused_by_other(");
     found.extend(reasons_of(intent, "pub fn parse(", "impl Intent<'_>"));
     found.extend(reasons_of(intent, "fn rules<", "fn turn("));
+    found.extend(reasons_of(targets, "pub(crate) fn pools<", "fn keep_remembered<"));
+    found.extend(reasons_of(targets, "pub(crate) fn limits<", "\n}\n"));
     found.extend(reasons_of(rules, "pub fn unusable(", "\n}\n"));
     found.extend(reasons_of(run_view, "fn desired_version(", "\n}\n"));
     // Not judged yet: it holds, and ends by itself.

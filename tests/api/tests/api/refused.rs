@@ -297,6 +297,36 @@ fn of_runs() -> Vec<Slip> {
         ),
         (
             "MutexRunConfig",
+            json!({"pools": ["worker"]}),
+            "spec.pools",
+            "found pools beside mutexTargets, wanted one of them",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"mutexTargets": null, "pools": []}),
+            "spec.pools",
+            "should have at least 1 items",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"mutexTargets": null, "pools": [""]}),
+            "spec.pools[0]",
+            "should be at least 1 chars long",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"mutexTargets": [{"name": "infra", "maxUnavailable": -1}]}),
+            "spec.mutexTargets[0].maxUnavailable",
+            "found -1, wanted a whole number such as 2",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"mutexTargets": [{"name": "infra", "maxUnavailable": "101%"}]}),
+            "spec.mutexTargets[0].maxUnavailable",
+            "found 101%, wanted a whole number such as 2",
+        ),
+        (
+            "MutexRunConfig",
             json!({"mutexTargets": [{}]}),
             "spec.mutexTargets[0].name",
             "found no name",
@@ -1102,6 +1132,11 @@ async fn whatever_the_operator_takes_is_admitted() -> Result<()> {
             json!({"jobSpec": null, "type": "prometheus", "prometheus": {"alerts": {"matchers": ["a=\"b\""]}}}),
         ),
         ("MutexRunConfig", json!({"hold": "Always", "trigger": "AnyConfig"})),
+        ("MutexRunConfig", json!({"mutexTargets": null, "pools": ["worker", "infra"]})),
+        (
+            "MutexRunConfig",
+            json!({"mutexTargets": [{"name": "a", "maxUnavailable": 0}, {"name": "b", "maxUnavailable": "10%"}, {"name": "c"}]}),
+        ),
         ("MutexRunConfig", json!({"canary": {}, "strategy": "DesiredConfig"})),
         (
             "MutexRunConfig",

@@ -63,6 +63,7 @@ mod siege;
 mod standoff;
 mod stop;
 mod takeover;
+mod targets;
 mod together;
 mod tools;
 mod topologies;

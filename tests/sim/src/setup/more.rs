@@ -2,8 +2,8 @@
 //! MutexBindings. It has numbers of its own, so that nothing else of a seed depends on it.
 
 use crate::world::{Act, BindingEdit, FleetAct, HoursOf, MeantHours, World};
-use numo_api::{Phase, Wave, marks::openshift};
-use numo_core::observed::{EVALUATED_PASS_SECONDS, RuleView};
+use numo_api::{Phase, TargetRef, Wave, marks::openshift};
+use numo_core::observed::{EVALUATED_PASS_SECONDS, Key, RuleView, TargetView};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 use serde_json::{Value, json};
 
@@ -13,6 +13,9 @@ const WITH_HOURS: u32 = 15;
 const ASKED: u32 = 25;
 /// Of a hundred MutexRunConfigs and MutexBindings, how many have waves.
 const WITH_WAVES: u32 = 20;
+/// Of a hundred MutexRunConfigs, how many name their pools themselves, and how many of the others have a target with a limit of its own.
+const WITH_POOLS: u32 = 20;
+const WITH_LIMITS: u32 = 30;
 
 /// Draws it. `faults` and `people` are those of the simulation, and `storm` says how long they go on (seconds).
 pub(super) fn add(world: &mut World, seed: u64, (faults, people): (bool, bool), storm: i64) {
@@ -39,6 +42,7 @@ pub(super) fn add(world: &mut World, seed: u64, (faults, people): (bool, bool), 
         }
     }
     draw_waves(world, seed);
+    draw_targets(world, seed);
     if !people {
         return;
     }
@@ -84,6 +88,42 @@ fn draw_waves(world: &mut World, seed: u64) {
         if rng.random_ratio(WITH_WAVES, 100) {
             let settings = &mut binding.spec.settings;
             (settings.first, settings.waves) = (None, Some(waves(rng)));
+        }
+    }
+}
+
+/// Pools instead of a target, or one more target of some of the nodes, for some MutexRunConfigs.
+fn draw_targets(world: &mut World, seed: u64) {
+    let mut rng = SmallRng::seed_from_u64(seed ^ 0x706f_6f6c);
+    let rng = &mut rng;
+    let truth = &mut world.truth;
+    for run in truth.runs.values_mut() {
+        let name = run
+            .spec
+            .mutex_targets
+            .as_ref()
+            .and_then(|all| all.first()?.name.clone());
+        let key = Key::new(&run.key.namespace, name.unwrap_or_default());
+        let Some(target) = truth.targets.get(&key).cloned() else {
+            continue;
+        };
+        if rng.random_ratio(WITH_POOLS, 100) {
+            (run.spec.pools, run.spec.mutex_targets) = (Some(target.pools), None);
+        } else if rng.random_ratio(WITH_LIMITS, 100) {
+            let few = TargetView {
+                key: Key::new(&key.namespace, format!("{}-few", key.name)),
+                uid: format!("{}-few", target.uid),
+                pools: target.pools.into_iter().take(1).collect(),
+                ..target
+            };
+            let limits = [json!(1), json!(2), json!("50%")];
+            let reference = TargetRef {
+                name: Some(few.key.name.clone()),
+                namespace: None,
+                max_unavailable: serde_json::from_value(limits[rng.random_range(0..3)].clone()).ok(),
+            };
+            run.spec.mutex_targets.get_or_insert_default().push(reference);
+            truth.targets.insert(few.key.clone(), few);
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Admission: who gets the next turn. Every node that does not is reported with the first thing that
 //! keeps it from it.
 
-use super::{member::Member, run_decision::RunDecision, run_rules, run_view::RunView, ungated, waves::stand};
+use super::{
+    member::Member, run_decision::RunDecision, run_rules, run_view::RunView, targets, ungated, waves::stand,
+};
 use crate::{
     action::Action,
     admit::{
@@ -384,6 +386,7 @@ fn report_ungated(decision: &mut RunDecision<'_>, member: &Member<'_>) {
 fn room<'a>(view: &RunView<'a>, members: &[Member<'a>], counts: impl Fn(&ChangeView) -> bool) -> Room<'a> {
     let words = Words {
         state: "in flight",
+        whose: String::new(),
         limit: "spec.maxUnavailable".to_owned(),
         keys: "spec.mutexKeys".to_owned(),
     };
@@ -394,7 +397,9 @@ fn room<'a>(view: &RunView<'a>, members: &[Member<'a>], counts: impl Fn(&ChangeV
         &format!("MutexRunConfig {namespace}/{name} spec.maxUnavailable"),
         &format!("kubectl -n {namespace} edit mutexrunconfig {name}"),
     );
-    let mut room = Room::of(limit.of(members.len()), view.intent.mutex_keys, words).closed_by(closed);
+    let mut room = Room::of(limit.of(members.len()), view.intent.mutex_keys, words)
+        .closed_by(closed)
+        .with_parts(targets::parts(view, members));
     for member in members {
         match member.in_flight() {
             Some(change) if counts(change) => {

@@ -26,6 +26,7 @@ mod run_decision;
 mod run_rules;
 pub(crate) mod run_view;
 mod selectors;
+mod targets;
 mod turn;
 mod ungated;
 mod waves;

@@ -12,12 +12,12 @@ use super::{
 use crate::{
     admit::waves::Waves,
     decision::Decision,
-    intent::loses_pools,
     ledger,
     observed::{ChangeView, ForeignController},
     owners::mutex_run_config::gates::{self, watched::not_watched},
     pass::Pass,
     report::{LastWord, NodeReport, PoolReport, RunPhase},
+    targets::loses_pools,
     turn::{
         directive::retry_asked,
         journal,

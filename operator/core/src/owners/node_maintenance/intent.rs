@@ -224,6 +224,7 @@ pub(super) fn no_room(
         };
         let words = Words {
             state: "in maintenance",
+            whose: String::new(),
             limit: field,
             keys: format!("MutexBinding {name} spec.mutexKeys"),
         };

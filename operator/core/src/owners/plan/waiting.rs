@@ -284,6 +284,7 @@ fn same_hosts(observed: &Observed) -> BTreeMap<&str, [&str; 2]> {
 fn room<'a>(pass: &Pass<'a>, limit: usize, adopted: &BTreeSet<&str>) -> Room<'a> {
     let words = Words {
         state: "in flight",
+        whose: String::new(),
         limit: String::new(),
         keys: "mutexKeys of spec.mutex or a MutexBinding".to_owned(),
     };

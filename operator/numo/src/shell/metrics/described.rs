@@ -36,6 +36,7 @@ described! {
     OWNER_STALLED = "owner_stalled", "gauge", &OWNER, "Whether an owner waits for a person";
     OWNER_WAITS_FOR_APPROVAL = "owner_waits_for_approval", "gauge", &OWNER, "Whether something of an owner waits for a person's word (numo approve)";
     OWNER_WAVE = "owner_wave", "gauge", &OWNER, "Which wave of an owner is under way, from 1; absent without waves, and when all are done";
+    WINDOW_MISSED = "owner_window_missed_nodes", "gauge", &OWNER, "Nodes that waited for an opening of their hours in which no node of the owner began; absent where none waits";
     ETA = "owner_eta_timestamp_seconds", "gauge", &OWNER, "When an owner will be done (Unix time), by the median of its nodes; absent where no time can be told";
     ETA_BASIS = "owner_eta_basis_nodes", "gauge", &OWNER, "Of how many nodes that median is: the more, the better the time";
     OPENS = "owner_opens_timestamp_seconds", "gauge", &OWNER, "When nodes of an owner begin again whose hours are closed (Unix time)";

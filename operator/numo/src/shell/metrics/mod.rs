@@ -10,6 +10,7 @@ mod budgets;
 mod described;
 mod left;
 mod listing;
+mod missed;
 mod notifications;
 mod owners;
 mod rules;
@@ -31,6 +32,7 @@ use self::{
     },
     left::Left,
     listing::Listing,
+    missed::Missed,
     notifications::Notifications,
     owners::Owners,
     rules::Rules,
@@ -70,6 +72,7 @@ pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
     listing: Listing,
     owners: Owners,
+    missed: Missed,
     times: Times,
     left: Left,
     budgets: Budgets,
@@ -120,7 +123,7 @@ impl Metrics {
         let listing = Listing::register(all);
         let token_faults = Gauge::default();
         register(all, TOKEN_FAULTS, token_faults.clone());
-        let (owners, times) = (Owners::register(all), Times::register(all));
+        let (owners, missed, times) = (Owners::register(all), Missed::register(all), Times::register(all));
         let left = Left::register(all);
         let (budgets, windows) = (Budgets::register(all), Windows::register(all));
         let bindings = Bindings::register(all);
@@ -141,6 +144,7 @@ impl Metrics {
             registry: Arc::new(Mutex::new(registry)),
             listing,
             owners,
+            missed,
             times,
             left,
             budgets,
@@ -193,6 +197,11 @@ impl Metrics {
         self.owners.show(owner, report, reason, stalled);
         self.left.note(owner, report);
         self.budgets.note(owner, report);
+    }
+
+    /// Shows how many nodes of an owner missed an opening of their hours.
+    pub fn show_missed(&self, owner: &Owner, report: &Report, now: Timestamp) {
+        self.missed.show(owner, report, now);
     }
 
     /// Shows when an owner will be done, and when and how its last run ended.
@@ -283,6 +292,7 @@ impl Metrics {
     /// Forgets an owner that is gone.
     pub fn forget(&self, owner: &Owner) {
         self.owners.forget(owner);
+        self.missed.forget(owner);
         self.times.forget(owner);
         self.left.forget(owner);
         self.budgets.forget(owner);

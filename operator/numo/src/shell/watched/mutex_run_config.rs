@@ -100,8 +100,8 @@ pub fn view(run: MutexRunConfig) -> RunConfigView {
 /// are known, and are held. None if it is something else that cannot be read, or nobody knows then which pools it means.
 fn partly_read(item: &Item) -> Option<Object> {
     let mut found = item.read_as(SIZE).ok()?;
-    // Without its targets nobody knows its pools, and without its canary who is in it.
-    let needed = ["mutexTargets", "canary"];
+    // Without its targets or pools nobody knows its pools, and without its canary who is in it.
+    let needed = ["mutexTargets", "pools", "canary"];
     let mut misread = keep_readable::<numo_api::MutexRunConfigSpec>(&mut found.data, "spec", &needed);
     let of_status = keep_readable::<numo_api::MutexRunConfigStatus>(&mut found.data, "status", &[]);
     let keeps_status = !of_status.is_empty();
@@ -176,6 +176,7 @@ mod tests {
         // Without its targets nobody knows which pools it means: what was seen of it before is kept.
         for unknown in [
             serde_json::json!({"mutexTargets": "workers", "order": "ByMoon"}),
+            serde_json::json!({"pools": "worker", "order": "ByMoon"}),
             serde_json::json!({"mutexTargets": [{"name": "workers"}], "canary": 7}),
         ] {
             let found = run_of(&unknown);

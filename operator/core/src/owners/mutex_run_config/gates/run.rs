@@ -2,14 +2,12 @@
 
 use crate::{
     admit::waves::Waves,
-    failures,
-    intent::key_of,
-    mark,
+    failures, mark,
     observed::{ForeignController, PoolView, RunConfigView},
     owners::mutex_run_config::gates::written::{MAX_CORRECTIONS, is_of_a_run, unlabelled_by_other},
     owners::mutex_run_config::run_view::RunView,
     pools::{self, BUILT_IN, CONTROL_PLANE, Home},
-    selector,
+    selector, targets,
     why::Why,
 };
 use numo_api::{Reason, Strategy, conditions::Actor, marks};
@@ -279,11 +277,7 @@ pub fn held_by_run(view: &RunView<'_>, pool: &PoolView) -> Option<Why> {
 fn names_pool(view: &RunView<'_>, run: &RunConfigView, pool: &str) -> bool {
     let observed = view.observed;
     let canary = run.spec.canary.as_ref().and_then(|canary| canary.name.as_deref());
-    let named = run.spec.mutex_targets.iter().flatten().any(|reference| {
-        let target = observed.targets.get(&key_of(reference, run));
-        // A target that is gone says nothing: what was taken for it is still held.
-        target.is_none_or(|target| target.pools.iter().any(|name| name == pool))
-    });
+    let named = targets::has_pool(run, observed, pool);
     let flying = || {
         let mut changes = observed.changes.values();
         changes.any(|change| {
