@@ -15,6 +15,7 @@ pub mod conditions;
 pub mod crds;
 pub mod drain;
 pub mod hours;
+pub mod machines;
 pub mod marks;
 pub mod mutex_binding;
 pub mod mutex_budget;
