@@ -32,6 +32,15 @@ pub fn is_control_plane(node: &NodeView) -> bool {
     node.etcd_voter == Some(true) || CONTROL_PLANE.iter().any(|label| node.labels.contains_key(*label))
 }
 
+/// Whether the node counts as a member of etcd: one that takes the place of another is to be one first.
+pub fn is_member(observed: &Observed, node: &NodeView) -> bool {
+    if is_openshift(observed) {
+        let mut pods = members(observed);
+        return pods.any(|pod| pod.node == node.name);
+    }
+    membership(observed).0.contains(node.name.as_str())
+}
+
 /// Why the node may not be taken away now, if the control plane would suffer.
 pub fn refusal(observed: &Observed, node: &NodeView) -> Option<Why> {
     judged(observed, node, true, None)

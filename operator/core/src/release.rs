@@ -7,9 +7,12 @@ use crate::{
     decision::Decision,
     key::Key,
     mark,
-    observed::{ChangeView, ForeignController, MaintenanceView, NodeView, Observed, PlanView, RunConfigView},
+    observed::{
+        ChangeView, ForeignController, MaintenanceView, NodeVersionView, NodeView, Observed, PlanView,
+        RunConfigView,
+    },
     owner::{MaintenanceGroup, Owner, OwnerKind},
-    turn::believed::Believed,
+    turn::{believed::Believed, journal},
     unknown,
 };
 use jiff::Timestamp;
@@ -128,6 +131,7 @@ pub fn gives_back(action: &Action) -> bool {
         | Action::StartPlanJob { .. }
         | Action::DeletePlanJob { .. }
         | Action::MarkGate { .. }
+        | Action::Fleet(_)
         | Action::AcquireLease { .. }
         | Action::RenewLease { .. } => false,
     }
@@ -162,6 +166,8 @@ fn is_changing(observed: &Observed, change: &ChangeView) -> bool {
                 && !job.paused
                 && job.ended.is_none()
         }),
+        // What is left of such a turn is to be finished: its node, or its machine, is on its way out.
+        Some(OwnerKind::NodeVersion) => journal::entered(change, numo_api::Step::Released).is_some(),
         Some(OwnerKind::NodeMaintenance(_)) => false,
         // Whatever such an owner does to its node, it may be doing now.
         None => true,
@@ -228,7 +234,7 @@ fn orphaned(observed: &Observed) -> BTreeMap<String, Gone> {
         if let (Some("numo"), Some(kind), Some(uid)) = (parts.next(), parts.next(), parts.next()) {
             let gone = found.entry(uid.to_owned()).or_default();
             gone.nodes.insert(node.clone());
-            for known in [OwnerKind::MutexRunConfig, OwnerKind::Plan] {
+            for known in [OwnerKind::MutexRunConfig, OwnerKind::Plan, OwnerKind::NodeVersion] {
                 if kind == known.name() {
                     gone.kinds.insert(known.name());
                 }
@@ -276,6 +282,19 @@ fn stand_in(observed: &mut Observed, uid: &str, gone: &Gone, now: Timestamp) {
         return;
     }
     let finalizers = vec![marks::FINALIZER.to_owned()];
+    if gone.kinds.contains(OwnerKind::NodeVersion.name()) {
+        let view = NodeVersionView {
+            name: placeholder.clone(),
+            uid,
+            generation: 1,
+            created: now,
+            deleting: true,
+            finalizers,
+            ..NodeVersionView::default()
+        };
+        observed.fleet.versions.insert(placeholder, view);
+        return;
+    }
     let key = Key::new(GONE, placeholder);
     let run = gone.name.clone().unwrap_or_else(|| key.clone());
     observed.runs.entry(run.clone()).or_insert_with(|| RunConfigView {

@@ -37,6 +37,8 @@ mod planned;
 mod preflight;
 mod quarantine;
 mod release;
+mod replaced;
+mod replacement;
 mod rules;
 mod sentences;
 mod standoff;
