@@ -39,6 +39,7 @@ mod quarantine;
 mod release;
 mod replaced;
 mod replacement;
+mod replacing;
 mod rules;
 mod sentences;
 mod standoff;

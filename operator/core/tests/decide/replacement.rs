@@ -134,8 +134,8 @@ fn the_status_lists_every_node_and_how_many_machines_may_be_made() {
     assert_eq!(names(&said.invalid), ["g"]);
     assert_eq!(names(&said.obsolete), ["h"]);
     assert_eq!(names(&said.pending), ["p", "q"]);
-    // One heir, one awaited, two PendingNodes.
-    assert_eq!(said.budget, 3);
+    // One heir, one awaited, one that is to go, two PendingNodes.
+    assert_eq!(said.budget, 2);
     assert!(said.is_outdated);
 }
 
@@ -423,7 +423,7 @@ fn a_new_node_becomes_a_pair_with_the_old_one_and_gets_its_labels() {
 
 #[test]
 fn taints_and_annotations_are_copied_where_that_is_asked_for() {
-    let text = r#"node a worker v0 annotation:example.com/owner=ops annotation:other/one=x taint:gpu=NoSchedule
+    let text = r#"node a worker v0 tainted annotation:example.com/owner=ops annotation:other/one=x
          node new worker v0
          version img2 finalizer spec {"copyTaints": true, "copiedAnnotations": ["example.com/*"]}
          host a img1 heir:new
@@ -465,7 +465,25 @@ fn the_old_node_is_cordoned_drained_and_let_go() {
     let leaving = "pending a leave node:a machine:m-a";
     check(
         &pair(&format!("replacing a Released cordoned machine:m-a heir:new\n {leaving}")),
+        "? state m-a
+         > delete machine m-a",
+    );
+    check(
+        &pair(&format!("replacing a Released cordoned machine:m-a heir:new\n {leaving} Terminating")),
+        "node a Released MachineLeaving ~ Terminating
+         > nothing",
+    );
+    // A kubelet that still runs would make its Node anew.
+    check(
+        &pair(&format!("replacing a Released cordoned machine:m-a heir:new\n {leaving} Terminated reached")),
         "> delete node a",
+    );
+    check(
+        &pair(&format!(
+            "replacing a Released cordoned machine:m-a heir:new\n {leaving} Ready\n told m-a again:10 problem:quota"
+        )),
+        "node a Released ProviderUnavailable ~ quota
+         > nothing",
     );
 }
 
@@ -491,7 +509,7 @@ const GONE: &str = "node new worker v0
      groups w";
 
 #[test]
-fn the_machine_goes_after_its_node_and_is_deleted_until_it_is_gone() {
+fn a_machine_whose_node_is_gone_is_deleted_until_it_is_gone_too() {
     let gone = |rest: &str| format!("{GONE}\n {rest}");
     let turn = "replacing a Released machine:m-a heir:new";
     check(
@@ -604,7 +622,7 @@ fn the_control_plane_goes_first_and_keeps_its_quorum() {
     check(
         going,
         "> remove member cp1 192.0.2.11
-         > delete node cp1",
+         > delete machine m-cp1",
     );
     check(
         &going.replace("node cp2 master v0", "node cp2 master v0 NotReady"),
@@ -675,7 +693,8 @@ fn a_new_node_without_a_partner_is_obsolete() {
     // It came with another image than the one that is asked for by now.
     check(
         &text.replace("host new img2", "host new img0").replace("host a img2", "host a img1"),
-        "> forget p",
+        "> note new obsolete=true
+         > forget p",
     );
 }
 
@@ -731,6 +750,34 @@ fn a_machine_that_does_not_join_in_time_is_deleted() {
     );
 }
 
+/// The provider names the image otherwise than the NodeVersion, say: machines without end must not come of it.
+#[test]
+fn a_machine_that_joins_with_another_image_is_a_failed_try() {
+    let text = "node a worker v0\n node new worker v0\n version img2 finalizer\n host a img1\n host new img0
+         group w image:img2\n groups w
+         replacing a PreRules
+         pending request for:a node:new machine:m-new Ready reached";
+    check(
+        text,
+        "node a PreRules JoinFailed ~ image img0
+         > journal a PreRules JoinFailed",
+    );
+    // Once that is noted the new node goes.
+    let noted = text.replace("replacing a PreRules\n", "replacing a PreRules\n").replace(
+        "pending request for:a",
+        "replacing a PreRules failed:1\n pending request for:a",
+    );
+    let cluster = Cluster::parse(text);
+    let first = cluster.observed.fleet.pending.keys().next().expect("one").clone();
+    let noted = noted.replace("pending request for:a", &format!("pending {first} for:a"));
+    check(
+        &noted,
+        "node a PreRules WaitingForTurn
+         > note new obsolete=true
+         > forget it",
+    );
+}
+
 /// An image that never boots costs a bounded number of machines, and no old node.
 #[test]
 fn machines_that_do_not_join_are_tried_a_few_times() {
@@ -780,10 +827,11 @@ fn a_machine_that_joins_after_all_is_kept() {
         "> rewrite it Join m-new
          > journal a PreRules JoinFailed",
     );
-    // One of another version is a node like any.
+    // One of another version goes.
     check(
         &text.replace("host new img2", "host new img0"),
-        "> forget it
+        "> note new obsolete=true
+         > forget it
          > journal a PreRules JoinFailed",
     );
 }
@@ -861,18 +909,17 @@ fn a_nodeversion_that_is_edited_in_mid_roll_takes_its_nodes_up_anew() {
          > journal a Failed Superseded
          > release lease a
          > note a -heir
-         > note new -donor
-         > admit new",
+         > note new -donor obsolete=true",
     );
     // Back to the image that the node has: its place is not taken, and the machine that was made for it is outdated.
-    let back = "node a worker v0\n node new worker v0\n version img2 finalizer\n host a img2 heir:new\n host new img1 donor:a
+    let back = "node a worker v0\n node new worker v0\n version img2\n host a img2 heir:new\n host new img1 donor:a
          group w image:img2\n groups w";
     check(
         back,
         "node a Done UpToDate
+         node new Selected NothingTakesItsPlace
          > note a -heir
-         > note new -donor
-         > admit new",
+         > note new -donor obsolete=true",
     );
     // What was let go is finished whatever is asked for by now.
     let gone = GONE.replace("version img2", "version img3");
@@ -881,8 +928,7 @@ fn a_nodeversion_that_is_edited_in_mid_roll_takes_its_nodes_up_anew() {
         &format!("{gone}\n {turn}"),
         "> group w img2 outdated
          > set image G-w img3
-         > delete machine m-a
-         > note new -donor",
+         > delete machine m-a",
     );
 }
 
@@ -1063,6 +1109,10 @@ fn the_table_of_checks_stops_what_must_not_be_done_to_machines() {
         })
     };
     assert_eq!(breaches(&pair("replacing a Drained cordoned"), delete_node()), [1]);
+    let leaves = "replacing a Released cordoned machine:m-a heir:new\n pending a leave node:a machine:m-a";
+    assert_eq!(breaches(&pair(&format!("{leaves} Terminating")), delete_node()), [1]);
+    assert_eq!(breaches(&pair(&format!("{leaves} Terminated")), delete_node()), Vec::<u8>::new());
+    assert_eq!(breaches(&pair(leaves), delete_machine("m-a")), Vec::<u8>::new());
     assert_eq!(breaches(&pair("pending a leave node:a machine:m-a"), delete_machine("m-a")), [5]);
     assert_eq!(breaches(&two("pending a node:a machine:m-z"), delete_machine("m-z")), [5]);
     assert_eq!(breaches(&two(""), delete_machine("")), [5]);

@@ -2,7 +2,7 @@
 //! a pair with the old node, gets its labels, and is waited for.
 
 use super::{
-    known::{failed_joins_now, for_change, is_held_for_joins, request},
+    known::{failed_joins_now, for_change, has_failed, is_held_for_joins, request},
     pass::Pass,
     sets::Class,
     turn::Going,
@@ -42,18 +42,14 @@ fn is_mark(key: &str) -> bool {
 impl<'a> Pass<'a> {
     /// The PendingNode of a turn, that is to join or has.
     fn pending_of(&self, change: &ChangeView) -> Option<&'a PendingNodeView> {
-        let name = request(change);
         let mut pending = self.sets.pending.iter().filter(|one| !one.leaves() && !one.deleting);
-        pending
-            .find(|one| one.name == name || for_change(one) == change.key.name)
-            .copied()
+        pending.find(|one| is_for(one, change)).copied()
     }
 
     /// Whether the turn of another node has this PendingNode.
     fn is_claimed(&self, pending: &PendingNodeView) -> bool {
         let mut flying = self.flying.iter();
-        self.claimed.contains(&pending.name)
-            || flying.any(|change| change.key.name == for_change(pending) || request(change) == pending.name)
+        self.claimed.contains(&pending.name) || flying.any(|change| is_for(pending, change))
     }
 
     /// A machine of the group that is to join or has, and is for nobody: one that another operator made, or of a turn that ended.
@@ -124,6 +120,12 @@ impl<'a> Pass<'a> {
     }
 }
 
+/// Whether a PendingNode is for this turn: numo made it for the turn or gave it to it, and it has not failed.
+pub(super) fn is_for(pending: &PendingNodeView, change: &ChangeView) -> bool {
+    let is_own = pending.name == request(change);
+    is_own || (for_change(pending) == change.key.name && !has_failed(change, pending))
+}
+
 /// That nobody knows the group of a node.
 pub(super) fn no_group(group_id: &str) -> Why {
     let message = format!("found no ScalingGroup with spec.groupId {group_id:?}, wanted one");
@@ -143,7 +145,11 @@ impl<'a> Going<'_, 'a> {
         let name = request(self.change);
         let failed = self.pass.fleet.pending.get(&name).filter(|one| one.leaves());
         if let Some(pending) = failed {
-            self.note_failed(pending);
+            let id = match pending.provider_id() {
+                "" => "the machine",
+                id => id,
+            };
+            self.note_failed(format!("{id} of PendingNode {} did not join", pending.name));
             return STAY;
         }
         let tries = self.pass.intent.joins;
@@ -207,6 +213,17 @@ impl<'a> Going<'_, 'a> {
             let message = format!("Node {} has joined to take its place", heir.name);
             return self.say(Step::PreRules, Why::new(Reason::Joining, message));
         }
+        let outdated = node.filter(|node| pass.sets.class_of(node) == Some(Class::Outdated));
+        if let Some(node) = outdated.filter(|_| pending.name == request(self.change)) {
+            let message = format!(
+                "Node {} of PendingNode {} has joined with image {} and components {:?}, which are not those of the NodeVersion",
+                node.name,
+                pending.name,
+                node.annotation(annotations::NODE_IMAGE),
+                node.annotation(annotations::KUBERNETES_COMPONENTS)
+            );
+            return self.note_failed(message);
+        }
         if pending.provider_id().is_empty() {
             if let Some(why) = closed {
                 let why = why.clone();
@@ -247,13 +264,8 @@ impl<'a> Going<'_, 'a> {
         Why::new(Reason::Joining, message).until(until)
     }
 
-    /// Journals that the machine did not join.
-    fn note_failed(&mut self, pending: &PendingNodeView) {
-        let id = match pending.provider_id() {
-            "" => "the machine",
-            id => id,
-        };
-        let message = format!("{id} of PendingNode {} did not join", pending.name);
+    /// Journals that the machine did not join, or is not what was asked for.
+    fn note_failed(&mut self, message: String) {
         let why = Why::new(Reason::JoinFailed, message);
         let mut journal = Journal::open(self.change, self.pass.now);
         journal.enter(Step::PreRules, Some(&why));

@@ -82,9 +82,22 @@ impl<'a> Pass<'a> {
                 self.note(node, annotations::HEIR, None);
             }
             if !node.annotation(annotations::DONOR).is_empty() && !self.keeps_donor(node, class) {
-                self.note(node, annotations::DONOR, None);
+                self.part(node, class);
             }
         }
+    }
+
+    /// Takes the mark of the node whose place it takes off a new node. One that was made for a version that nobody asks for any more goes:
+    /// the node that it was made for is there, and gets another one.
+    fn part(&mut self, heir: &NodeView, class: Class) {
+        let donor = heir.annotation(annotations::DONOR);
+        let is_surplus = class == Class::Outdated && self.observed.nodes.contains_key(donor);
+        let mut changes = vec![Change::of(&heir.annotations, annotations::DONOR, None)];
+        if is_surplus {
+            let value = Some("true".to_owned());
+            changes.push(Change::of(&heir.annotations, annotations::OBSOLETE, value));
+        }
+        self.annotate(heir, changes);
     }
 
     /// Whether a node keeps the mark of the one that takes its place.
@@ -99,11 +112,12 @@ impl<'a> Pass<'a> {
 
     /// Whether a new node keeps the mark of the one whose place it takes.
     fn keeps_donor(&self, heir: &NodeView, class: Class) -> bool {
-        if class != Class::Heir {
-            return false;
+        if self.is_taking_over(heir) {
+            return true;
         }
-        let Some(donor) = self.observed.nodes.get(heir.annotation(annotations::DONOR)) else {
-            return self.is_taking_over(heir);
+        let donor = self.observed.nodes.get(heir.annotation(annotations::DONOR));
+        let Some(donor) = donor.filter(|_| class == Class::Heir) else {
+            return false;
         };
         let is_pairing = || {
             let mut pending = self.sets.pending.iter();

@@ -50,7 +50,16 @@ pub fn reservation(view: &NodeVersionView, node: &NodeView, namespace: &str) -> 
 /// Id of the request for the machine that is to take the place of a node, and name of its PendingNode. It is the same after a
 /// crash, and another one after each machine that did not join.
 pub fn request(change: &ChangeView) -> String {
-    let number = failed_joins(change).to_string();
+    numbered(change, failed_joins(change))
+}
+
+/// Whether a PendingNode is of a machine that was made for the node and failed.
+pub(super) fn has_failed(change: &ChangeView, pending: &PendingNodeView) -> bool {
+    (0..failed_joins(change)).any(|number| numbered(change, number) == pending.name)
+}
+
+fn numbered(change: &ChangeView, number: usize) -> String {
+    let number = number.to_string();
     let digits = names::hash(&["machine", &change.uid, &number], REQUEST_DIGITS);
     format!("numo-{digits}")
 }

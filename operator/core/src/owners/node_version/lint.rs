@@ -21,7 +21,7 @@ use crate::{
 };
 use numo_api::{
     Phase, Step,
-    machines::{Goal, annotations},
+    machines::{CspState, Goal, annotations},
     marks,
 };
 
@@ -103,7 +103,7 @@ impl<'a> Lint<'a> {
         }
     }
 
-    /// 1 and 10: a Node is deleted, or its member taken out, in a turn that has let it go.
+    /// 1 and 10: the member of a node is taken out, and its Node deleted, in a turn that has let it go.
     fn goes(&self, node: &NodeView) -> Checked {
         let change = self.seen.turn(node);
         let released = change.filter(|change| journal::entered(change, Step::Released).is_some());
@@ -126,19 +126,40 @@ impl<'a> Lint<'a> {
         let sets = Sets::of(self.view, observed);
         let surge = self.view.spec.surge.as_ref().map(intent::parse_limit);
         let surge = surge.unwrap_or(Ok(IntOrPercent::Int(1)));
-        let surge = surge.unwrap_or(IntOrPercent::Int(0)).of(sets.len());
+        let surge = surge.unwrap_or(IntOrPercent::Int(0)).of(sets.base());
         if sets.budget(surge) == 0 {
             return breach(2, format!("a machine of group {group_id} would be one too many"));
         }
         Ok(())
     }
 
-    /// 5: a machine is deleted only if no Node stands for it, and it was let go, or never joined.
+    /// 1: the Node of a machine goes once that is gone: a kubelet that runs would make its Node anew.
+    fn forgets_node(&self, node: &NodeView) -> Checked {
+        let observed = self.seen.observed;
+        let machine = observed.fleet.machine_of(&node.name);
+        let mut pending = observed.fleet.pending.values();
+        let gone = pending.any(|one| {
+            one.leaves()
+                && is_same(one.provider_id(), machine)
+                && one.status.csp_state == Some(CspState::Terminated)
+        });
+        if !gone {
+            return breach(1, format!("{} would go before its machine {machine}", node.name));
+        }
+        self.goes(node)
+    }
+
+    /// 5: a machine is deleted only if it was let go, or no Node stands for it.
     fn deletes(&self, pending: &str, provider_id: &str) -> Checked {
         let fleet = &self.seen.observed.fleet;
-        let mut hosts = fleet.hosts.iter();
-        if let Some((node, _)) = hosts.find(|(_, host)| is_same(&host.provider_id, provider_id)) {
-            return breach(5, format!("machine {provider_id} would be deleted under Node {node}"));
+        let hosts = fleet.hosts.iter();
+        let here = hosts.filter(|(_, host)| is_same(&host.provider_id, provider_id));
+        for (name, _) in here {
+            let node = self.seen.observed.nodes.get(name);
+            let let_go = node.is_some_and(|node| self.goes(node).is_ok());
+            if !let_go || !is_let_go(self.seen.observed, &self.view.uid, provider_id) {
+                return breach(5, format!("machine {provider_id} would be deleted under Node {name}"));
+            }
         }
         let is_meant = |one: &&PendingNodeView| {
             one.leaves() && !provider_id.is_empty() && is_same(one.provider_id(), provider_id)
@@ -234,7 +255,7 @@ impl Checks for Lint<'_> {
                 breach(5, format!("PendingNode {pending} asks for no machine"))
             }
             FleetAction::DeleteMachine { pending, provider_id } => self.deletes(pending, provider_id),
-            FleetAction::DeleteNode { node, uid } => self.goes(here(observed, node, Some(uid))?),
+            FleetAction::DeleteNode { node, uid } => self.forgets_node(here(observed, node, Some(uid))?),
             FleetAction::RemoveEtcdMember { node, .. } => self.goes(here(observed, node, None)?),
             FleetAction::WritePendingNode { .. }
             | FleetAction::WritePendingStatus { .. }

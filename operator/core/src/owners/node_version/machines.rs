@@ -2,7 +2,8 @@
 //! provider until it is gone. Nothing is deleted whose Node is there.
 
 use super::{
-    known::for_change,
+    heir::is_for,
+    known::request,
     pass::Pass,
     sets::{Class, is_node_of},
 };
@@ -71,7 +72,7 @@ impl<'a> Pass<'a> {
     }
 
     /// The state of a machine, as far as it is known; it is asked for when that is due.
-    fn state(&mut self, pending: &PendingNodeView) -> Option<CspState> {
+    pub(super) fn state(&mut self, pending: &PendingNodeView) -> Option<CspState> {
         let id = pending.provider_id();
         if id.is_empty() {
             return None;
@@ -177,17 +178,24 @@ impl<'a> Pass<'a> {
             // Whoever has joined in time is not deleted for being slow to be called ready.
             return;
         }
-        let flies = self
-            .flying
-            .iter()
-            .any(|change| change.spec.target.run_id == self.run_id && change.key.name == for_change(pending));
+        let mut flying = self.flying.iter();
+        let turn = flying.find(|change| {
+            let is_current = change.spec.target.run_id == self.run_id;
+            is_current && is_for(pending, change) && self.leaving.is_none()
+        });
+        let flies = turn.is_some();
+        let is_own = turn.is_some_and(|change| request(change) == pending.name);
         match self.sets.class_of(node) {
             // Its turn goes on with it.
             Some(Class::Heir | Class::Mint) if flies => {}
             Some(Class::AwaitingAnnotation | Class::Invalid) => {}
             Some(Class::Mint) if self.has_partner(node) && self.leaving.is_none() => {}
-            Some(Class::Mint) if self.leaving.is_none() => self.make_obsolete(pending, node),
-            // It is a node like any other: outdated, up to date, or of another NodeVersion.
+            // Its turn notes first that it is not what was asked for.
+            Some(Class::Outdated) if is_own => {}
+            Some(Class::Mint | Class::Outdated) if self.leaving.is_none() => {
+                self.make_obsolete(pending, node);
+            }
+            // It is a node like any other, or of another NodeVersion.
             _ => self.delete_pending(&chain(pending), pending),
         }
     }
@@ -210,11 +218,11 @@ impl<'a> Pass<'a> {
     /// A machine is to go, and its Node is there: it was let go, which its turn sees to, or has joined late.
     fn keep_unwanted(&mut self, pending: &'a PendingNodeView, node: &'a NodeView) {
         let turn = self.turn_of(node);
+        let state = self.state(pending);
+        self.write_status(pending, state, state == Some(CspState::Terminated));
         if turn.is_some_and(|change| journal::entered(change, Step::Released).is_some()) {
             return;
         }
-        let state = self.state(pending);
-        self.write_status(pending, state, false);
         if matches!(state, Some(CspState::Terminating | CspState::Terminated)) {
             return;
         }
@@ -229,6 +237,7 @@ impl<'a> Pass<'a> {
                 };
                 self.write_pending(pending, spec, Vec::new());
             }
+            Some(Class::Outdated) if self.leaving.is_none() => self.make_obsolete(pending, node),
             _ => self.delete_pending(&chain(pending), pending),
         }
     }
@@ -253,17 +262,24 @@ impl<'a> Pass<'a> {
             }
             return;
         }
-        if state == Some(CspState::Terminating) {
-            return;
-        }
+        self.delete_machine(&chain(pending), pending, state);
+    }
+
+    /// Has the provider delete a machine, unless it is on its way out.
+    pub(super) fn delete_machine(
+        &mut self,
+        at: &str,
+        pending: &PendingNodeView,
+        state: Option<CspState>,
+    ) {
         let provider_id = pending.provider_id().to_owned();
-        if self.may_tell(&provider_id.to_lowercase()) {
-            let pending_name = pending.name.clone();
+        let goes = matches!(state, Some(CspState::Terminating | CspState::Terminated));
+        if !goes && self.may_tell(&provider_id.to_lowercase()) {
             let action = FleetAction::DeleteMachine {
-                pending: pending_name,
+                pending: pending.name.clone(),
                 provider_id,
             };
-            self.fleet(&chain(pending), action);
+            self.fleet(at, action);
         }
     }
 

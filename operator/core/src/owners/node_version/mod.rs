@@ -1,5 +1,5 @@
 //! The decision for one NodeVersion: each node of another image is replaced by a new machine. The new one joins, takes the place of the
-//! old one and gets its labels; the old one is drained, its Node is deleted, and its machine after it. Nothing here reads or writes
+//! old one and gets its labels; the old one is drained, its machine is deleted, and its Node after it. Nothing here reads or writes
 //! anything, and nothing here talks to a provider: what is to be made or deleted is an action, what is to be known a question.
 //!
 //! The parts of a pass are those of `decide.rs`, the steps of a node those of `turn/steps.rs`. Behaviour and words as in the Constellation

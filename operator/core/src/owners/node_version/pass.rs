@@ -113,7 +113,7 @@ impl<'a> Pass<'a> {
 
     /// How many machines there may be beyond those that are replaced.
     pub(super) fn surge(&self) -> usize {
-        self.intent.surge.of(self.sets.len())
+        self.intent.surge.of(self.sets.base())
     }
 
     /// The new node that takes the place of this one, where both say so.

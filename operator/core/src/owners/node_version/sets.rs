@@ -71,9 +71,11 @@ impl<'a> Sets<'a> {
         Some(*class)
     }
 
-    /// How many nodes there are.
-    pub fn len(&self) -> usize {
-        self.nodes.len()
+    /// How many nodes there are, but for those that are new or not known yet: what a share of the nodes is a share of.
+    pub fn base(&self) -> usize {
+        let new = [Class::Heir, Class::Mint, Class::AwaitingAnnotation, Class::Obsolete];
+        let nodes = self.nodes.iter();
+        nodes.filter(|(_, class)| !new.contains(class)).count()
     }
 
     fn count(&self, class: Class) -> usize {
@@ -81,9 +83,10 @@ impl<'a> Sets<'a> {
     }
 
     /// How many machines there are, or will be, beyond those that are replaced: new nodes that take a place, nodes that are not known
-    /// yet, and machines that are to join or to go.
+    /// yet or that are to go, and machines that are to join or to go.
     pub fn surplus(&self) -> usize {
-        self.count(Class::Heir) + self.count(Class::AwaitingAnnotation) + self.pending.len()
+        let new = [Class::Heir, Class::AwaitingAnnotation, Class::Obsolete];
+        new.into_iter().map(|class| self.count(class)).sum::<usize>() + self.pending.len()
     }
 
     /// How many machines may be made, of so many that there may be beyond those that are replaced.

@@ -1,5 +1,5 @@
 //! A node that has its turn with a NodeVersion: what the steps of `turn/steps.rs` are for it. The node is the old one, and once that is
-//! gone the new one that has its place. Its release: the old node goes, and its machine after it.
+//! gone the new one that has its place. Its release: the machine of the old node goes, and its Node after it.
 
 use super::{
     known::{changes, is_held_for_joins},
@@ -10,7 +10,7 @@ use crate::{
     action::{Action, FleetAction},
     admit::gates::{self, Gate},
     ledger, mark,
-    observed::{ChangeView, NodeView, is_same},
+    observed::{ChangeView, NodeView, PendingNodeView, is_same},
     owner::OwnerKind,
     probe::Look,
     quorum,
@@ -27,7 +27,7 @@ use crate::{
 };
 use numo_api::{
     DirectiveAction, Phase, Pin, Reason, Step,
-    machines::{Goal, PendingNodeSpec, annotations},
+    machines::{CspState, Goal, PendingNodeSpec, annotations},
 };
 
 /// How long a machine has to go before that is said of it (seconds), as the reference has it.
@@ -81,38 +81,68 @@ impl<'a> Pass<'a> {
         self.say(&change.spec.node_name, step, why.clone(), Some(change));
     }
 
-    /// Has the Node deleted, and before it its member of etcd. That its machine is to go is written down first.
+    /// Has the machine of a node deleted, before it its member of etcd, and after it the Node: a kubelet that runs would make its Node
+    /// anew. That the machine is to go is written down first.
     fn let_go(&mut self, change: &'a ChangeView, donor: &'a NodeView) {
-        let leaving = Why::new(Reason::MachineLeaving, "its Node is being deleted");
-        if self.leaving_of(change).is_none() {
+        let Some(pending) = self.leaving_of(change) else {
             self.write_leave(change);
-            return self.say(&donor.name, Step::Released, leaving, Some(change));
-        }
-        if donor.leaving.as_ref().is_some_and(|leaving| leaving.why == "it is being deleted") {
-            return self.say(&donor.name, Step::Released, leaving, Some(change));
-        }
-        if quorum::is_control_plane(donor) {
-            let address = self.fleet.hosts.get(&donor.name).map(|host| host.address.clone());
-            let address = address.filter(|address| !address.is_empty());
-            let refused = quorum::refusal_of_turn(self.observed, donor, change).or_else(|| {
-                let message = format!("Node {} has no InternalIP: its member of etcd is not known", donor.name);
-                address.is_none().then(|| Why::new(Reason::QuorumUnknown, message))
-            });
-            if let Some(why) = refused {
-                return self.say(&donor.name, Step::Released, why, Some(change));
-            }
-            let action = FleetAction::RemoveEtcdMember {
+            let why = Why::new(Reason::MachineLeaving, "its machine is to be deleted");
+            return self.say(&donor.name, Step::Released, why, Some(change));
+        };
+        let state = self.state(pending);
+        let known = pending.status.csp_state;
+        if known == Some(CspState::Terminated) && state == known {
+            let action = FleetAction::DeleteNode {
                 node: donor.name.clone(),
-                address: address.unwrap_or_default(),
+                uid: donor.uid.clone(),
             };
-            self.fleet(&donor.name, action);
+            let is_going = donor.leaving.as_ref().is_some_and(|how| how.why == "it is being deleted");
+            if !is_going {
+                self.fleet(&donor.name, action);
+            }
+            let why = Why::new(Reason::MachineLeaving, "its machine is gone, and its Node goes");
+            return self.say(&donor.name, Step::Released, why, Some(change));
         }
-        let action = FleetAction::DeleteNode {
+        if let Some(why) = self.leave_etcd(change, donor) {
+            return self.say(&donor.name, Step::Released, why, Some(change));
+        }
+        self.delete_machine(&donor.name, pending, state);
+        let why = self.leaving_machine(pending);
+        self.say(&donor.name, Step::Released, why, Some(change));
+    }
+
+    /// Has the member of etcd on a node of the control plane taken out; or why that may not be.
+    fn leave_etcd(&mut self, change: &'a ChangeView, donor: &'a NodeView) -> Option<Why> {
+        if !quorum::is_control_plane(donor) {
+            return None;
+        }
+        let address = self.fleet.hosts.get(&donor.name).map(|host| host.address.clone());
+        let Some(address) = address.filter(|address| !address.is_empty()) else {
+            let message = format!("Node {} has no InternalIP: its member of etcd is not known", donor.name);
+            return Some(Why::new(Reason::QuorumUnknown, message));
+        };
+        if let Some(why) = quorum::refusal_of_turn(self.observed, donor, change) {
+            return Some(why);
+        }
+        let action = FleetAction::RemoveEtcdMember {
             node: donor.name.clone(),
-            uid: donor.uid.clone(),
+            address,
         };
         self.fleet(&donor.name, action);
-        self.say(&donor.name, Step::Released, leaving, Some(change));
+        None
+    }
+
+    /// How the deletion of a machine comes along.
+    fn leaving_machine(&self, pending: &PendingNodeView) -> Why {
+        let id = pending.provider_id();
+        let told = self.fleet.provider.told.get(&id.to_lowercase());
+        if let Some(problem) = told.and_then(|told| told.problem.as_ref()) {
+            let message = format!("machine {id} cannot be deleted, it is tried again: {problem}");
+            return Why::new(Reason::ProviderUnavailable, message);
+        }
+        let state = pending.status.csp_state.unwrap_or_default().name();
+        let message = format!("machine {id} is being deleted ({state})");
+        Why::new(Reason::MachineLeaving, message)
     }
 
     /// Writes down that a machine is to go.
@@ -158,26 +188,14 @@ impl<'a> Pass<'a> {
             let why = Why::new(Reason::MachineLeaving, "its machine is to be deleted");
             return self.say(name, Step::Released, why, Some(change));
         };
-        let state = pending.status.csp_state.unwrap_or_default();
-        if state == numo_api::machines::CspState::Terminated {
+        if pending.status.csp_state == Some(CspState::Terminated) {
             let why = Why::new(Reason::MachineLeaving, "its machine is gone");
             let mut journal = Journal::open(change, self.now);
             journal.enter(Step::Changed, Some(&why));
             self.write(journal);
             return self.say(name, Step::Changed, why, Some(change));
         }
-        let id = pending.provider_id();
-        let told = self.fleet.provider.told.get(&id.to_lowercase());
-        let why = match told.and_then(|told| told.problem.as_ref()) {
-            Some(problem) => {
-                let message = format!("machine {id} cannot be deleted, it is tried again: {problem}");
-                Why::new(Reason::ProviderUnavailable, message)
-            }
-            None => Why::new(
-                Reason::MachineLeaving,
-                format!("machine {id} is being deleted ({})", state.name()),
-            ),
-        };
+        let why = self.leaving_machine(pending);
         self.say(name, Step::Released, why, Some(change));
     }
 

@@ -115,7 +115,7 @@ impl<'a> Pass<'a> {
 
     /// Whether as many nodes have failed as may.
     pub(super) fn failures_spent(&self) -> Option<Why> {
-        let budget = self.intent.failures(self.sets.len())?;
+        let budget = self.intent.failures(self.sets.base())?;
         let failed = self.failed_turns();
         if failed.len() < budget {
             return None;
@@ -250,7 +250,7 @@ impl<'p, 'a> Waiting<'p, 'a> {
             limit: "maxUnavailable of spec.mutex or a MutexBinding".to_owned(),
             keys: "mutexKeys of spec.mutex or a MutexBinding".to_owned(),
         };
-        let limit = pass.intent.room(pass.sets.len());
+        let limit = pass.intent.room(pass.sets.base());
         let mut room = Room::of(limit, pass.intent.mutex_keys.iter().copied(), words)
             .closed_by(pass.intent.closed.clone());
         for change in &pass.flying {
@@ -311,6 +311,11 @@ impl<'p, 'a> Waiting<'p, 'a> {
 
     /// What is known of the group of the node.
     fn unfit(&self, node: &NodeView) -> Option<Why> {
+        let donor = node.annotation(annotations::DONOR);
+        if !donor.is_empty() && self.pass.sets.class_of(node) == Some(Class::Outdated) {
+            let message = format!("it was made for the place of Node {donor}, and is outdated by now");
+            return Some(Why::new(Reason::NothingTakesItsPlace, message));
+        }
         let group = node.annotation(annotations::SCALING_GROUP_ID);
         let found = self.pass.fleet.group(group).is_some();
         (!found && !self.has_machine(node)).then(|| no_group(group))
