@@ -2,8 +2,9 @@
 
 use crate::key::Key;
 use numo_api::{
-    OwnerRef, marks,
+    OwnerRef,
     machines::{UPDATE_GROUP, UPDATE_VERSION},
+    marks,
     node_maintenance::{KUBEVIRT_GROUP, MAINTENANCE_VERSION, MEDIK8S_GROUP},
     plan::{PLAN_GROUP, PLAN_VERSION},
 };

@@ -3,10 +3,7 @@
 //! A question names what must be read before a decision can be made; it never writes. No answer means
 //! wait: silence is never a pass.
 
-use crate::{
-    action::{EvaluationRequest, FleetQuestion},
-    key::Key,
-};
+use crate::{action::EvaluationRequest, key::Key, observed::FleetQuestion};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Something to be read.

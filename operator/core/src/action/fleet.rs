@@ -198,32 +198,3 @@ impl FleetAction {
         )
     }
 }
-
-/// What the provider of machines is asked. Answered later, among what was seen.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FleetQuestion {
-    /// Image and group of a machine.
-    Facts {
-        /// The machine.
-        provider_id: String,
-    },
-    /// State of a machine.
-    State {
-        /// The machine.
-        provider_id: String,
-    },
-    /// The image that new machines of a group get.
-    GroupImage {
-        /// The group.
-        group_id: String,
-    },
-    /// All groups of the cluster.
-    Groups,
-    /// The machine that a request has made, if it has.
-    Find {
-        /// The group.
-        group_id: String,
-        /// Id of the request.
-        request: String,
-    },
-}

@@ -10,10 +10,11 @@ mod request;
 
 pub use self::{
     event::{Event, EventAction, event_reason},
-    fleet::{FleetAction, FleetQuestion},
+    fleet::FleetAction,
     patch::{Change, MachinePatch, MachinePurpose, NodePatch, NodePurpose, PoolPatch, PoolPurpose},
     request::{Earlier, EarlierWord, EvaluationRequest, JobRequest, PlanJobRequest, PlanParts},
 };
+pub use crate::observed::FleetQuestion;
 use crate::{key::Key, owner::Owner};
 use jiff::Timestamp;
 use numo_api::{NodeChangeSpec, NodeChangeStatus, RunStatus, Step};

@@ -212,6 +212,8 @@ impl<T> Heard<T> {
 /// What the provider said last. Ids of machines and groups are in lower case here: providers do not mind the case of theirs.
 #[derive(Clone, Debug, Default)]
 pub struct ProviderView {
+    /// Questions whose answer is under way, and since when.
+    pub asked: BTreeMap<FleetQuestion, Timestamp>,
     /// Why there is no provider to ask, if there is none.
     pub missing: Option<String>,
     /// Image and group of machines, by their ids.
@@ -268,6 +270,35 @@ pub struct GroupFacts {
     pub autoscaler_group_name: String,
     /// Whether its machines run the control plane.
     pub is_control_plane: bool,
+}
+
+/// What the provider of machines is asked. Answered later, among what was seen.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FleetQuestion {
+    /// Image and group of a machine.
+    Facts {
+        /// The machine.
+        provider_id: String,
+    },
+    /// State of a machine.
+    State {
+        /// The machine.
+        provider_id: String,
+    },
+    /// The image that new machines of a group get.
+    GroupImage {
+        /// The group.
+        group_id: String,
+    },
+    /// All groups of the cluster.
+    Groups,
+    /// The machine that a request has made, if it has.
+    Find {
+        /// The group.
+        group_id: String,
+        /// Id of the request.
+        request: String,
+    },
 }
 
 /// Whether two ids, images or references mean the same: case does not matter, as the reference has it.

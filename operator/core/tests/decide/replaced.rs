@@ -99,7 +99,12 @@ impl Cluster {
             let surge = line.option("surge").map(str::to_owned);
             view.spec.surge = surge.map(|surge| serde_json::from_value(surge.into()).expect("a limit"));
         }
-        view.hours = view.spec.mutex.as_ref().and_then(|mutex| mutex.window.as_ref()).map(hours);
+        view.hours = view
+            .spec
+            .mutex
+            .as_ref()
+            .and_then(|mutex| mutex.window.as_ref())
+            .map(hours);
         view.deleting = line.has("deleting");
         if line.has("finalizer") {
             view.finalizers = vec![marks::FINALIZER.to_owned()];
@@ -113,8 +118,14 @@ impl Cluster {
 
     fn host(&mut self, line: &Line<'_>) {
         let name = line.word(1);
-        let machine = line.option("machine").map_or_else(|| format!("m-{name}"), str::to_owned);
-        let machine = if line.has("nowhere") { String::new() } else { machine };
+        let machine = line
+            .option("machine")
+            .map_or_else(|| format!("m-{name}"), str::to_owned);
+        let machine = if line.has("nowhere") {
+            String::new()
+        } else {
+            machine
+        };
         let host = HostView {
             provider_id: machine,
             address: line.option("ip").unwrap_or("192.0.2.1").to_owned(),
@@ -148,9 +159,14 @@ impl Cluster {
     fn scaling_group(&mut self, line: &Line<'_>) {
         let name = line.word(1);
         let image = line.option("image").map(str::to_owned);
-        let is_outdated = !image.as_deref().is_some_and(|image| image.eq_ignore_ascii_case("img2"));
+        let is_outdated = !image
+            .as_deref()
+            .is_some_and(|image| image.eq_ignore_ascii_case("img2"));
         let status = ScalingGroupStatus {
-            conditions: image.iter().map(|_| node_version::outdated(is_outdated)).collect(),
+            conditions: image
+                .iter()
+                .map(|_| node_version::outdated(is_outdated))
+                .collect(),
             image_reference: image,
         };
         let number = |key: &str| line.option(key).map(|text| text.parse().expect("a number"));
@@ -186,12 +202,24 @@ impl Cluster {
     }
 
     fn pending(&mut self, line: &Line<'_>) {
-        let states = ["Unknown", "Creating", "Ready", "Stopped", "Terminating", "Terminated", "Failed"];
+        let states = [
+            "Unknown",
+            "Creating",
+            "Ready",
+            "Stopped",
+            "Terminating",
+            "Terminated",
+            "Failed",
+        ];
         let said = states.into_iter().find(|word| line.has(word));
         let turn = line.option("for").map(|node| self.change_of(node));
         let name = match (line.word(1), line.option("for")) {
             ("request", Some(node)) => {
-                let change = self.observed.changes.values().find(|one| one.spec.node_name == node);
+                let change = self
+                    .observed
+                    .changes
+                    .values()
+                    .find(|one| one.spec.node_name == node);
                 node_version::request(change.expect("a turn above"))
             }
             (name, _) => name.to_owned(),
@@ -209,7 +237,11 @@ impl Cluster {
                 provider_id: line.option("machine").map(str::to_owned),
                 group_id: Some(group_id(line.option("group").unwrap_or("w"))),
                 node_name: line.option("node").map(str::to_owned),
-                goal: Some(if line.has("leave") { Goal::Leave } else { Goal::Join }),
+                goal: Some(if line.has("leave") {
+                    Goal::Leave
+                } else {
+                    Goal::Join
+                }),
                 deadline: Some(at(-line.number("late", -900)).to_string()).filter(|_| !line.has("patient")),
             },
             status: PendingNodeStatus {
@@ -224,7 +256,11 @@ impl Cluster {
                 at: at(-1),
                 said: Ok(state(said)),
             };
-            self.observed.fleet.provider.states.insert(machine.to_lowercase(), heard);
+            self.observed
+                .fleet
+                .provider
+                .states
+                .insert(machine.to_lowercase(), heard);
         }
         self.observed.fleet.pending.insert(name, view);
     }
@@ -375,7 +411,8 @@ impl Cluster {
         let Some(node) = self.observed.nodes.get_mut(name) else {
             return;
         };
-        node.labels.insert(marks::EXCLUDE_FROM_REMEDIATION.to_owned(), "true".to_owned());
+        node.labels
+            .insert(marks::EXCLUDE_FROM_REMEDIATION.to_owned(), "true".to_owned());
         for key in [marks::SCALE_DOWN_DISABLED, marks::DO_NOT_DISRUPT] {
             node.annotations.insert(key.to_owned(), "true".to_owned());
         }
@@ -388,7 +425,8 @@ impl Cluster {
             owner: UID.to_owned(),
             prior: keys.map(|key| (key.to_owned(), None)).into(),
         };
-        node.annotations.insert(marks::SHIELDED_BY.to_owned(), mark::render(&shielded));
+        node.annotations
+            .insert(marks::SHIELDED_BY.to_owned(), mark::render(&shielded));
         if line.has("cordoned") {
             node.unschedulable = true;
             let mark = CordonedBy {
@@ -398,7 +436,8 @@ impl Cluster {
                 corrections: 0,
                 done: true,
             };
-            node.annotations.insert(marks::CORDONED_BY.to_owned(), mark::render(&mark));
+            node.annotations
+                .insert(marks::CORDONED_BY.to_owned(), mark::render(&mark));
         }
         let lease = LeaseView {
             by_numo: true,
@@ -436,7 +475,9 @@ impl Cluster {
             "image" => {
                 let said = unknown.map_or_else(|| Ok(line.word(2).to_owned()), Err);
                 let heard = Heard { at: when, said };
-                provider.images.insert(group_id(line.word(1)).to_lowercase(), heard);
+                provider
+                    .images
+                    .insert(group_id(line.word(1)).to_lowercase(), heard);
             }
             "groups" => {
                 let names = line.word(1).split(',').filter(|name| *name != "-");
@@ -456,7 +497,9 @@ impl Cluster {
                     provider_id: id.to_owned(),
                 });
                 let said = unknown.map_or(Ok(made), Err);
-                provider.found.insert(line.word(1).to_owned(), Heard { at: when, said });
+                provider
+                    .found
+                    .insert(line.word(1).to_owned(), Heard { at: when, said });
             }
             "told" => {
                 let told = Told {
@@ -486,10 +529,14 @@ pub fn asked(question: &FleetQuestion) -> String {
 /// What is noted on a node, in words.
 pub fn noted(patch: &NodePatch) -> String {
     let short = |key: &str| key.rsplit('/').next().unwrap_or_default().to_owned();
-    let changes = patch.labels.iter().chain(&patch.annotations).map(|change| match &change.to {
-        Some(to) => format!(" {}={to}", short(&change.key)),
-        None => format!(" -{}", short(&change.key)),
-    });
+    let changes = patch
+        .labels
+        .iter()
+        .chain(&patch.annotations)
+        .map(|change| match &change.to {
+            Some(to) => format!(" {}={to}", short(&change.key)),
+            None => format!(" -{}", short(&change.key)),
+        });
     let changes: String = changes.collect();
     let taints = patch.taints.as_ref().map_or_else(String::new, |(_, to)| {
         format!(" {} taints", to.as_array().map_or(0, Vec::len))
@@ -502,10 +549,19 @@ pub fn done(action: &FleetAction) -> String {
     let or_none = |text: &Option<String>| text.as_deref().unwrap_or("-").to_owned();
     match action {
         FleetAction::CreatePendingNode { spec, .. } => match spec.goal {
-            Some(Goal::Leave) => format!("leave {} {}", or_none(&spec.node_name), or_none(&spec.provider_id)),
+            Some(Goal::Leave) => format!(
+                "leave {} {}",
+                or_none(&spec.node_name),
+                or_none(&spec.provider_id)
+            ),
             _ => format!("intend a machine of {}", or_none(&spec.group_id)),
         },
-        FleetAction::WritePendingNode { name, spec, annotations, .. } => {
+        FleetAction::WritePendingNode {
+            name,
+            spec,
+            annotations,
+            ..
+        } => {
             let name = if name.starts_with("numo-") { "it" } else { name };
             match annotations.first() {
                 Some(_) => format!("claim {name}"),
@@ -516,7 +572,9 @@ pub fn done(action: &FleetAction) -> String {
                 ),
             }
         }
-        FleetAction::WritePendingStatus { name, state, reached, .. } => {
+        FleetAction::WritePendingStatus {
+            name, state, reached, ..
+        } => {
             let name = if name.starts_with("numo-") { "it" } else { name };
             let reached = if *reached { " reached" } else { "" };
             format!("status {name} {}{reached}", state.name())
@@ -530,19 +588,35 @@ pub fn done(action: &FleetAction) -> String {
         FleetAction::RemoveEtcdMember { node, address } => format!("remove member {node} {address}"),
         FleetAction::DeleteNode { node, .. } => format!("delete node {node}"),
         FleetAction::SetGroupImage { group_id, image } => format!("set image {group_id} {image}"),
-        FleetAction::WriteGroupStatus { name, image, is_outdated, .. } => {
+        FleetAction::WriteGroupStatus {
+            name,
+            image,
+            is_outdated,
+            ..
+        } => {
             let outdated = if *is_outdated { " outdated" } else { "" };
             format!("group {name} {image}{outdated}")
         }
         FleetAction::CreateGroup { name, .. } => format!("create group {name}"),
-        FleetAction::NameGroup { name, node_group_name, .. } => format!("call group {name} {node_group_name}"),
+        FleetAction::NameGroup {
+            name,
+            node_group_name,
+            ..
+        } => format!("call group {name} {node_group_name}"),
         FleetAction::DeleteGroup { name, .. } => format!("delete group {name}"),
         FleetAction::EnableAutoscaler { enabled, .. } => {
             format!("autoscaler {}", if *enabled { "on" } else { "off" })
         }
         FleetAction::WriteStrategyStatus { replicas, .. } => format!("autoscaler has {replicas}"),
-        FleetAction::SetAutoscaler { replicas, command, .. } => {
-            format!("autoscaler {} of {} with {}", replicas.1, replicas.0, command.1.join(" "))
+        FleetAction::SetAutoscaler {
+            replicas, command, ..
+        } => {
+            format!(
+                "autoscaler {} of {} with {}",
+                replicas.1,
+                replicas.0,
+                command.1.join(" ")
+            )
         }
         FleetAction::DeleteJoiningNode { name, .. } => format!("forget joining {name}"),
     }

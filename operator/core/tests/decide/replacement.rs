@@ -65,7 +65,10 @@ fn a_node_is_where_its_notes_say() {
         ("host a - bare", Class::AwaitingAnnotation),
         ("host a - bare\n facts m-a unknown:403", Class::Invalid),
         ("host a - bare\n facts m-a img1 w", Class::AwaitingAnnotation),
-        ("host a img2 components:c2\n facts m-a unknown:403", Class::UpToDate),
+        (
+            "host a img2 components:c2\n facts m-a unknown:403",
+            Class::UpToDate,
+        ),
         ("host a img1 components:c1 obsolete", Class::Obsolete),
         ("host a img2", Class::AwaitingAnnotation),
         ("host a img1 components:c2", Class::Outdated),
@@ -145,7 +148,9 @@ fn the_budget_is_a_number_or_a_share_of_the_nodes_and_never_below_nothing() {
         let text = two("").replace("version img2", &format!("version img2 surge:{surge}"));
         assert_eq!(said(&text).budget, wanted, "{surge}");
     }
-    let text = two("pending p machine:m-p node:p leave Terminating\n pending q machine:m-q node:q leave Terminating");
+    let text = two(
+        "pending p machine:m-p node:p leave Terminating\n pending q machine:m-q node:q leave Terminating",
+    );
     assert_eq!(said(&text).budget, 0);
 }
 
@@ -183,7 +188,10 @@ fn joining_nodes_tell_their_node_with_which_components_it_came() {
         "wake 1
          > nothing",
     );
-    check(&format!("{text}\n joining j node:z components:c2 late:1"), "> forget joining j");
+    check(
+        &format!("{text}\n joining j node:z components:c2 late:1"),
+        "> forget joining j",
+    );
     check(&format!("{text}\n joining j node:z components:c2"), "> nothing");
 }
 
@@ -198,7 +206,10 @@ fn groups_get_the_image_and_say_which_they_have() {
     );
     // What was said already is not said again; what takes long is not asked for at once.
     check(&format!("{text}\n group w image:img1"), "> set image G-w img2");
-    check(&format!("{text}\n group w image:img1\n told G-w again:20"), "> nothing");
+    check(
+        &format!("{text}\n group w image:img1\n told G-w again:20"),
+        "> nothing",
+    );
     check(
         &format!("{text}\n group w image:img1\n told G-w again:20 problem:quota"),
         "problem ProviderUnavailable",
@@ -238,7 +249,10 @@ fn groups_are_found_and_forgotten() {
          > create group group-other",
     );
     check(&format!("{text}\n group w image:img2\n groups -"), "> nothing");
-    check(&format!("{text}\n group w image:img2\n groups w at:-901"), "? groups");
+    check(
+        &format!("{text}\n group w image:img2\n groups w at:-901"),
+        "? groups",
+    );
 }
 
 #[test]
@@ -246,7 +260,9 @@ fn the_autoscaler_rests_while_nodes_are_replaced() {
     let command = "with ./cluster-autoscaler --nodes=1:5:asg-w --v=2";
     let group = "group w image:img2 autoscaling min:1 max:5";
     let current = format!("node a worker v0\n version img2\n host a img2\n {group}\n groups w");
-    let behind = current.replace("host a img2", "host a img1").replace("version img2", "version img2 finalizer");
+    let behind = current
+        .replace("host a img2", "host a img1")
+        .replace("version img2", "version img2 finalizer");
     check(&format!("{current}\n strategy on extra:v=2"), "> nothing");
     check(
         &format!("{behind}\n strategy on extra:v=2"),
@@ -289,7 +305,10 @@ fn no_machine_is_made_while_the_autoscaler_runs() {
         &two("replacing a Admitted\n strategy replicas:1"),
         "node a PreRules AutoscalerRuns",
     );
-    check(&two("replacing a Admitted\n strategy"), "> intend a machine of G-w");
+    check(
+        &two("replacing a Admitted\n strategy"),
+        "> intend a machine of G-w",
+    );
 }
 
 #[test]
@@ -441,18 +460,12 @@ fn the_old_node_is_cordoned_drained_and_let_go() {
         "node a Cordoned Draining
          > cordon a with the same taints",
     );
-    check(
-        &pair("replacing a PreRules cordoned"),
-        "> journal a Cordoned",
-    );
+    check(&pair("replacing a PreRules cordoned"), "> journal a Cordoned");
     check(
         &pair("replacing a Cordoned cordoned\n pod web on a of:ReplicaSet/web"),
         "> evict web",
     );
-    check(
-        &pair("replacing a Cordoned cordoned"),
-        "> journal a Drained",
-    );
+    check(&pair("replacing a Cordoned cordoned"), "> journal a Drained");
     check(
         &pair("replacing a Drained cordoned"),
         "node a Released MachineLeaving
@@ -464,18 +477,24 @@ fn the_old_node_is_cordoned_drained_and_let_go() {
     );
     let leaving = "pending a leave node:a machine:m-a";
     check(
-        &pair(&format!("replacing a Released cordoned machine:m-a heir:new\n {leaving}")),
+        &pair(&format!(
+            "replacing a Released cordoned machine:m-a heir:new\n {leaving}"
+        )),
         "? state m-a
          > delete machine m-a",
     );
     check(
-        &pair(&format!("replacing a Released cordoned machine:m-a heir:new\n {leaving} Terminating")),
+        &pair(&format!(
+            "replacing a Released cordoned machine:m-a heir:new\n {leaving} Terminating"
+        )),
         "node a Released MachineLeaving ~ Terminating
          > nothing",
     );
     // A kubelet that still runs would make its Node anew.
     check(
-        &pair(&format!("replacing a Released cordoned machine:m-a heir:new\n {leaving} Terminated reached")),
+        &pair(&format!(
+            "replacing a Released cordoned machine:m-a heir:new\n {leaving} Terminated reached"
+        )),
         "> delete node a",
     );
     check(
@@ -518,22 +537,30 @@ fn a_machine_whose_node_is_gone_is_deleted_until_it_is_gone_too() {
          > delete machine m-a",
     );
     check(
-        &gone(&format!("{turn}\n pending a leave node:a machine:m-a Ready\n told m-a again:10 problem:quota")),
+        &gone(&format!(
+            "{turn}\n pending a leave node:a machine:m-a Ready\n told m-a again:10 problem:quota"
+        )),
         "node a Released ProviderUnavailable ~ quota
          > nothing",
     );
     check(
-        &gone(&format!("{turn}\n pending a leave node:a machine:m-a Terminating")),
+        &gone(&format!(
+            "{turn}\n pending a leave node:a machine:m-a Terminating"
+        )),
         "node a Released MachineLeaving
          > nothing",
     );
     // Its turn remembers it first: a PendingNode that is gone would be made again.
     check(
-        &gone(&format!("{turn}\n pending a leave node:a machine:m-a Terminated reached")),
+        &gone(&format!(
+            "{turn}\n pending a leave node:a machine:m-a Terminated reached"
+        )),
         "> journal a Changed MachineLeaving",
     );
     check(
-        &gone("replacing a Changed machine:m-a heir:new\n pending a leave node:a machine:m-a Terminated reached"),
+        &gone(
+            "replacing a Changed machine:m-a heir:new\n pending a leave node:a machine:m-a Terminated reached",
+        ),
         "> forget a
          > note new -donor",
     );
@@ -554,7 +581,9 @@ fn the_rules_of_phase_post_are_asked_about_the_new_node() {
         r#"finalizer spec {"mutex": {"rules": [{"name": "settled"}, {"name": "backup"}]}}"#,
     );
     check(
-        &format!("{home}\n rule settled Post\n rule backup Pre\n replacing a Changed machine:m-a heir:new verdict:backup/Pre/1/Pass"),
+        &format!(
+            "{home}\n rule settled Post\n rule backup Pre\n replacing a Changed machine:m-a heir:new verdict:backup/Pre/1/Pass"
+        ),
         "node a PostRules RuleStarting",
     );
 }
@@ -562,7 +591,10 @@ fn the_rules_of_phase_post_are_asked_about_the_new_node() {
 #[test]
 fn rules_gate_a_node_before_a_machine_is_made_and_before_it_goes() {
     let gated = |rest: &str| {
-        two(rest).replace("finalizer", r#"finalizer spec {"mutex": {"rules": [{"name": "backup"}]}}"#)
+        two(rest).replace(
+            "finalizer",
+            r#"finalizer spec {"mutex": {"rules": [{"name": "backup"}]}}"#,
+        )
     };
     check(
         &gated("rule backup Pre\n replacing a Admitted"),
@@ -573,7 +605,10 @@ fn rules_gate_a_node_before_a_machine_is_made_and_before_it_goes() {
         "> intend a machine of G-w",
     );
     let pair = pair("rule backup Pre\n replacing a Drained cordoned verdict:backup/Pre/1/Pass~4000");
-    let pair = pair.replace("finalizer", r#"finalizer spec {"mutex": {"rules": [{"name": "backup"}]}}"#);
+    let pair = pair.replace(
+        "finalizer",
+        r#"finalizer spec {"mutex": {"rules": [{"name": "backup"}]}}"#,
+    );
     // A Pass that grew old while the machine booted is asked for again.
     check(&pair, "node a PreRelease RuleStarting");
 }
@@ -644,7 +679,9 @@ fn the_control_plane_goes_first_and_keeps_its_quorum() {
         "> journal cp1 Released MachineLeaving",
     );
     check(
-        &going.replace("ip:192.0.2.11", "ip:").replace("host cp1 img1 group:cp ip:", "host cp1 img1 group:cp ip:"),
+        &going
+            .replace("ip:192.0.2.11", "ip:")
+            .replace("host cp1 img1 group:cp ip:", "host cp1 img1 group:cp ip:"),
         "node cp1 Released QuorumUnknown
          > nothing",
     );
@@ -682,17 +719,19 @@ fn a_new_node_without_a_partner_is_obsolete() {
          > forget p",
     );
     // There is one, whose turn takes it.
+    check(&text.replace("host a img2", "host a img1"), "> admit a");
     check(
-        &text.replace("host a img2", "host a img1"),
-        "> admit a",
-    );
-    check(
-        &format!("{}\n replacing a Admitted", text.replace("host a img2", "host a img1")),
+        &format!(
+            "{}\n replacing a Admitted",
+            text.replace("host a img2", "host a img1")
+        ),
         "> claim p",
     );
     // It came with another image than the one that is asked for by now.
     check(
-        &text.replace("host new img2", "host new img0").replace("host a img2", "host a img1"),
+        &text
+            .replace("host new img2", "host new img0")
+            .replace("host a img2", "host a img1"),
         "> note new obsolete=true
          > forget p",
     );
@@ -763,10 +802,12 @@ fn a_machine_that_joins_with_another_image_is_a_failed_try() {
          > journal a PreRules JoinFailed",
     );
     // Once that is noted the new node goes.
-    let noted = text.replace("replacing a PreRules\n", "replacing a PreRules\n").replace(
-        "pending request for:a",
-        "replacing a PreRules failed:1\n pending request for:a",
-    );
+    let noted = text
+        .replace("replacing a PreRules\n", "replacing a PreRules\n")
+        .replace(
+            "pending request for:a",
+            "replacing a PreRules failed:1\n pending request for:a",
+        );
     let cluster = Cluster::parse(text);
     let first = cluster.observed.fleet.pending.keys().next().expect("one").clone();
     let noted = noted.replace("pending request for:a", &format!("pending {first} for:a"));
@@ -792,7 +833,8 @@ fn machines_that_do_not_join_are_tried_a_few_times() {
         "node a Held JoinFailed ~ image img2
          > journal a Held JoinFailed",
     );
-    let held = two("replacing a Held failed:3 reason:JoinFailed").replace("version img2", "version img2 surge:2");
+    let held =
+        two("replacing a Held failed:3 reason:JoinFailed").replace("version img2", "version img2 surge:2");
     check(
         &held,
         "node a Held JoinFailed ~ numo retry a
@@ -867,7 +909,10 @@ fn a_provider_that_lies_has_nothing_deleted() {
 #[test]
 fn halves_of_pairs_lose_their_mark() {
     let text = "node a worker v0\n node b worker v0\n version img2 paused\n group w image:img2\n groups w";
-    check(&format!("{text}\n host a img1 heir:gone\n host b img2"), "> note a -heir");
+    check(
+        &format!("{text}\n host a img1 heir:gone\n host b img2"),
+        "> note a -heir",
+    );
     check(
         &format!("{text}\n host a img1 heir:b\n host b img2"),
         "> note a -heir",
@@ -912,7 +957,8 @@ fn a_nodeversion_that_is_edited_in_mid_roll_takes_its_nodes_up_anew() {
          > note new -donor obsolete=true",
     );
     // Back to the image that the node has: its place is not taken, and the machine that was made for it is outdated.
-    let back = "node a worker v0\n node new worker v0\n version img2\n host a img2 heir:new\n host new img1 donor:a
+    let back =
+        "node a worker v0\n node new worker v0\n version img2\n host a img2 heir:new\n host new img1 donor:a
          group w image:img2\n groups w";
     check(
         back,
@@ -967,10 +1013,12 @@ fn stops_budgets_and_windows_hold_without_code_of_their_own() {
         "node b Selected WaitingForTurn
          > admit a",
     );
-    let first = two("").replace("node b worker v0", "node b worker v0 label:canary=yes").replace(
-        "finalizer",
-        r#"finalizer spec {"surge": 5, "mutex": {"first": {"matchLabels": {"canary": "yes"}}}}"#,
-    );
+    let first = two("")
+        .replace("node b worker v0", "node b worker v0 label:canary=yes")
+        .replace(
+            "finalizer",
+            r#"finalizer spec {"surge": 5, "mutex": {"first": {"matchLabels": {"canary": "yes"}}}}"#,
+        );
     check(
         &first,
         "node a Selected FirstNodes
@@ -1048,10 +1096,7 @@ fn two_nodeversions_have_each_their_groups() {
 #[test]
 fn what_the_reference_has_begun_is_adopted() {
     // It made a machine, and stopped.
-    check(
-        &two("pending new node:new machine:m-new Creating"),
-        "> admit a",
-    );
+    check(&two("pending new node:new machine:m-new Creating"), "> admit a");
     check(
         &two("replacing a Admitted\n pending new node:new machine:m-new Creating"),
         "> claim new",
@@ -1067,10 +1112,7 @@ fn what_the_reference_has_begun_is_adopted() {
     );
     // It has made a pair.
     check(&pair(""), "> admit a");
-    check(
-        &pair("replacing a PreRules"),
-        "> cordon a with the same taints",
-    );
+    check(&pair("replacing a PreRules"), "> cordon a with the same taints");
 }
 
 /// The table of checks knows nothing of the decision.
@@ -1108,13 +1150,28 @@ fn the_table_of_checks_stops_what_must_not_be_done_to_machines() {
             provider_id: id.to_owned(),
         })
     };
-    assert_eq!(breaches(&pair("replacing a Drained cordoned"), delete_node()), [1]);
+    assert_eq!(
+        breaches(&pair("replacing a Drained cordoned"), delete_node()),
+        [1]
+    );
     let leaves = "replacing a Released cordoned machine:m-a heir:new\n pending a leave node:a machine:m-a";
-    assert_eq!(breaches(&pair(&format!("{leaves} Terminating")), delete_node()), [1]);
-    assert_eq!(breaches(&pair(&format!("{leaves} Terminated")), delete_node()), Vec::<u8>::new());
+    assert_eq!(
+        breaches(&pair(&format!("{leaves} Terminating")), delete_node()),
+        [1]
+    );
+    assert_eq!(
+        breaches(&pair(&format!("{leaves} Terminated")), delete_node()),
+        Vec::<u8>::new()
+    );
     assert_eq!(breaches(&pair(leaves), delete_machine("m-a")), Vec::<u8>::new());
-    assert_eq!(breaches(&pair("pending a leave node:a machine:m-a"), delete_machine("m-a")), [5]);
-    assert_eq!(breaches(&two("pending a node:a machine:m-z"), delete_machine("m-z")), [5]);
+    assert_eq!(
+        breaches(&pair("pending a leave node:a machine:m-a"), delete_machine("m-a")),
+        [5]
+    );
+    assert_eq!(
+        breaches(&two("pending a node:a machine:m-z"), delete_machine("m-z")),
+        [5]
+    );
     assert_eq!(breaches(&two(""), delete_machine("")), [5]);
     let two_of_one = two("pending a leave node:x machine:m-z\n pending b leave node:y machine:m-z");
     assert_eq!(breaches(&two_of_one, delete_machine("m-z")), [5]);
@@ -1142,7 +1199,8 @@ fn the_table_of_checks_stops_what_must_not_be_done_to_machines() {
     };
     assert_eq!(released(&pair("replacing a Cordoned cordoned")), [1]);
     assert_eq!(released(&pair("replacing a Drained cordoned")), Vec::<u8>::new());
-    let dark = pair("replacing a Drained cordoned").replace("node new worker v0", "node new worker v0 NotReady");
+    let dark =
+        pair("replacing a Drained cordoned").replace("node new worker v0", "node new worker v0 NotReady");
     assert_eq!(released(&dark), [1]);
     let alone = two("replacing a Drained cordoned");
     assert_eq!(released(&alone), [1]);

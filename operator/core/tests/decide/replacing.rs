@@ -36,7 +36,10 @@ struct Chance(u64);
 
 impl Chance {
     fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound.max(1)
     }
 }
@@ -95,7 +98,10 @@ fn owner() -> Owner {
 }
 
 fn lay(map: &mut Map, changes: &[Change]) -> bool {
-    if !changes.iter().all(|change| map.get(&change.key) == change.from.as_ref()) {
+    if !changes
+        .iter()
+        .all(|change| map.get(&change.key) == change.from.as_ref())
+    {
         return false;
     }
     for change in changes {
@@ -123,7 +129,11 @@ impl World {
             for number in 0..*count {
                 lines.push(format!("host {group}{number:03} - bare"));
             }
-            let role = if *group == "cp" { "role:ControlPlane" } else { "autoscaling min:1 max:9" };
+            let role = if *group == "cp" {
+                "role:ControlPlane"
+            } else {
+                "autoscaling min:1 max:9"
+            };
             lines.push(format!("group {group} {role}"));
         }
         lines.push("strategy on".to_owned());
@@ -180,7 +190,11 @@ impl World {
             priority: 0,
             key: key.clone(),
         };
-        self.observed.pods.entry(node.to_owned()).or_default().insert(key, pod);
+        self.observed
+            .pods
+            .entry(node.to_owned())
+            .or_default()
+            .insert(key, pod);
     }
 
     fn alive(&self) -> usize {
@@ -221,7 +235,10 @@ impl World {
             }
             if self.trouble.crashes > 0 && self.chance.below(self.trouble.crashes) == 0 {
                 // The operator died; the provider may have heard of it all the same.
-                if let Action::Fleet(FleetAction::CreateMachine { pending, group_id, .. }) = &planned.action {
+                if let Action::Fleet(FleetAction::CreateMachine {
+                    pending, group_id, ..
+                }) = &planned.action
+                {
                     let _ = self.create(pending, group_id);
                 }
                 self.observed.fleet.provider.found.clear();
@@ -269,7 +286,11 @@ impl World {
 
     fn is_wedged(&self) -> bool {
         let pending = self.observed.fleet.pending.len();
-        pending == 0 && self.report.wedged().is_some_and(|(_, node)| node.step == Step::Held)
+        pending == 0
+            && self
+                .report
+                .wedged()
+                .is_some_and(|(_, node)| node.step == Step::Held)
     }
 
     /// A second goes by: machines boot and go.
@@ -279,7 +300,11 @@ impl World {
             let up = machine.made + SignedDuration::from_secs(BOOT_SECONDS) <= now;
             machine.boots && machine.going.is_none() && up
         };
-        let all: Vec<(String, Machine)> = self.machines.iter().map(|(id, one)| (id.clone(), one.clone())).collect();
+        let all: Vec<(String, Machine)> = self
+            .machines
+            .iter()
+            .map(|(id, one)| (id.clone(), one.clone()))
+            .collect();
         for (id, machine) in all {
             if machine.request.is_empty() || self.observed.nodes.contains_key(&machine.node) {
                 continue;
@@ -329,7 +354,13 @@ impl World {
     fn answer(&mut self, question: FleetQuestion) {
         let at = self.now;
         let refused = self.refuses();
-        let said = |fine: bool| if fine && !refused { Ok(()) } else { Err("503".to_owned()) };
+        let said = |fine: bool| {
+            if fine && !refused {
+                Ok(())
+            } else {
+                Err("503".to_owned())
+            }
+        };
         let provider = &mut self.observed.fleet.provider;
         match question {
             FleetQuestion::Facts { provider_id } => {
@@ -341,21 +372,32 @@ impl World {
                 provider.facts.insert(provider_id, Heard { at, said: facts });
             }
             FleetQuestion::State { provider_id } => {
-                let found = self.machines.get(&provider_id).map_or(CspState::Terminated, |one| {
-                    let booted = one.made + SignedDuration::from_secs(BOOT_SECONDS) <= at;
-                    match one.going {
-                        Some(going) if going + SignedDuration::from_secs(GOING_SECONDS) <= at => CspState::Terminated,
-                        Some(_) => CspState::Terminating,
-                        None if one.request.is_empty() || booted => state("Ready"),
-                        None => CspState::Creating,
-                    }
-                });
-                let heard = Heard { at, said: said(true).map(|()| found) };
+                let found = self
+                    .machines
+                    .get(&provider_id)
+                    .map_or(CspState::Terminated, |one| {
+                        let booted = one.made + SignedDuration::from_secs(BOOT_SECONDS) <= at;
+                        match one.going {
+                            Some(going) if going + SignedDuration::from_secs(GOING_SECONDS) <= at => {
+                                CspState::Terminated
+                            }
+                            Some(_) => CspState::Terminating,
+                            None if one.request.is_empty() || booted => state("Ready"),
+                            None => CspState::Creating,
+                        }
+                    });
+                let heard = Heard {
+                    at,
+                    said: said(true).map(|()| found),
+                };
                 provider.states.insert(provider_id, heard);
             }
             FleetQuestion::GroupImage { group_id } => {
                 let image = self.group_images.get(&group_id).cloned().unwrap_or_default();
-                let heard = Heard { at, said: said(true).map(|()| image) };
+                let heard = Heard {
+                    at,
+                    said: said(true).map(|()| image),
+                };
                 provider.images.insert(group_id.to_lowercase(), heard);
             }
             FleetQuestion::Groups => {
@@ -367,7 +409,10 @@ impl World {
                     is_control_plane: *id == group_id("cp"),
                 });
                 let groups = groups.collect();
-                provider.groups = Some(Heard { at, said: said(true).map(|()| groups) });
+                provider.groups = Some(Heard {
+                    at,
+                    said: said(true).map(|()| groups),
+                });
             }
             FleetQuestion::Find { request, .. } => {
                 let mut machines = self.machines.iter();
@@ -376,7 +421,10 @@ impl World {
                     node: one.node.clone(),
                     provider_id: id.clone(),
                 });
-                let heard = Heard { at, said: said(true).map(|()| found) };
+                let heard = Heard {
+                    at,
+                    said: said(true).map(|()| found),
+                };
                 provider.found.insert(request, heard);
             }
         }
@@ -421,7 +469,12 @@ impl World {
 
     fn fleet(&mut self, action: FleetAction) -> bool {
         match action {
-            FleetAction::CreatePendingNode { name, owner, spec, turn } => {
+            FleetAction::CreatePendingNode {
+                name,
+                owner,
+                spec,
+                turn,
+            } => {
                 self.made += 1;
                 let view = PendingNodeView {
                     uid: format!("uid-pending-{}", self.made),
@@ -441,13 +494,28 @@ impl World {
                 assert!(is_new, "PendingNode {name} exists");
                 self.observed.fleet.pending.insert(name, view);
             }
-            FleetAction::WritePendingNode { name, uid, spec, annotations, .. } => {
-                let Some(found) = self.pending(&name, &uid) else { return false };
+            FleetAction::WritePendingNode {
+                name,
+                uid,
+                spec,
+                annotations,
+                ..
+            } => {
+                let Some(found) = self.pending(&name, &uid) else {
+                    return false;
+                };
                 found.spec = *spec;
                 return lay(&mut found.annotations, &annotations);
             }
-            FleetAction::WritePendingStatus { name, uid, state, reached } => {
-                let Some(found) = self.pending(&name, &uid) else { return false };
+            FleetAction::WritePendingStatus {
+                name,
+                uid,
+                state,
+                reached,
+            } => {
+                let Some(found) = self.pending(&name, &uid) else {
+                    return false;
+                };
                 found.status.csp_state = Some(state);
                 found.status.reached_goal = Some(reached);
             }
@@ -457,8 +525,17 @@ impl World {
                 }
                 self.observed.fleet.pending.remove(&name);
             }
-            FleetAction::CreateMachine { pending, uid, group_id } => {
-                let runs = self.observed.fleet.autoscalers.values().any(|one| one.replicas > 0);
+            FleetAction::CreateMachine {
+                pending,
+                uid,
+                group_id,
+            } => {
+                let runs = self
+                    .observed
+                    .fleet
+                    .autoscalers
+                    .values()
+                    .any(|one| one.replicas > 0);
                 assert!(
                     !runs || self.trouble.fights > 0,
                     "a machine is made while the autoscaler runs"
@@ -472,7 +549,9 @@ impl World {
                     return true;
                 }
                 let (id, node) = self.create(&pending, &group_id);
-                let Some(found) = self.pending(&pending, &uid) else { return false };
+                let Some(found) = self.pending(&pending, &uid) else {
+                    return false;
+                };
                 found.spec.provider_id = Some(id);
                 found.spec.node_name = Some(node);
                 self.observed.fleet.provider.told.remove(&pending);
@@ -480,7 +559,10 @@ impl World {
             FleetAction::DeleteMachine { provider_id, .. } => {
                 let hosts = self.observed.fleet.hosts.iter();
                 for (node, _) in hosts.filter(|(_, host)| is_same(&host.provider_id, &provider_id)) {
-                    assert!(self.observed.nodes[node].unschedulable, "{node} goes without a cordon");
+                    assert!(
+                        self.observed.nodes[node].unschedulable,
+                        "{node} goes without a cordon"
+                    );
                     assert!(self.observed.pods[node].is_empty(), "{node} goes with its pods");
                 }
                 if self.refuses() {
@@ -492,7 +574,11 @@ impl World {
                 if let Some(machine) = self.machines.get_mut(&provider_id) {
                     machine.going.get_or_insert(now);
                 }
-                self.observed.fleet.provider.states.remove(&provider_id.to_lowercase());
+                self.observed
+                    .fleet
+                    .provider
+                    .states
+                    .remove(&provider_id.to_lowercase());
                 self.tell_later(&provider_id.to_lowercase(), None);
             }
             FleetAction::RemoveEtcdMember { node, .. } => {
@@ -512,23 +598,41 @@ impl World {
             }
             FleetAction::SetGroupImage { group_id, image } => {
                 self.group_images.insert(group_id.clone(), image);
-                self.observed.fleet.provider.images.remove(&group_id.to_lowercase());
+                self.observed
+                    .fleet
+                    .provider
+                    .images
+                    .remove(&group_id.to_lowercase());
             }
-            FleetAction::WriteGroupStatus { name, image, is_outdated, .. } => {
+            FleetAction::WriteGroupStatus {
+                name,
+                image,
+                is_outdated,
+                ..
+            } => {
                 let group = self.observed.fleet.groups.get_mut(&name).expect("a group");
                 group.status.image_reference = Some(image);
                 group.status.conditions = vec![numo_core::owners::node_version::outdated(is_outdated)];
             }
-            FleetAction::EnableAutoscaler { strategy, enabled, .. } => {
+            FleetAction::EnableAutoscaler {
+                strategy, enabled, ..
+            } => {
                 let view = self.observed.fleet.strategies.get_mut(&strategy).expect("one");
                 view.spec.enabled = enabled;
             }
-            FleetAction::WriteStrategyStatus { strategy, replicas, .. } => {
+            FleetAction::WriteStrategyStatus {
+                strategy, replicas, ..
+            } => {
                 let view = self.observed.fleet.strategies.get_mut(&strategy).expect("one");
                 view.status.replicas = Some(replicas);
                 view.status.enabled = Some(replicas > 0);
             }
-            FleetAction::SetAutoscaler { deployment, replicas, command, .. } => {
+            FleetAction::SetAutoscaler {
+                deployment,
+                replicas,
+                command,
+                ..
+            } => {
                 let view = self.observed.fleet.autoscalers.get_mut(&deployment).expect("one");
                 view.replicas = replicas.1;
                 view.command = command.1;
@@ -634,15 +738,28 @@ impl World {
             assert_eq!(node.annotation(annotations::NODE_IMAGE), "img2", "{}", node.name);
             assert!(!node.unschedulable, "{}", node.name);
             let group = node.annotation(annotations::SCALING_GROUP_ID);
-            assert_eq!(node.label("team"), group.trim_start_matches("G-"), "{}", node.name);
-            for key in [annotations::DONOR, annotations::HEIR, marks::SHIELDED_BY, marks::CORDONED_BY] {
+            assert_eq!(
+                node.label("team"),
+                group.trim_start_matches("G-"),
+                "{}",
+                node.name
+            );
+            for key in [
+                annotations::DONOR,
+                annotations::HEIR,
+                marks::SHIELDED_BY,
+                marks::CORDONED_BY,
+            ] {
                 assert_eq!(node.annotation(key), "", "{} {key}", node.name);
             }
         }
         self.has_leaked_nothing();
         let strategy = observed.fleet.strategies.values().next().expect("one");
         assert!(strategy.spec.enabled);
-        assert_eq!(observed.fleet.autoscalers.values().next().expect("one").replicas, 1);
+        assert_eq!(
+            observed.fleet.autoscalers.values().next().expect("one").replicas,
+            1
+        );
         assert_eq!(observed.leases.len(), 0);
         assert_eq!(observed.fleet.versions["nv"].finalizers, Vec::<String>::new());
     }
@@ -653,7 +770,10 @@ impl World {
         assert_eq!(fleet.pending.keys().collect::<Vec<_>>(), Vec::<&String>::new());
         for (id, machine) in self.machines.iter().filter(|(_, one)| one.going.is_none()) {
             let known = fleet.hosts.get(&machine.node);
-            assert!(known.is_some_and(|host| host.provider_id == *id), "machine {id} is left");
+            assert!(
+                known.is_some_and(|host| host.provider_id == *id),
+                "machine {id} is left"
+            );
         }
     }
 }
@@ -719,7 +839,11 @@ fn an_image_that_never_boots_stops_and_the_old_nodes_stay() {
     assert_eq!(world.deleted, Vec::<String>::new());
     world.has_leaked_nothing();
     // Two nodes had their turn at once; each has three tries at most.
-    assert!((3..=6).contains(&world.calls.div_ceil(2)), "{} calls", world.calls);
+    assert!(
+        (3..=6).contains(&world.calls.div_ceil(2)),
+        "{} calls",
+        world.calls
+    );
     let held = world.report.nodes.values().find(|node| node.step == Step::Held);
     let held = held.expect("a node that is held");
     assert_eq!(held.why.reason, Reason::JoinFailed);

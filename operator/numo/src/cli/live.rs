@@ -266,6 +266,10 @@ impl Look {
             OwnerKind::MutexRunConfig => observed.runs.get(&owner.key).map(|run| &run.annotations),
             OwnerKind::Plan => observed.plans.get(&owner.key).map(|plan| &plan.annotations),
             OwnerKind::NodeMaintenance(_) => observed.maintenances.get(owner).map(|view| &view.annotations),
+            OwnerKind::NodeVersion => {
+                let view = observed.fleet.versions.get(&owner.key.name);
+                view.map(|view| &view.annotations)
+            }
         }
     }
 
@@ -431,6 +435,10 @@ pub fn drain_options(observed: &Observed, owner: &Owner) -> Option<DrainOptions>
         OwnerKind::NodeMaintenance(_) => {
             let view = observed.maintenances.get(owner)?;
             Some(DrainOptions::of(view.spec.drain.as_ref()))
+        }
+        OwnerKind::NodeVersion => {
+            let view = observed.fleet.versions.get(&owner.key.name)?;
+            Some(numo_core::owners::node_version::drain_options(view, observed))
         }
         OwnerKind::Plan => numo_core::owners::plan::drain_options(observed.plans.get(&owner.key)?, observed),
     }

@@ -10,6 +10,7 @@ pub mod mutex_run_config;
 pub mod mutex_target;
 pub mod mutex_window;
 pub mod node_maintenance;
+pub mod node_version;
 pub mod plan;
 mod shortfall;
 pub mod standing;

@@ -11,6 +11,7 @@ use super::{
     metrics::Metrics,
     notice::{Board, Notice},
     planner::Planner,
+    provider::{Provider, Sim},
     services, token,
     webhook::{self, WebhookError, WebhookOptions},
 };
@@ -35,6 +36,27 @@ pub struct Options {
     pub evaluator: EvaluatorOptions,
     /// How channels of Plans are asked.
     pub channels: ChannelOptions,
+    /// Who makes and deletes machines.
+    pub provider: ProviderOption,
+}
+
+/// Who makes and deletes machines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProviderOption {
+    /// Nobody: no machine is replaced.
+    #[default]
+    Off,
+    /// ConfigMaps of the operator's own namespace.
+    Sim,
+}
+
+impl ProviderOption {
+    fn of(self, connection: &Connection, settings: &Settings) -> Provider {
+        match self {
+            Self::Off => Provider::None("no provider of machines is named (--machine-provider)"),
+            Self::Sim => Provider::sim(Sim::new(connection.write.clone(), &settings.namespace)),
+        }
+    }
 }
 
 /// Why the operator ended by itself.
@@ -219,7 +241,10 @@ fn planner(
     let planner = Planner::new(
         connection.clone(),
         Evaluator::new(connection.clone(), options.evaluator, metrics.clone()),
-        Channels::new(connection.clone(), &options.channels),
+        (
+            Channels::new(connection.clone(), &options.channels),
+            options.provider.of(connection, &options.settings),
+        ),
         options.settings,
         metrics.clone(),
         (events, board),

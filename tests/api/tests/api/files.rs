@@ -69,10 +69,7 @@ fn definitions_of_replaced_machines_are_a_component_of_their_own() -> Result<()>
         assert_eq!(crd.spec.group, "update.edgeless.systems", "{file}");
         // As the operator that numo replaces has them: objects are read under no other name.
         assert_eq!(crd.spec.names.short_names, None, "{file}");
-        assert_eq!(
-            crd.spec.versions[0].additional_printer_columns, None,
-            "{file}"
-        );
+        assert_eq!(crd.spec.versions[0].additional_printer_columns, None, "{file}");
     }
     Ok(())
 }

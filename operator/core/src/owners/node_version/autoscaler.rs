@@ -92,7 +92,11 @@ impl Pass<'_> {
     /// Whether nodes are replaced, of this NodeVersion or another one. An owner that begins nothing, and has nothing in hand, does
     /// not: the cluster is not to stand without its autoscaler for as long as a window is closed.
     fn is_replacing(&self) -> bool {
-        let others = self.fleet.versions.values().filter(|other| other.name != self.view.name);
+        let others = self
+            .fleet
+            .versions
+            .values()
+            .filter(|other| other.name != self.view.name);
         let mut others = others.filter(|other| !other.deleting);
         if others.any(|other| Sets::of(other, self.observed).is_outdated()) {
             return true;

@@ -75,10 +75,7 @@ impl<'a> Going<'_, 'a> {
             steps::act_on_look(self, Step::PreRules, look)?;
             steps::confirm(self, &[Phase::Pre], Step::PreRules)?;
             self.pass.cordon(donor, 0);
-            self.say(
-                Step::Cordoned,
-                Why::new(Reason::Draining, "it is being cordoned"),
-            );
+            self.say(Step::Cordoned, Why::new(Reason::Draining, "it is being cordoned"));
             return STAY;
         }
         let mut journal = Journal::open(self.change, self.pass.now);

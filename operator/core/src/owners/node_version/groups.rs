@@ -170,9 +170,7 @@ impl<'a> Pass<'a> {
 
     /// A group that is gone has no nodes. One that nobody can find and that has some is named.
     fn forget_groups(&mut self, found: &[GroupFacts]) {
-        let is_found = |group: &&ScalingGroupView| {
-            found.iter().any(|one| is_same(&one.group_id, group.id()))
-        };
+        let is_found = |group: &&ScalingGroupView| found.iter().any(|one| is_same(&one.group_id, group.id()));
         let groups = self.fleet.groups.values();
         for group in groups.filter(|group| !is_found(group)).collect::<Vec<_>>() {
             let mut nodes = self.observed.nodes.values();

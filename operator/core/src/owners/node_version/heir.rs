@@ -27,9 +27,12 @@ use serde_json::Value;
 /// Whether a label is Kubernetes' own, which a new node has by itself (`^(.+\.|)(kubernetes|k8s)\.io(/.*)?$`).
 fn is_of_kubernetes(key: &str) -> bool {
     let domain = key.split('/').next().unwrap_or_default();
-    ["kubernetes.io", "k8s.io"]
-        .into_iter()
-        .any(|own| domain == own || domain.strip_suffix(own).is_some_and(|rest| rest.ends_with('.') && rest.len() > 1))
+    ["kubernetes.io", "k8s.io"].into_iter().any(|own| {
+        domain == own
+            || domain
+                .strip_suffix(own)
+                .is_some_and(|rest| rest.ends_with('.') && rest.len() > 1)
+    })
 }
 
 /// Whether a label or annotation speaks of the old node alone: a mark of numo's, or what keeps remediation off it.
@@ -42,7 +45,11 @@ fn is_mark(key: &str) -> bool {
 impl<'a> Pass<'a> {
     /// The PendingNode of a turn, that is to join or has.
     fn pending_of(&self, change: &ChangeView) -> Option<&'a PendingNodeView> {
-        let mut pending = self.sets.pending.iter().filter(|one| !one.leaves() && !one.deleting);
+        let mut pending = self
+            .sets
+            .pending
+            .iter()
+            .filter(|one| !one.leaves() && !one.deleting);
         pending.find(|one| is_for(one, change)).copied()
     }
 
@@ -248,7 +255,10 @@ impl<'a> Going<'_, 'a> {
     fn joining(&self, pending: &PendingNodeView) -> Why {
         let told = self.pass.fleet.provider.told.get(&pending.name);
         if let Some(problem) = told.and_then(|told| told.problem.as_ref()) {
-            let message = format!("no machine could be made for PendingNode {}: {problem}", pending.name);
+            let message = format!(
+                "no machine could be made for PendingNode {}: {problem}",
+                pending.name
+            );
             return Why::new(Reason::ProviderUnavailable, message);
         }
         let state = pending.status.csp_state.unwrap_or_default().name();
@@ -357,7 +367,9 @@ fn equipping(pass: &Pass<'_>, donor: &NodeView, heir: &NodeView) -> Option<NodeP
     let annotations: Vec<Change> = copied
         .map(|(key, value)| Change::of(&heir.annotations, key, Some(value.clone())))
         .collect();
-    let taints = (spec.copy_taints == Some(true)).then(|| taints(donor, heir)).flatten();
+    let taints = (spec.copy_taints == Some(true))
+        .then(|| taints(donor, heir))
+        .flatten();
     if labels.is_empty() && annotations.is_empty() && taints.is_none() {
         return None;
     }

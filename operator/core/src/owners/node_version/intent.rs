@@ -69,9 +69,7 @@ fn bindings<'a>(
     observed: &'a Observed,
 ) -> impl Iterator<Item = (&'a String, &'a BindingView)> {
     let all = observed.bindings.iter();
-    all.filter(|(_, binding)| {
-        binding::speaks_of(&binding.spec, OwnerKind::NodeVersion, "", &view.labels)
-    })
+    all.filter(|(_, binding)| binding::speaks_of(&binding.spec, OwnerKind::NodeVersion, "", &view.labels))
 }
 
 /// What gates a NodeVersion: on itself, or in a MutexBinding.
@@ -86,10 +84,7 @@ struct Gating<'a> {
 }
 
 /// Everything that gates the NodeVersion, its own first.
-fn settings<'a>(
-    view: &'a NodeVersionView,
-    observed: &'a Observed,
-) -> impl Iterator<Item = Gating<'a>> {
+fn settings<'a>(view: &'a NodeVersionView, observed: &'a Observed) -> impl Iterator<Item = Gating<'a>> {
     let own = view.spec.mutex.iter().map(|settings| Gating {
         field: "spec.mutex".to_owned(),
         edit: format!("kubectl edit nodeversion {}", view.name),
@@ -126,10 +121,7 @@ fn named_rules<'a>(
 }
 
 /// The rules that the nodes of a NodeVersion must pass.
-pub fn rules_of<'a>(
-    view: &'a NodeVersionView,
-    observed: &'a Observed,
-) -> Vec<(Key, Option<&'a RuleView>)> {
+pub fn rules_of<'a>(view: &'a NodeVersionView, observed: &'a Observed) -> Vec<(Key, Option<&'a RuleView>)> {
     let rules = named_rules(view, observed).into_iter();
     rules.map(|(_, key, rule)| (key, rule)).collect()
 }
@@ -167,7 +159,10 @@ impl<'a> Intent<'a> {
                 wrong(format!("MutexBinding {name} {problem}"));
             }
         }
-        let surge = spec.surge.as_ref().map_or(Ok(IntOrPercent::Int(1)), intent::parse_limit);
+        let surge = spec
+            .surge
+            .as_ref()
+            .map_or(Ok(IntOrPercent::Int(1)), intent::parse_limit);
         let surge = surge.unwrap_or_else(|problem| {
             wrong(format!("spec.surge: {problem}"));
             IntOrPercent::Int(0)
@@ -256,13 +251,18 @@ impl Bounds {
                     None => first.push(selector),
                 }
             }
-            match wave::parse(field, settings.waves.as_deref(), (settings.first.is_some(), false)) {
+            match wave::parse(
+                field,
+                settings.waves.as_deref(),
+                (settings.first.is_some(), false),
+            ) {
                 Ok(own) => waves.extend(own),
                 Err(problem) => wrong(problem),
             }
         }
         if !first.is_empty() {
-            out.waves.push(Wave::first(first, "spec.mutex.first or a MutexBinding's"));
+            out.waves
+                .push(Wave::first(first, "spec.mutex.first or a MutexBinding's"));
         }
         out.waves.extend(waves);
         out

@@ -61,9 +61,11 @@ impl<'a> Pass<'a> {
                         (annotations::SCALING_GROUP_ID, &facts.group_id),
                         (annotations::NODE_IMAGE, &facts.image),
                     ];
-                    let missing = known.into_iter().filter(|(key, _)| node.annotation(key).is_empty());
-                    let changes = missing
-                        .map(|(key, value)| Change::of(&node.annotations, key, Some(value.clone())));
+                    let missing = known
+                        .into_iter()
+                        .filter(|(key, _)| node.annotation(key).is_empty());
+                    let changes =
+                        missing.map(|(key, value)| Change::of(&node.annotations, key, Some(value.clone())));
                     let changes = changes.collect();
                     self.annotate(node, changes);
                 }

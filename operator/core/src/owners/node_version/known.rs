@@ -111,7 +111,10 @@ pub(super) fn pending<'a>(
     fleet: &'a FleetView,
 ) -> impl Iterator<Item = &'a PendingNodeView> {
     fleet.pending.values().filter(move |pending| {
-        let known = fleet.versions.values().any(|other| other.uid == pending.owner_uid);
+        let known = fleet
+            .versions
+            .values()
+            .any(|other| other.uid == pending.owner_uid);
         if known {
             pending.owner_uid == view.uid
         } else {

@@ -37,7 +37,10 @@ impl<'a> Pass<'a> {
     pub(super) fn gives_up(&mut self, donor: &'a NodeView, change: &'a ChangeView) -> bool {
         let directive = change.spec.directive.as_ref();
         let skips = directive.filter(|directive| directive.action == DirectiveAction::Skip);
-        let is_behind = self.sets.class_of(donor).is_some_and(super::sets::Class::is_behind);
+        let is_behind = self
+            .sets
+            .class_of(donor)
+            .is_some_and(super::sets::Class::is_behind);
         let (step, why) = if let Some(directive) = skips {
             let words = directive::persons_words("skipped", change, directive);
             (Step::Skipped, Why::new(Reason::SkippedByPerson, words))

@@ -85,7 +85,10 @@ impl<'a> Lint<'a> {
         let heir = observed.nodes.get(node.annotation(annotations::HEIR));
         let heir = heir.filter(|heir| heir.annotation(annotations::DONOR) == *name);
         if class != Some(Class::Obsolete) && !heir.is_some_and(|heir| heir.ready) {
-            return breach(1, format!("{name} would go, and nothing that is Ready has its place"));
+            return breach(
+                1,
+                format!("{name} would go, and nothing that is Ready has its place"),
+            );
         }
         if !node.unschedulable || journal::entered(change, Step::Drained).is_none() {
             return breach(1, format!("{name} would go before it was drained"));
@@ -119,7 +122,10 @@ impl<'a> Lint<'a> {
         let mut changes = super::known::changes(observed, &self.view.uid);
         let turn = changes.find(|change| change.in_flight() && Some(&change.key.name) == turn);
         let Some(turn) = turn else {
-            return breach(1, format!("a machine of group {group_id} would be made for no turn"));
+            return breach(
+                1,
+                format!("a machine of group {group_id} would be made for no turn"),
+            );
         };
         let node = here(observed, &turn.spec.node_name, Some(&turn.spec.node_uid))?;
         not_stopped(observed, node, "replaced")?;
@@ -158,14 +164,20 @@ impl<'a> Lint<'a> {
             let node = self.seen.observed.nodes.get(name);
             let let_go = node.is_some_and(|node| self.goes(node).is_ok());
             if !let_go || !is_let_go(self.seen.observed, &self.view.uid, provider_id) {
-                return breach(5, format!("machine {provider_id} would be deleted under Node {name}"));
+                return breach(
+                    5,
+                    format!("machine {provider_id} would be deleted under Node {name}"),
+                );
             }
         }
         let is_meant = |one: &&PendingNodeView| {
             one.leaves() && !provider_id.is_empty() && is_same(one.provider_id(), provider_id)
         };
         if self.pending(pending).filter(is_meant).is_none() {
-            return breach(5, format!("no PendingNode says that machine {provider_id} is to go"));
+            return breach(
+                5,
+                format!("no PendingNode says that machine {provider_id} is to go"),
+            );
         }
         let named = fleet
             .pending
@@ -213,7 +225,10 @@ impl Checks for Lint<'_> {
     fn evict(&self, node: &NodeView) -> Checked {
         match mark::cordoned_by(node) {
             Some(mark) if mark.owner == self.view.uid => Ok(()),
-            _ => breach(1, format!("{} would be drained without a cordon of ours", node.name)),
+            _ => breach(
+                1,
+                format!("{} would be drained without a cordon of ours", node.name),
+            ),
         }
     }
 
@@ -244,7 +259,9 @@ impl Checks for Lint<'_> {
             FleetAction::CreatePendingNode { spec, turn, .. } => {
                 self.makes(turn.as_ref(), spec.group_id.as_deref().unwrap_or_default())
             }
-            FleetAction::CreateMachine { pending, group_id, .. } => {
+            FleetAction::CreateMachine {
+                pending, group_id, ..
+            } => {
                 let found = self.pending(pending);
                 let is_meant = found.is_some_and(|one| {
                     !one.leaves() && one.provider_id().is_empty() && is_same(one.group_id(), group_id)

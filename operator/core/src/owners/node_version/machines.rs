@@ -254,7 +254,8 @@ impl<'a> Pass<'a> {
             // The turn of its node remembers it first.
             let mut flying = self.flying.iter();
             let awaited = flying.any(|change| {
-                self.leaving_of(change).is_some_and(|one| one.name == pending.name)
+                self.leaving_of(change)
+                    .is_some_and(|one| one.name == pending.name)
                     && journal::entered(change, Step::Changed).is_none()
             });
             if !awaited && pending.status.csp_state == state {
@@ -266,12 +267,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Has the provider delete a machine, unless it is on its way out.
-    pub(super) fn delete_machine(
-        &mut self,
-        at: &str,
-        pending: &PendingNodeView,
-        state: Option<CspState>,
-    ) {
+    pub(super) fn delete_machine(&mut self, at: &str, pending: &PendingNodeView, state: Option<CspState>) {
         let provider_id = pending.provider_id().to_owned();
         let goes = matches!(state, Some(CspState::Terminating | CspState::Terminated));
         if !goes && self.may_tell(&provider_id.to_lowercase()) {

@@ -38,8 +38,7 @@ use crate::{
     report::{NodeVersionReport, RunPhase},
     said,
     turn::{
-        contradiction, job,
-        journal,
+        contradiction, job, journal,
         steps::{Next, ON, STAY},
     },
     verdict::Answers,
@@ -138,7 +137,10 @@ impl crate::pass::Pass for Pass<'_> {
         for change in self.flying.clone() {
             let name = &change.spec.node_name;
             let misnamed = || contradiction::misnamed(self.observed, change).map(|(_, why)| why);
-            let doubt = twice.get(change.spec.node_uid.as_str()).cloned().or_else(misnamed);
+            let doubt = twice
+                .get(change.spec.node_uid.as_str())
+                .cloned()
+                .or_else(misnamed);
             match doubt.filter(|_| self.leaving.is_none()) {
                 Some(why) => self.say(name, Step::Held, why, Some(change)),
                 None => self.advance(change),
@@ -200,7 +202,9 @@ impl Pass<'_> {
             self.add_finalizer();
         }
         let begins = self.out.report.nodes.values();
-        let begins = begins.into_iter().any(|node| node.why.reason == Reason::Admitting);
+        let begins = begins
+            .into_iter()
+            .any(|node| node.why.reason == Reason::Admitting);
         if let Some(action) = removal.filter(|_| !held && !begins) {
             self.act("owner", action, None);
             self.out.report.result = Some(RunResult::Succeeded);
@@ -236,7 +240,10 @@ impl Pass<'_> {
             report.phase = RunPhase::Idle;
         }
         report.upgrade_available = is_outdated;
-        report.hold = self.hold.clone().or_else(|| self.intent.schedule.closed(self.now));
+        report.hold = self
+            .hold
+            .clone()
+            .or_else(|| self.intent.schedule.closed(self.now));
         report.node_version = Some(said);
     }
 }

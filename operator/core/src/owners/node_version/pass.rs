@@ -2,9 +2,12 @@
 
 use super::{intent::Intent, sets::Sets};
 use crate::{
-    action::{Action, Change, Event, FleetAction, FleetQuestion, NodePatch, NodePurpose, Planned},
+    action::{Action, Change, Event, FleetAction, NodePatch, NodePurpose, Planned},
     decision::Decision,
-    observed::{ChangeView, FleetView, NodeVersionView, NodeView, Observed, PendingNodeView},
+    observed::{
+        ChangeView, FleetQuestion, FleetView, NodeVersionView, NodeView, Observed, POLL_SECONDS,
+        PendingNodeView,
+    },
     owner::Owner,
     report::NodeReport,
     turn::journal::Journal,
@@ -59,6 +62,12 @@ impl<'a> Pass<'a> {
     }
 
     pub(super) fn ask(&mut self, question: FleetQuestion) {
+        // One that nobody answers is asked once more after a while.
+        let asked = self.fleet.provider.asked.get(&question);
+        let again = asked.map(|at| crate::time::later(*at, POLL_SECONDS));
+        if let Some(again) = again.filter(|again| *again > self.now) {
+            return self.out.wake(again);
+        }
         let question = Question::Fleet(question);
         if !self.out.questions.contains(&question) {
             self.out.questions.push(question);

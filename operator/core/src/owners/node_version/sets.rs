@@ -73,7 +73,12 @@ impl<'a> Sets<'a> {
 
     /// How many nodes there are, but for those that are new or not known yet: what a share of the nodes is a share of.
     pub fn base(&self) -> usize {
-        let new = [Class::Heir, Class::Mint, Class::AwaitingAnnotation, Class::Obsolete];
+        let new = [
+            Class::Heir,
+            Class::Mint,
+            Class::AwaitingAnnotation,
+            Class::Obsolete,
+        ];
         let nodes = self.nodes.iter();
         nodes.filter(|(_, class)| !new.contains(class)).count()
     }
@@ -159,7 +164,11 @@ pub fn class(view: &NodeVersionView, fleet: &FleetView, node: &NodeView) -> Clas
     if !node.annotation(annotations::DONOR).is_empty() {
         return Class::Heir;
     }
-    if fleet.pending.values().any(|pending| has_joined(fleet, pending, node)) {
+    if fleet
+        .pending
+        .values()
+        .any(|pending| has_joined(fleet, pending, node))
+    {
         return Class::Mint;
     }
     Class::UpToDate
@@ -167,9 +176,7 @@ pub fn class(view: &NodeVersionView, fleet: &FleetView, node: &NodeView) -> Clas
 
 /// Whether the node is the one of this PendingNode, and its machine is ready. A node whose machine is another one only has its name.
 pub(super) fn has_joined(fleet: &FleetView, pending: &PendingNodeView, node: &NodeView) -> bool {
-    !pending.leaves()
-        && is_node_of(fleet, pending, node)
-        && pending.status.csp_state == Some(CspState::Ready)
+    !pending.leaves() && is_node_of(fleet, pending, node) && pending.status.csp_state == Some(CspState::Ready)
 }
 
 /// Whether the node is the one of this PendingNode, by name and machine.

@@ -96,7 +96,10 @@ impl<'a> Pass<'a> {
                 node: donor.name.clone(),
                 uid: donor.uid.clone(),
             };
-            let is_going = donor.leaving.as_ref().is_some_and(|how| how.why == "it is being deleted");
+            let is_going = donor
+                .leaving
+                .as_ref()
+                .is_some_and(|how| how.why == "it is being deleted");
             if !is_going {
                 self.fleet(&donor.name, action);
             }
@@ -118,7 +121,10 @@ impl<'a> Pass<'a> {
         }
         let address = self.fleet.hosts.get(&donor.name).map(|host| host.address.clone());
         let Some(address) = address.filter(|address| !address.is_empty()) else {
-            let message = format!("Node {} has no InternalIP: its member of etcd is not known", donor.name);
+            let message = format!(
+                "Node {} has no InternalIP: its member of etcd is not known",
+                donor.name
+            );
             return Some(Why::new(Reason::QuorumUnknown, message));
         };
         if let Some(why) = quorum::refusal_of_turn(self.observed, donor, change) {
@@ -160,7 +166,10 @@ impl<'a> Pass<'a> {
             deadline: Some(deadline.to_string()),
         };
         if let Some(other) = self.fleet.pending.get(node) {
-            if is_same(other.provider_id(), pin.provider_id.as_deref().unwrap_or_default()) {
+            if is_same(
+                other.provider_id(),
+                pin.provider_id.as_deref().unwrap_or_default(),
+            ) {
                 return self.write_pending(other, spec, Vec::new());
             }
             let message = format!(
@@ -378,7 +387,9 @@ impl steps::Turn for Going<'_, '_> {
         if is_held_for_joins(self.change) {
             let name = &self.change.spec.node_name;
             let known = self.change.status.message.as_deref().unwrap_or_default();
-            let message = format!("{known}; `numo retry {name}` tries once more, `numo skip {name}` leaves the node out");
+            let message = format!(
+                "{known}; `numo retry {name}` tries once more, `numo skip {name}` leaves the node out"
+            );
             steps::Turn::say(self, Step::Held, Why::new(Reason::JoinFailed, message));
             return STAY;
         }
@@ -431,12 +442,19 @@ impl steps::Turn for Going<'_, '_> {
     fn release(&mut self) {
         let Some(donor) = self.donor else { return };
         let heir = self.pass.heir_of(donor);
-        let why = Why::new(Reason::MachineLeaving, "its Node and its machine are to be deleted");
+        let why = Why::new(
+            Reason::MachineLeaving,
+            "its Node and its machine are to be deleted",
+        );
         let mut journal = Journal::open(self.change, self.pass.now);
         journal.status.pin = Some(Pin {
             provider_id: Some(self.pass.fleet.machine_of(&donor.name).to_owned()),
             heir: heir.map(|heir| heir.name.clone()),
-            from_version: donor.annotation(annotations::NODE_IMAGE).chars().take(128).collect(),
+            from_version: donor
+                .annotation(annotations::NODE_IMAGE)
+                .chars()
+                .take(128)
+                .collect(),
             ..Pin::default()
         });
         journal.enter(Step::Released, Some(&why));

@@ -82,7 +82,10 @@ impl<'a> Pass<'a> {
 
     /// Why a node that is not Ready is left out for now.
     fn given_up(&self, node: &NodeView) -> Option<Why> {
-        let after = self.intent.leave_out_after.filter(|_| !self.intent.take_not_ready)?;
+        let after = self
+            .intent
+            .leave_out_after
+            .filter(|_| !self.intent.take_not_ready)?;
         let at = not_ready::left_out_at(node, after)?;
         (at <= self.now).then(|| not_ready::left_out_not_ready(node))
     }
@@ -455,7 +458,11 @@ pub(super) fn others<'a>(sets: &Sets<'a>) -> Vec<(&'a NodeView, Step, Why)> {
     for (node, class) in sets.all() {
         let (step, reason, message) = match class {
             Class::UpToDate => (Step::Done, Reason::UpToDate, "it is at the version".to_owned()),
-            Class::Mint => (Step::Done, Reason::UpToDate, "it is new and at the version".to_owned()),
+            Class::Mint => (
+                Step::Done,
+                Reason::UpToDate,
+                "it is new and at the version".to_owned(),
+            ),
             Class::Heir => {
                 let donor = node.annotation(annotations::DONOR);
                 let message = format!("it takes the place of Node {donor}");

@@ -75,6 +75,7 @@ pub async fn run(args: RunArgs) -> Result<(), CliError> {
         probe_address,
         identity,
         channels,
+        provider: args.machine_provider.option(),
         evaluator,
     };
     let stopped = stopped_by_signal();

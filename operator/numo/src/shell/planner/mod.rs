@@ -43,6 +43,7 @@ use super::{
     leader::Fence,
     metrics::Metrics,
     notice::Board,
+    provider::Provider,
     store::{Reach, Store},
     watched::{self, Place, etcd_pod::KUBE_SYSTEM},
 };
@@ -62,6 +63,16 @@ const HEARD: Duration = Duration::from_mins(1);
 const LONGEST: Duration = Duration::from_hours(1);
 /// Kinds that only the operator itself needs to see.
 const OPERATOR_KINDS: [Kind; 2] = [Kind::DaemonSet, Kind::DisruptionBudget];
+
+/// Kinds of machines that are replaced: watched only where there is a provider of machines.
+const FLEET_KINDS: [Kind; 6] = [
+    Kind::NodeVersion,
+    Kind::ScalingGroup,
+    Kind::PendingNode,
+    Kind::JoiningNode,
+    Kind::AutoscalingStrategy,
+    Kind::Autoscaler,
+];
 
 /// The planner.
 #[derive(Debug)]
@@ -87,7 +98,7 @@ impl Planner {
     pub fn new(
         connection: Connection,
         evaluator: Evaluator,
-        channels: Channels,
+        (channels, provider): (Channels, Provider),
         settings: Settings,
         metrics: Metrics,
         (events, board): (Events, Board),
@@ -102,8 +113,13 @@ impl Planner {
             events,
             board,
             fence,
+            provider,
         };
         watch_cluster(&mut context);
+        match context.provider.missing() {
+            Some(words) => context.store.observed.fleet.provider.missing = Some(words),
+            None => FLEET_KINDS.iter().for_each(|kind| context.watch(*kind, "")),
+        }
         Self {
             context,
             wakes: Wakes::default(),
