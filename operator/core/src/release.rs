@@ -256,29 +256,7 @@ fn stand_in(observed: &mut Observed, uid: &str, gone: &Gone, now: Timestamp) {
     let placeholder = format!("{GONE}-{uid}");
     let uid = uid.to_owned();
     if let Some(group) = gone.group {
-        for node in &gone.nodes {
-            let owner = Owner {
-                kind: OwnerKind::NodeMaintenance(group),
-                key: Key::new("", placeholder.as_str()),
-            };
-            let view = MaintenanceView {
-                owner: owner.clone(),
-                pruned: None,
-                uid: uid.clone(),
-                generation: 1,
-                created: now,
-                deleting: true,
-                finalizers: vec![marks::MAINTENANCE_FINALIZER.to_owned()],
-                annotations: BTreeMap::new(),
-                labels: BTreeMap::new(),
-                spec: NodeMaintenanceSpec {
-                    node_name: node.clone(),
-                    ..NodeMaintenanceSpec::default()
-                },
-                status: NodeMaintenanceStatus::default(),
-            };
-            observed.maintenances.insert(owner, view);
-        }
+        stand_in_for_maintenances(observed, (&uid, &placeholder, group), gone, now);
         return;
     }
     let finalizers = vec![marks::FINALIZER.to_owned()];
@@ -318,4 +296,36 @@ fn stand_in(observed: &mut Observed, uid: &str, gone: &Gone, now: Timestamp) {
         finalizers,
         ..PlanView::default()
     });
+}
+
+/// Maintenances for marks whose own are gone: one for each node.
+fn stand_in_for_maintenances(
+    observed: &mut Observed,
+    (uid, placeholder, group): (&str, &str, MaintenanceGroup),
+    gone: &Gone,
+    now: Timestamp,
+) {
+    for node in &gone.nodes {
+        let owner = Owner {
+            kind: OwnerKind::NodeMaintenance(group),
+            key: Key::new("", placeholder),
+        };
+        let view = MaintenanceView {
+            owner: owner.clone(),
+            pruned: None,
+            uid: uid.to_owned(),
+            generation: 1,
+            created: now,
+            deleting: true,
+            finalizers: vec![marks::MAINTENANCE_FINALIZER.to_owned()],
+            annotations: BTreeMap::new(),
+            labels: BTreeMap::new(),
+            spec: NodeMaintenanceSpec {
+                node_name: node.clone(),
+                ..NodeMaintenanceSpec::default()
+            },
+            status: NodeMaintenanceStatus::default(),
+        };
+        observed.maintenances.insert(owner, view);
+    }
 }

@@ -1,6 +1,6 @@
 //! What is done to machines, and to the objects that stand for them.
 
-use super::Change;
+use super::patch::Change;
 use crate::key::Key;
 use numo_api::machines::{CspState, PendingNodeSpec, ScalingGroupSpec};
 

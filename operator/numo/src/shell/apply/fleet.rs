@@ -24,8 +24,8 @@ use kube::{
 };
 use numo_api::{
     machines::{
-        AutoscalingStrategyStatus, PendingNodeSpec, PendingNodeStatus, ScalingGroupStatus, UPDATE_GROUP,
-        UPDATE_VERSION,
+        AutoscalingStrategyStatus, PendingNodeSpec, PendingNodeStatus, ScalingGroupSpec, ScalingGroupStatus,
+        UPDATE_GROUP, UPDATE_VERSION,
     },
     marks,
 };
@@ -37,12 +37,40 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Carries out one action, and puts the answer into the store.
-///
-/// It is over sixty lines because each action has its arm here, and nothing else.
 pub async fn of_machines(
     client: &Client,
     store: &mut Store,
     provider: &Provider,
+    action: &FleetAction,
+    now: Timestamp,
+) -> Result<(), ApplyError> {
+    match action {
+        FleetAction::CreateMachine {
+            pending,
+            uid,
+            group_id,
+        } => make(client, store, provider, (pending, uid, group_id), now).await,
+        FleetAction::DeleteMachine { provider_id, .. } => {
+            let called = provider.delete(provider_id).await;
+            note(store, &provider_id.to_lowercase(), called, now)
+        }
+        FleetAction::RemoveEtcdMember { address, .. } => {
+            let called = provider.remove_member(address);
+            note(store, address, called, now)
+        }
+        FleetAction::SetGroupImage { group_id, image } => {
+            let called = provider.set_image(group_id, image).await;
+            note(store, &group_id.to_lowercase(), called, now)
+        }
+        FleetAction::DeleteNode { node, uid } => delete_node(client, node, uid).await,
+        other => of_pending(client, store, other, now).await,
+    }
+}
+
+/// Carries out what is done to PendingNodes and JoiningNodes, or to what is left.
+async fn of_pending(
+    client: &Client,
+    store: &mut Store,
     action: &FleetAction,
     now: Timestamp,
 ) -> Result<(), ApplyError> {
@@ -75,24 +103,21 @@ pub async fn of_machines(
         FleetAction::DeletePendingNode { name, uid } => {
             delete_one(client, store, Kind::PendingNode, name, uid).await
         }
-        FleetAction::CreateMachine {
-            pending,
-            uid,
-            group_id,
-        } => make(client, store, provider, (pending, uid, group_id), now).await,
-        FleetAction::DeleteMachine { provider_id, .. } => {
-            let called = provider.delete(provider_id).await;
-            note(store, &provider_id.to_lowercase(), called, now)
+        FleetAction::DeleteJoiningNode { name, uid } => {
+            delete_one(client, store, Kind::JoiningNode, name, uid).await
         }
-        FleetAction::RemoveEtcdMember { address, .. } => {
-            let called = provider.remove_member(address);
-            note(store, address, called, now)
-        }
-        FleetAction::DeleteNode { node, uid } => delete_one(client, store, Kind::Node, node, uid).await,
-        FleetAction::SetGroupImage { group_id, image } => {
-            let called = provider.set_image(group_id, image).await;
-            note(store, &group_id.to_lowercase(), called, now)
-        }
+        other => of_groups(client, store, other, now).await,
+    }
+}
+
+/// Carries out what is done to ScalingGroups and cluster autoscalers.
+async fn of_groups(
+    client: &Client,
+    store: &mut Store,
+    action: &FleetAction,
+    now: Timestamp,
+) -> Result<(), ApplyError> {
+    match action {
         FleetAction::WriteGroupStatus {
             name,
             uid,
@@ -100,31 +125,15 @@ pub async fn of_machines(
             is_outdated,
         } => {
             let known = store.observed.fleet.groups.get(name);
-            let known = known
-                .map(|known| known.status.conditions.clone())
-                .unwrap_or_default();
+            let known = known.map(|known| known.status.conditions.clone());
+            let known = known.unwrap_or_default();
             let status = ScalingGroupStatus {
                 image_reference: Some(image.clone()),
                 conditions: frontend::group_conditions(&known, *is_outdated, now),
             };
             write_status(client, store, Kind::ScalingGroup, (name, uid), &status).await
         }
-        FleetAction::CreateGroup { name, spec } => {
-            let body = json!({
-                "apiVersion": format!("{UPDATE_GROUP}/{UPDATE_VERSION}"),
-                "kind": "ScalingGroup",
-                "metadata": {"name": name},
-                "spec": spec,
-            });
-            create(
-                client,
-                store,
-                Kind::ScalingGroup,
-                &Key::new("", name.as_str()),
-                body,
-            )
-            .await
-        }
+        FleetAction::CreateGroup { name, spec } => create_group(client, store, name, spec).await,
         FleetAction::NameGroup {
             name,
             uid,
@@ -168,9 +177,39 @@ pub async fn of_machines(
             replicas,
             command,
         } => set_autoscaler(client, store, deployment, uid, (*replicas, command)).await,
-        FleetAction::DeleteJoiningNode { name, uid } => {
-            delete_one(client, store, Kind::JoiningNode, name, uid).await
-        }
+        other => Err(refused(other.name(), "nobody carries it out".to_owned())),
+    }
+}
+
+async fn create_group(
+    client: &Client,
+    store: &mut Store,
+    name: &str,
+    spec: &ScalingGroupSpec,
+) -> Result<(), ApplyError> {
+    let body = json!({
+        "apiVersion": format!("{UPDATE_GROUP}/{UPDATE_VERSION}"),
+        "kind": "ScalingGroup",
+        "metadata": {"name": name},
+        "spec": spec,
+    });
+    create(client, store, Kind::ScalingGroup, &Key::new("", name), body).await
+}
+
+/// Deletes a Node. That may take a moment: the watch tells when it is gone.
+async fn delete_node(client: &Client, name: &str, uid: &str) -> Result<(), ApplyError> {
+    let api: Api<DynamicObject> = watch::api(client, Kind::Node, "");
+    let params = DeleteParams {
+        preconditions: Some(Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: None,
+        }),
+        ..DeleteParams::background()
+    };
+    match api.delete(name, &params).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(error) => Err(ApplyError::of(error, &format!("Node {name}"))),
     }
 }
 
@@ -310,21 +349,6 @@ async fn delete_one(
 ) -> Result<(), ApplyError> {
     let key = Key::new("", name);
     let api: Api<DynamicObject> = watch::api(client, kind, "");
-    if kind == Kind::Node {
-        // Its deletion may take a moment: the watch tells when it is gone.
-        let params = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: Some(uid.to_owned()),
-                resource_version: None,
-            }),
-            ..DeleteParams::background()
-        };
-        return match api.delete(name, &params).await {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-            Err(error) => Err(ApplyError::of(error, &format!("Node {name}"))),
-        };
-    }
     delete(&api, store, kind, &key, uid, None).await
 }
 

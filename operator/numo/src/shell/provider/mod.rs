@@ -1,13 +1,14 @@
 //! Who makes and deletes machines: the provider, behind one interface (`wit/provider` has the same operations for components). Calls that
 //! make or delete are written so that a repeated one finishes the work and never does it twice. Nothing is decided here.
 
+pub mod answer;
 mod sim;
 
+pub use answer::{Called, ProviderAnswer};
 pub use sim::Sim;
 
 use super::{clock::ServerClock, store::Seen};
-use numo_api::machines::CspState;
-use numo_core::observed::{FleetQuestion, GroupFacts, MachineFacts, MadeMachine};
+use numo_core::observed::{FleetQuestion, MadeMachine};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::{Semaphore, mpsc};
 
@@ -15,32 +16,6 @@ use tokio::sync::{Semaphore, mpsc};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Questions that are asked at once.
 const AT_ONCE: usize = 8;
-
-/// What the provider said to a question.
-#[derive(Clone, Debug)]
-pub enum ProviderAnswer {
-    /// Image and group of a machine.
-    Facts(Result<MachineFacts, String>),
-    /// State of a machine.
-    State(Result<CspState, String>),
-    /// Image of new machines of a group.
-    Image(Result<String, String>),
-    /// All groups.
-    Groups(Result<Vec<GroupFacts>, String>),
-    /// The machine of a request.
-    Found(Result<Option<MadeMachine>, String>),
-}
-
-/// What became of a call that makes, changes or deletes.
-#[derive(Clone, Debug)]
-pub enum Called<T> {
-    /// It is done.
-    Done(T),
-    /// It takes a while: the same call again after so many seconds.
-    Pending(i64),
-    /// It is refused, in these words.
-    Refused(String),
-}
 
 /// The provider of machines.
 #[derive(Clone, Debug)]

@@ -4,14 +4,13 @@
 //!
 //! Keys of `data`: of a machine `image`, `group`, `node` and `state`; of a group `image`, `role`, `autoscaler` and `name`.
 
-use super::Called;
-use crate::shell::apply::FIELD_MANAGER;
+use super::answer::Called;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api, Client, ResourceExt,
     api::{ListParams, Patch, PatchParams, PostParams},
 };
-use numo_api::machines::CspState;
+use numo_api::{machines::CspState, marks::FIELD_MANAGER};
 use numo_core::observed::{GroupFacts, MachineFacts, MadeMachine};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! What the provider of machines said, and what Nodes say of theirs. This file asks nobody.
 
 use super::Store;
-use crate::shell::provider::ProviderAnswer;
+use crate::shell::provider::answer::ProviderAnswer;
 use jiff::{SignedDuration, Timestamp};
 use numo_core::observed::{FleetQuestion, Heard, HostView, Told};
 

@@ -5,7 +5,7 @@ use crate::{
     shell::{
         claim::Judged,
         project::{Edition, Kind},
-        provider::ProviderAnswer,
+        provider::answer::ProviderAnswer,
         watched::object::Object,
     },
 };
