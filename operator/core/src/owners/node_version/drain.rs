@@ -20,7 +20,7 @@ use numo_api::{Phase, Reason, Step, marks};
 /// How often somebody's uncordoning is corrected.
 const MAX_CORRECTIONS: u32 = 3;
 
-impl<'a> Pass<'a> {
+impl Pass<'_> {
     /// The cordon that the NodeVersion has put on the node.
     pub(super) fn cordon_of(&self, node: &NodeView) -> Option<CordonedBy> {
         mark::cordoned_by(node).filter(|mark| mark.owner == self.view.uid)

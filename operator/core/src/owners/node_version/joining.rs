@@ -14,7 +14,7 @@ use crate::{
 use jiff::Timestamp;
 use numo_api::{Step, machines::annotations};
 
-impl<'a> Pass<'a> {
+impl Pass<'_> {
     /// Notes on nodes with which components they have joined.
     pub(super) fn keep_joining_nodes(&mut self) {
         if !is_first(self.view, self.fleet) {

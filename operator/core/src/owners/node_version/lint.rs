@@ -173,7 +173,7 @@ impl<'a> Lint<'a> {
         let is_meant = |one: &&PendingNodeView| {
             one.leaves() && !provider_id.is_empty() && is_same(one.provider_id(), provider_id)
         };
-        if self.pending(pending).filter(is_meant).is_none() {
+        if !self.pending(pending).as_ref().is_some_and(is_meant) {
             return breach(
                 5,
                 format!("no PendingNode says that machine {provider_id} is to go"),
