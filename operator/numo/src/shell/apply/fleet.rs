@@ -352,13 +352,16 @@ async fn delete_one(
     delete(&api, store, kind, &key, uid, None).await
 }
 
+/// A command line: read and wanted.
+type Commands = (Vec<String>, Vec<String>);
+
 /// The Deployment is not numo's: what was read is tested.
 async fn set_autoscaler(
     client: &Client,
     store: &mut Store,
     deployment: &Key,
     uid: &str,
-    (replicas, command): ((i32, i32), &(Vec<String>, Vec<String>)),
+    (replicas, command): ((i32, i32), &Commands),
 ) -> Result<(), ApplyError> {
     let mut operations = vec![test("/metadata/uid", json!(uid))];
     if replicas.0 != replicas.1 {

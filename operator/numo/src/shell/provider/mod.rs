@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::{Semaphore, mpsc};
 
 /// How long the provider may take to answer a question.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// Questions that are asked at once.
 const AT_ONCE: usize = 8;
 
@@ -23,13 +23,13 @@ pub enum Provider {
     /// There is none, and why.
     None(&'static str),
     /// Machines that are objects of the cluster: for demos and tests.
-    Sim(Sim, Arc<Semaphore>),
+    Sim(Box<Sim>, Arc<Semaphore>),
 }
 
 impl Provider {
     /// Machines that are ConfigMaps.
     pub fn sim(sim: Sim) -> Self {
-        Self::Sim(sim, Arc::new(Semaphore::new(AT_ONCE)))
+        Self::Sim(Box::new(sim), Arc::new(Semaphore::new(AT_ONCE)))
     }
 
     /// Why there is no provider, if there is none.

@@ -60,7 +60,7 @@ pub const NODE_VERSION: Watched = watched(
     misread::<NodeVersion>,
     |found| {
         let view = frontends::node_version::view(typed(found)?);
-        Some(object(OfFleet::NodeVersion(view)))
+        Some(object(OfFleet::NodeVersion(Box::new(view))))
     },
     |store, key| store.observed.fleet.versions.remove(&key.name).is_some(),
 );
@@ -170,7 +170,7 @@ pub const AUTOSCALER: Watched = Watched {
 pub fn put(store: &mut Store, found: OfFleet) -> bool {
     let fleet = &mut store.observed.fleet;
     match found {
-        OfFleet::NodeVersion(view) => replace(&mut fleet.versions, view.name.clone(), view),
+        OfFleet::NodeVersion(view) => replace(&mut fleet.versions, view.name.clone(), *view),
         OfFleet::ScalingGroup(view) => replace(&mut fleet.groups, view.name.clone(), view),
         OfFleet::PendingNode(view) => replace(&mut fleet.pending, view.name.clone(), view),
         OfFleet::JoiningNode(view) => replace(&mut fleet.joining, view.name.clone(), view),
@@ -194,6 +194,6 @@ pub fn has_news(store: &Store, found: &OfFleet) -> bool {
                 status: view.status.clone(),
                 ..known.clone()
             };
-            known != *view
+            known != **view
         })
 }

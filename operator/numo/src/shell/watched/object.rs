@@ -124,7 +124,7 @@ pub struct OfNode {
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the names are the kinds")]
 pub enum OfFleet {
-    NodeVersion(NodeVersionView),
+    NodeVersion(Box<NodeVersionView>),
     ScalingGroup(ScalingGroupView),
     PendingNode(PendingNodeView),
     JoiningNode(JoiningNodeView),
