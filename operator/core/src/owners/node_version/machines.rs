@@ -33,7 +33,7 @@ impl<'a> Pass<'a> {
     /// Sees to every PendingNode.
     pub(super) fn keep_pending(&mut self) {
         for pending in self.sets.pending.clone() {
-            if pending.deleting || self.is_contradicted(pending) {
+            if pending.deleting || self.tells_contradiction(pending) {
                 continue;
             }
             let node = self.observed.nodes.get(pending.node());
@@ -48,7 +48,7 @@ impl<'a> Pass<'a> {
     }
 
     /// What is said of the machine cannot be so: two PendingNodes have it, or a Node that is not theirs.
-    fn is_contradicted(&mut self, pending: &PendingNodeView) -> bool {
+    fn tells_contradiction(&mut self, pending: &PendingNodeView) -> bool {
         let id = pending.provider_id();
         if id.is_empty() {
             return false;

@@ -110,7 +110,7 @@ async fn of_pending(
     }
 }
 
-/// Carries out what is done to ScalingGroups and cluster autoscalers.
+/// Carries out what is done to ScalingGroups, or to what is left.
 async fn of_groups(
     client: &Client,
     store: &mut Store,
@@ -145,6 +145,13 @@ async fn of_groups(
         FleetAction::DeleteGroup { name, uid } => {
             delete_one(client, store, Kind::ScalingGroup, name, uid).await
         }
+        other => of_autoscalers(client, store, other).await,
+    }
+}
+
+/// Carries out what is done to cluster autoscalers.
+async fn of_autoscalers(client: &Client, store: &mut Store, action: &FleetAction) -> Result<(), ApplyError> {
+    match action {
         FleetAction::EnableAutoscaler {
             strategy,
             uid,
