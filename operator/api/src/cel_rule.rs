@@ -72,10 +72,10 @@ pub struct CelValidation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), regex(pattern = "^([A-Z][A-Za-z0-9]*)?$"))]
     pub reason: Option<String>,
-    /// What follows when it is false: Wait and be asked again, or Block, which fails the attempt. Default: Wait.
+    /// What follows when it is false: Wait and be evaluated again, or Block, which fails the attempt. Default: Wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub otherwise: Option<Unmet>,
-    /// Seconds after which it is asked again. Default: 30.
+    /// Seconds after which it is evaluated again. Default: 30.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 5, max = 3600))]
     pub retry_after_seconds: Option<i32>,

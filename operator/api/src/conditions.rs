@@ -95,6 +95,8 @@ pub enum Actor {
     Numo,
     /// A person who administers the cluster.
     ClusterAdmin,
+    /// A person who may approve.
+    Approver,
     /// Whoever wrote the rule.
     RuleAuthor,
     /// The node and OpenShift's machine-config daemon on it.
@@ -112,13 +114,19 @@ pub enum Actor {
 }
 
 impl Actor {
+    /// Whether it is a person of the cluster.
+    pub const fn is_person(self) -> bool {
+        matches!(self, Self::ClusterAdmin | Self::Approver)
+    }
+
     /// The answer to "who can end this?".
     pub const fn phrase(self) -> &'static str {
         match self {
             Self::Nobody => "nobody needs to",
             Self::Numo => "numo, by itself",
             Self::ClusterAdmin => "a cluster administrator",
-            Self::RuleAuthor => "whoever owns the rule",
+            Self::Approver => "whoever may approve it",
+            Self::RuleAuthor => "the owners of the rule's namespace",
             Self::Node => "the node, when it comes back",
             Self::ClusterItself => "the cluster's own operators, by themselves",
             Self::OtherNode => "the nodes in flight, when they are done",
@@ -173,12 +181,12 @@ reasons! {
     Succeeded: Nobody, "Every node is at the target and every pool is as it was.";
     NodesLeftOut: ClusterAdmin, "The run is over, and nodes were left out: they do not run the version.";
     NodesUngated: ClusterAdmin, "The run is over, and nodes went to the version without their rules.";
-    PoolHeld: ClusterAdmin, "The run was left and a pool still has outdated nodes: it stays paused so that they do not roll without rules.";
-    OwnerGone: ClusterAdmin, "A mark of numo stands on an object, and the owner that it was set for is gone: nobody takes it back by itself.";
+    PoolHeld: ClusterAdmin, "The run was left and a pool still has outdated nodes: it stays paused so that they do not roll without rules. A MutexRunConfig of the pool upgrades them by their rules; if somebody unpauses it, the machine-config operator changes every outdated node without rules.";
+    OwnerGone: ClusterAdmin, "A mark of numo stands on an object, and the owner that it was set for is gone: it stays until a person removes it.";
     OwnerUnknown: ClusterAdmin, "A mark of numo stands on an object for an owner of a kind that this version of numo does not know: it is left to a numo that knows the kind.";
-    GivingBack: Numo, "The run is being left: what numo changed is put back.";
+    GivingBack: Numo, "The run is being left: numo restores what it changed.";
     Aborted: ClusterAdmin, "The run was given up: no further node is admitted.";
-    Deleting: Numo, "The owner is being deleted: what numo changed is put back.";
+    Deleting: Numo, "The owner is being deleted: numo restores what it changed.";
     Suspended: ClusterAdmin, "The owner asks to begin nothing new (spec.suspend or the suspend annotation).";
     Stopped: ClusterAdmin, "A MutexBudget is paused: nothing new begins on its nodes.";
     DryRun: ClusterAdmin, "spec.dryRun: numo decides and reports, and writes nothing.";
@@ -250,11 +258,11 @@ reasons! {
     RuleRunning: RuleAuthor, "A rule is running.";
     RuleJobCannotStart: RuleAuthor, "The Job of a rule cannot start a pod.";
     RuleWaits: RuleAuthor, "A rule says that the node must wait; its own reason stands in the message.";
-    RuleUnavailable: ClusterAdmin, "A rule could not be asked: its component, or what it is asked about, cannot be had.";
+    RuleUnavailable: ClusterAdmin, "A rule could not be evaluated: its component, or what it reads, cannot be had.";
     WrongWorld: RuleAuthor, "A rule's component is no rule of a contract that numo knows.";
     HostTooOld: ClusterAdmin, "A rule's component calls a function that only a later numo has.";
     UnknownImport: RuleAuthor, "A rule's component imports what no rule gets.";
-    GrantMissing: RuleAuthor, "A rule needs something that spec.wasm.grants does not lend.";
+    GrantMissing: RuleAuthor, "A rule needs something that spec.wasm.grants does not grant.";
     PhaseUnsupported: RuleAuthor, "spec.phases names a phase that the rule's component does not know.";
     Denied: RuleAuthor, "A rule reached beyond its grants and could not decide without.";
     EvaluationTimeout: RuleAuthor, "A rule did not answer in time.";
@@ -272,7 +280,7 @@ reasons! {
     SignatureMismatch: RuleAuthor, "None of the signatures of a rule's component is accepted.";
     RegistryUnavailable: ClusterAdmin, "The registry of a rule's component gave no answer.";
     ConfigMapNotFound: RuleAuthor, "The ConfigMap, or the key in it, that holds a rule's component does not exist.";
-    ConfigMapForbidden: RuleAuthor, "numo is not invited to read ConfigMaps in the rule's namespace.";
+    ConfigMapForbidden: RuleAuthor, "numo has no permission to read ConfigMaps in the rule's namespace.";
     InvalidReference: RuleAuthor, "spec.wasm.image is no reference to an artifact.";
     ImageNotFound: RuleAuthor, "The registry has no such component.";
     ImageUnauthorised: RuleAuthor, "The registry wants other credentials than the rule's pull secret has.";
@@ -280,19 +288,19 @@ reasons! {
     DigestMismatch: ClusterAdmin, "The registry gave something else than its digest says.";
     MalformedImage: RuleAuthor, "The image cannot be read as what it claims to be.";
     RegistryNotAllowed: ClusterAdmin, "The registry may not be asked, or asks for what numo will not do.";
-    PrometheusNotConfigured: ClusterAdmin, "A rule asks Prometheus, and numo was told of none (--prometheus-url).";
+    PrometheusNotConfigured: ClusterAdmin, "A rule queries Prometheus, and numo has the address of none (--prometheus-url).";
     PullSecretNotFound: RuleAuthor, "The pull secret of a rule does not exist.";
-    PullSecretForbidden: RuleAuthor, "numo is not invited to read pull secrets in the rule's namespace.";
+    PullSecretForbidden: RuleAuthor, "numo has no permission to read pull secrets in the rule's namespace.";
     PullSecretInvalid: RuleAuthor, "The pull secret of a rule cannot be read.";
     Verified: Nobody, "The component is signed by somebody whom the policies name.";
     Fetched: Nobody, "The component was fetched.";
     Compiled: Nobody, "The component was compiled.";
     Downgraded: RuleAuthor, "The component of a rule is of a lower version than one that it had before; it runs all the same.";
     RuleFailed: RuleAuthor, "A rule failed and no retry is left.";
-    RuleWithdrawn: ClusterAdmin, "A rule was asked for the node and has not passed, and nothing names it for the node any more.";
+    RuleWithdrawn: ClusterAdmin, "A rule was evaluated for the node and has not passed, and nothing names it for the node any more.";
     RuleContinuedAfterFailure: Nobody, "A rule failed after the release and its policy is Continue.";
-    PlanJobsForbidden: ClusterAdmin, "numo is not invited to the Jobs of Plans in the namespace: a RoleBinding to ClusterRole numo-plans is missing.";
-    JobsForbidden: RuleAuthor, "numo is not invited to run Jobs in the rule's namespace.";
+    PlanJobsForbidden: ClusterAdmin, "numo has no permission for the Jobs of Plans in the namespace: a RoleBinding to ClusterRole numo-plans is missing.";
+    JobsForbidden: RuleAuthor, "numo has no permission to run Jobs in the rule's namespace.";
     DrainBlocked: ClusterAdmin, "A pod of the node could not be evicted now: a drain would not pass.";
     ConfigChanged: Numo, "The pool's configuration moved on: the node's rules run again.";
     Changing: Node, "The node was released and is changing.";
@@ -303,7 +311,7 @@ reasons! {
     SkippedByPerson: ClusterAdmin, "A directive on the NodeChange leaves the node out.";
     LeftOutNotReady: Node, "The node has not been Ready for longer than spec.leaveOutAfterSeconds: it is left out until it is Ready again.";
     SkippedByPolicy: ClusterAdmin, "A rule failed and its policy leaves the node out.";
-    Ungated: Node, "The node is changing without its rules: it was rolling already, or someone else let it go.";
+    Ungated: Node, "The node is changing without its rules: it was rolling already, or someone else released it.";
     RunGivenUp: Nobody, "The run was left before the node was released.";
     Done: Nobody, "The node is at the target and its rules have passed.";
     OutsideWindow: Numo, "The window is closed: no further node is begun.";
@@ -316,6 +324,10 @@ reasons! {
     PlanCycle: ClusterAdmin, "Plans wait for each other in a circle.";
     FirstNodes: OtherNode, "The nodes of spec.first (of a Plan: spec.mutex.first, or a MutexBinding's) go before all others.";
     WaitsForWave: OtherNode, "The nodes of an earlier wave (waves) go first: they are not done, or that wave soaks.";
+    OtherDomain: OtherNode, "Nodes of other values of the label in spec.domains (of a Plan: spec.mutex.domains, or a MutexBinding's) have their turns before.";
+    WaitsForApproval: Approver, "A person must approve first that nodes begin (approval).";
+    ApprovalExpired: Approver, "What was approved has changed since, or the approval is too old: it must be approved anew.";
+    NoDomain: ClusterAdmin, "The node has no label of the key in spec.domains: nobody knows when it comes.";
     ListFailed: ClusterAdmin, "Objects of a kind that decisions need are no longer listed, or one of them cannot be read: what was seen last is kept, and nothing begins.";
     NoRoom: ClusterAdmin, "The rules of all namespaces take all the memory there is for them; a rule that no owner refers to gives way first.";
     TooManyNamespaces: ClusterAdmin, "Rules name more namespaces for their Jobs than numo watches.";
@@ -324,8 +336,11 @@ reasons! {
     ConcurrencyZero: ClusterAdmin, "spec.concurrency is 0 or absent: the Plan selects no node.";
     VersionUnresolved: ClusterAdmin, "The version of the Plan could not be found out.";
     ChannelAsked: Numo, "The channel is being asked for the newest version.";
-    SecretNotFound: ClusterAdmin, "A Secret that the Plan refers to does not exist.";
-    SecretsForbidden: ClusterAdmin, "numo may not read Secrets in the namespace of the Plan, which go into its hash.";
+    SecretNotFound: ClusterAdmin, "A Secret that the Plan or the MutexNotifier refers to does not exist.";
+    SecretInvalid: ClusterAdmin, "The Secret or the authorities of a MutexNotifier cannot be used: a key is missing, or what stands there is not what is wanted.";
+    SinkFails: ClusterAdmin, "The sink of a MutexNotifier takes no notification now; nothing else waits for it.";
+    SinkRefuses: ClusterAdmin, "The sink of a MutexNotifier refused the last notification; it is not sent again.";
+    SecretsForbidden: ClusterAdmin, "numo may not read Secrets in the namespace of the Plan, which go into its hash, or the Secret or ConfigMap of a MutexNotifier.";
     Upgrading: Node, "The Job of the node runs.";
     UpgradeStarting: Numo, "The Job of the node is about to start.";
     Prepared: Numo, "The Job that prepares the node for numo's drain is complete.";
@@ -361,6 +376,16 @@ impl Reason {
     /// The reason of this name, if numo has one.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|reason| reason.name() == name)
+    }
+
+    /// Whether it is a matter of order: other nodes of the owner come before, and what keeps those keeps this one.
+    pub const fn is_of_order(self) -> bool {
+        matches!(self, Self::FirstNodes | Self::WaitsForWave | Self::OtherDomain)
+    }
+
+    /// Whether a person's word is waited for.
+    pub const fn is_of_approval(self) -> bool {
+        matches!(self, Self::WaitsForApproval | Self::ApprovalExpired)
     }
 
     /// Whether it is a matter of the calendar: nodes begin again when the hours of their owner open.

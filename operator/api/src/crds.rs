@@ -18,6 +18,8 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         crate::MutexBudget::crd(),
         crate::MutexWindow::crd(),
         crate::MutexBinding::crd(),
+        crate::MutexNotifier::crd(),
+        crate::MutexApproval::crd(),
         medik8s,
         kubevirt,
         without_required_referents(crate::plan::crd()),

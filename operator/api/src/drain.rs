@@ -26,8 +26,8 @@ pub struct DrainSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = -1, max = 604_800))]
     pub grace_period_seconds: Option<i64>,
-    /// How long the drain may take before it is reported as failing, in seconds; it goes on all the same. 0 is
-    /// without limit. Default: 0.
+    /// How long the drain may take before it is reported as failing, in seconds; it goes on all the same. 0: no
+    /// limit. Default: 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 604_800))]
     pub timeout_seconds: Option<i64>,

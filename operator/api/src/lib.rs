@@ -9,16 +9,21 @@
 //! admitted here, and what can never have worked is refused ([`validations`]); what depends on other
 //! objects becomes a condition.
 
+pub mod approval;
 pub mod awaited_workloads;
 pub mod cel_rule;
+mod check;
 pub mod conditions;
 pub mod crds;
+pub mod domains;
 pub mod drain;
 pub mod hours;
 pub mod machines;
 pub mod marks;
+pub mod mutex_approval;
 pub mod mutex_binding;
 pub mod mutex_budget;
+pub mod mutex_notifier;
 pub mod mutex_rule;
 pub mod mutex_run_config;
 pub mod mutex_settings;
@@ -37,12 +42,16 @@ pub mod wasm_rule;
 pub mod wave;
 pub mod words;
 
+pub use approval::{ApprovalPolicy, ApprovalSettings, ApprovalStatus};
 pub use awaited_workloads::AwaitedWorkloads;
 pub use cel_rule::{CelObjects, CelRule, CelValidation, CelVariable, Unmet};
 pub use conditions::{Condition, Reason};
+pub use domains::Domains;
 pub use drain::{DrainOrder, DrainSettings};
+pub use mutex_approval::{ApprovedOwner, MutexApproval, MutexApprovalSpec};
 pub use mutex_binding::{MutexBinding, MutexBindingSpec, MutexBindingStatus};
 pub use mutex_budget::{MutexBudget, MutexBudgetSpec, MutexBudgetStatus};
+pub use mutex_notifier::{MutexNotifier, MutexNotifierSpec, MutexNotifierStatus, NotifiedKind, Transition};
 pub use mutex_rule::{FailurePolicy, MutexRule, MutexRuleSpec, MutexRuleStatus, Phase, Placement, RuleType};
 pub use mutex_run_config::{
     MutexRunConfig, MutexRunConfigSpec, MutexRunConfigStatus, ObjectRef, Order, RunResult, RunStatus,

@@ -75,6 +75,9 @@ pub const RULE_LABEL_PREFIX: &str = "mutexrule.openshift-optional.skrzypek.io/";
 /// Annotation of a Secret: the servers, separated by commas, to whose requests rules may have it attached.
 pub const RULE_HOSTS: &str = "numo.openshift-optional.skrzypek.io/rule-hosts";
 
+/// Annotation of a Secret in numo's own namespace: the servers, separated by commas, to which a MutexNotifier may send its token.
+pub const NOTIFIER_HOSTS: &str = "numo.openshift-optional.skrzypek.io/notifier-hosts";
+
 /// Label on a Namespace, set by a cluster administrator: its rules may be granted what is inside the cluster.
 pub const RULE_NETWORK: &str = "numo.openshift-optional.skrzypek.io/rule-network";
 /// The value of that label.

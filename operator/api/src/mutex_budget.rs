@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MutexBudgetSpec {
-    /// The nodes it speaks of: `{}` is all nodes, absent is none.
+    /// The nodes that it selects. Required; `{}` selects all nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<LabelSelector>,
     /// How many may be unavailable: a number or a percentage, rounded down, at least 1. 0 (or `0%`) lets no node begin, until

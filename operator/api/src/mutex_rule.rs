@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A single rule: a template for a Kubernetes Job that is run for every node, or a component, expressions or a query
-/// that are asked about every node. A MutexRule modifies nothing by itself; a MutexRunConfig refers to it.
+/// that are evaluated for every node. A MutexRule modifies nothing by itself; a MutexRunConfig refers to it.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     crates(kube_core = "::kube_core"),
@@ -26,14 +26,14 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name":"Job Name","type":"string","jsonPath":".spec.jobName","priority":1,"description":"Prefix of the names of the Jobs"}"#,
     printcolumn = r#"{"name":"Job Namespace","type":"string","jsonPath":".spec.jobNamespace","priority":1,"description":"Namespace the Jobs run in"}"#,
     printcolumn = r#"{"name":"Type","type":"string","jsonPath":".status.type","description":"Kind of the rule"}"#,
-    printcolumn = r#"{"name":"Phases","type":"string","jsonPath":".status.phases","description":"When it is asked"}"#,
-    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].status","description":"Whether the rule can be asked"}"#,
+    printcolumn = r#"{"name":"Phases","type":"string","jsonPath":".status.phases","description":"When it is evaluated"}"#,
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].status","description":"Whether the rule can be evaluated"}"#,
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].reason","description":"Why it is Ready or not"}"#,
     printcolumn = r#"{"name":"Valid","type":"string","jsonPath":".status.conditions[?(@.type=='ValidConfig')].status","priority":1,"description":"Whether the API server accepts the Job"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
     derive = "Default",
     derive = "PartialEq",
-    doc = "A single rule: a template for a Kubernetes Job that is run for every node, or a component, expressions or a query that are asked about every node. A MutexRule modifies nothing by itself; a MutexRunConfig refers to it."
+    doc = "A single rule: a template for a Kubernetes Job that is run for every node, or a component, expressions or a query that are evaluated for every node. A MutexRule modifies nothing by itself; a MutexRunConfig refers to it."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MutexRuleSpec {
@@ -41,7 +41,7 @@ pub struct MutexRuleSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub job_name: Option<String>,
-    /// Namespace the Jobs run in. Default: the namespace of the rule. numo must be invited there by a
+    /// Namespace the Jobs run in. Default: the namespace of the rule. numo needs the right to create them there, by a
     /// RoleBinding to the ClusterRole `numo-rule-jobs`; it does not create RBAC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
@@ -55,7 +55,7 @@ pub struct MutexRuleSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::any_object")]
     pub clean_up_job_spec: Option<serde_json::Value>,
-    /// Kind of the rule: kubernetes runs Jobs, wasm asks a component, cel evaluates expressions, prometheus compares
+    /// Kind of the rule: kubernetes runs Jobs, wasm evaluates a component, cel evaluates expressions, prometheus compares
     /// the answer to a query. Default: kubernetes.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "type")]
     pub rule_type: Option<RuleType>,
@@ -68,14 +68,14 @@ pub struct MutexRuleSpec {
     /// The query, for a rule of type prometheus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prometheus: Option<PrometheusRule>,
-    /// How long one attempt may take, in seconds; for a rule that is asked (wasm, cel, prometheus), how long it may
+    /// How long one attempt may take, in seconds; for an evaluated rule (wasm, cel, prometheus), how long it may
     /// make a node wait.
     /// Default: 3600.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 604_800))]
     pub timeout_seconds: Option<i64>,
-    /// How old a Pass of this rule may be when a node is released on it, in seconds. An older one is asked for again. Default:
-    /// 600 for a Job, counted from its end, and 60 for a rule that is evaluated (wasm, cel, prometheus).
+    /// How old a Pass of this rule may be when a node is released on it, in seconds. With an older one it is
+    /// evaluated again. Default: 600 for a Job, counted from its end, and 60 for an evaluated rule (wasm, cel, prometheus).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 10, max = 604_800))]
     pub pass_seconds: Option<i64>,
@@ -87,8 +87,8 @@ pub struct MutexRuleSpec {
     /// nodes), Skip this node, or Continue (only in phases after the release).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_policy: Option<FailurePolicy>,
-    /// The phases in which `jobSpec` runs, or the rule is asked. Default: Pre. `cleanUpJobSpec` always runs
-    /// in Post. Admit is for rules that are asked: a node that has to wait there lets the next one have its turn.
+    /// The phases in which `jobSpec` runs, or the rule is evaluated. Default: Pre. `cleanUpJobSpec` always runs
+    /// in Post. Admit is for evaluated rules: a node that has to wait there lets the next one have its turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8))]
     pub phases: Option<Vec<Phase>>,
@@ -116,7 +116,7 @@ pub struct MutexRuleStatus {
     /// Kind of the rule, with its default.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "type")]
     pub rule_type: Option<RuleType>,
-    /// When the rule is asked, with defaults: a clean-up Job runs in Post.
+    /// When the rule is evaluated, with defaults: a clean-up Job runs in Post.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "set"))]
     pub phases: Vec<Phase>,
@@ -166,7 +166,7 @@ pub enum FailurePolicy {
     Continue,
 }
 
-/// When a rule is asked.
+/// When a rule is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[allow(
     missing_docs,

@@ -1,8 +1,10 @@
 //! MutexRunConfig: which rules guard the upgrade of which targets, and how.
 
 use crate::{
+    approval::{ApprovalSettings, ApprovalStatus},
     awaited_workloads::AwaitedWorkloads,
     conditions::Condition,
+    domains::Domains,
     hours::Hours,
     node_change::{RuleWait, VerdictRecord},
     wave::{Wave, WaveStatus},
@@ -80,11 +82,17 @@ pub struct MutexRunConfigSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
     pub waves: Option<Vec<Wave>>,
+    /// Finish the nodes of one value of a label, such as a zone, before those of the next begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domains: Option<Domains>,
+    /// What a person must approve before nodes begin (`numo approve`). `approval` of a wave says it of that wave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalSettings>,
     /// Label keys: nodes with the same value of one of them are never in flight together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), inner(length(max = 317)))]
     pub mutex_keys: Option<Vec<String>>,
-    /// When nodes may begin. A node whose turn has changed nothing gives that back when the hours close; one that was released
+    /// When nodes may begin. The turn of a node that has changed nothing ends when the hours close; a node that was released
     /// is brought to its end. The pools of an upgrade stay paused meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<Hours>,
@@ -116,7 +124,7 @@ pub struct MutexRunConfigSpec {
     #[schemars(range(min = 0, max = 604_800))]
     pub leave_out_after_seconds: Option<i64>,
     /// What happens to the target pools when an upgrade begins and this run is refused, for example because a rule does
-    /// not exist. Hold (default) pauses them and keeps every node until the run is mended. Roll lets the MCO roll every
+    /// not exist. Hold (default) pauses them and keeps every node until the run is fixed. Roll lets the MCO roll every
     /// node without rules, as it would without numo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_refusal: Option<OnRefusal>,
@@ -144,7 +152,7 @@ pub struct MutexRunConfigSpec {
     pub hold: Option<HoldPools>,
     /// What marks a node that failed after it was released: it did not come back in time, or failed a rule after
     /// that. None (default), or a Taint `numo.openshift-optional.skrzypek.io/quarantine` (NoSchedule) that goes
-    /// when the node is mended or retried, or the run ends.
+    /// when the node is repaired or retried, or the run ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quarantine: Option<Quarantine>,
     /// While nodes of this run are in flight, pause MachineHealthChecks: OpenShift's know no other way to leave a node
@@ -293,6 +301,9 @@ pub struct MutexRunConfigStatus {
     /// The wave under way; absent without waves, and when the nodes of all of them are done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wave: Option<WaveStatus>,
+    /// What waits for a person's word; absent while nothing does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalStatus>,
 }
 
 /// A moment at which every target node ran the version asked for.
@@ -349,7 +360,7 @@ pub struct RunStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub waiting: Vec<WaitCount>,
-    /// Nodes that changed without their rules: they were rolling already, or someone else let them go.
+    /// Nodes that changed without their rules: they were rolling already, or someone else released them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub ungated: Vec<String>,
@@ -358,7 +369,7 @@ pub struct RunStatus {
     #[serde(default)]
     #[schemars(length(max = 64))]
     pub not_admitted: Vec<NotAdmitted>,
-    /// Verdicts of the rules that are asked once per run (phases PreRun and PostRun). Always written, also
+    /// Verdicts of the rules that are evaluated once per run (phases PreRun and PostRun). Always written, also
     /// when empty: a list that is left out would keep the verdicts of the run before.
     #[serde(default)]
     #[schemars(length(max = 32))]

@@ -1,6 +1,8 @@
 //! What gates the nodes of a Plan: on the Plan itself (`spec.mutex`) or in a MutexBinding that speaks of it. Data only.
 
 use crate::{
+    approval::ApprovalSettings,
+    domains::Domains,
     hours::Hours,
     mutex_run_config::{NotReadyPolicy, ObjectRef, Order},
     wave::Wave,
@@ -44,6 +46,13 @@ pub struct MutexSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
     pub waves: Option<Vec<Wave>>,
+    /// Finish the nodes of one value of a label, such as a zone, before those of the next begin. (Plan)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domains: Option<Domains>,
+    /// What a person must approve before nodes begin (`numo approve`). `approval` of a wave says it of that wave. Of several objects
+    /// that gate a Plan each is obeyed. (Plan)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalSettings>,
     /// How many nodes may fail before no further one is begun: a number, or a percentage of the nodes that the Plan
     /// selects (of all nodes for NodeMaintenances, of which those of one binding count together), rounded down, at least 1.
     /// Nodes that were deleted in their turn count. Default: no bound. A node that fails keeps its place in
@@ -71,8 +80,8 @@ pub struct MutexSettings {
     /// Default: Job. (Plan)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_by: Option<DrainBy>,
-    /// When nodes may begin. Beside other hours of the owner all of them must be open. A node whose turn has changed nothing
-    /// gives that back when the hours close; one that is being changed is brought to its end.
+    /// When nodes may begin. Beside other hours of the owner all of them must be open. The turn of a node that has changed
+    /// nothing ends when the hours close; one that is being changed is brought to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<Hours>,
     /// No node begins before this time (RFC 3339).

@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MutexWindowSpec {
-    /// The nodes it speaks of: `{}` is all nodes, absent is none.
+    /// The nodes that it selects. Required; `{}` selects all nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<LabelSelector>,
     /// When these nodes begin.

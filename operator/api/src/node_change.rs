@@ -151,8 +151,8 @@ pub struct NodeChangeStatus {
     /// How often the node was tried, from 1. A new attempt runs its rules again.
     #[serde(default)]
     pub attempt: i32,
-    /// Since when the turn is closed before its first disruption: it is given back after a minute. Of a node without a
-    /// turn: when its last one was given back, and it stands behind the others.
+    /// Since when the turn is closed before its first disruption: it ends after a minute. Of a node without a
+    /// turn: when its last one ended so, and it stands behind the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub closed_since: Option<String>,
@@ -181,7 +181,7 @@ pub struct NodeChangeStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// A rule that is asked and has not passed yet.
+/// A rule that is evaluated and has not passed yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleWait {
@@ -199,7 +199,7 @@ pub struct RuleWait {
     pub rule_uid: String,
     /// See `ruleUid`.
     pub generation: i64,
-    /// When it was asked first.
+    /// When it was evaluated first.
     pub since: String,
 }
 
@@ -288,7 +288,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Whether the node has given its turn back: nothing more happens to it in this attempt.
+    /// Whether the turn of the node is over: nothing more happens to it in this attempt.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Done | Self::Failed | Self::Skipped)
     }
@@ -323,7 +323,7 @@ pub struct VerdictRecord {
     /// `namespace/name` of the rule.
     #[schemars(length(max = 317))]
     pub rule: String,
-    /// The phase it was asked in.
+    /// The phase that it was evaluated in.
     pub phase: Phase,
     /// The number of the Job, from 1, over all attempts of the node.
     pub attempt: i32,
@@ -352,7 +352,7 @@ pub struct VerdictRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16_384))]
     pub data: Option<String>,
-    /// When the Job was created, or the component asked first.
+    /// When the Job was created, or the component evaluated first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
     /// When the verdict was written.

@@ -26,7 +26,7 @@ pub struct PrometheusRule {
     /// Instead of `query`: alerts of which none may fire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alerts: Option<AlertMatch>,
-    /// Seconds that it must have been so, as often as it was asked. Default: 0.
+    /// Seconds that it must have been so, at every evaluation. Default: 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 86_400))]
     pub for_seconds: Option<i32>,
@@ -44,11 +44,11 @@ pub struct PrometheusRule {
     /// Default: Wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warnings: Option<Warnings>,
-    /// What follows when it is not as wanted: Wait and be asked again, or Block, which fails the attempt.
+    /// What follows when it is not as wanted: Wait and be evaluated again, or Block, which fails the attempt.
     /// Default: Wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unmet: Option<Unmet>,
-    /// Seconds after which it is asked again. Default: 30.
+    /// Seconds after which it is evaluated again. Default: 30.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 5, max = 3600))]
     pub retry_after_seconds: Option<i32>,

@@ -48,15 +48,32 @@ pub(crate) const SELECTORS: [(&str, &str); 13] = [
     ("Plan", ".spec.mutex.waves[].nodeSelector"),
 ];
 
-/// Lists in which the order says nothing and a value counts once.
-const SETS: [(&str, &str); 7] = [
+/// Keys of labels that are no part of a selector.
+const KEYS: [(&str, &str); 4] = [
+    ("MutexBudget", ".spec.groupBy"),
+    ("MutexRunConfig", ".spec.mutexKeys[]"),
+    ("MutexBinding", ".spec.mutexKeys[]"),
+    ("Plan", ".spec.mutex.mutexKeys[]"),
+];
+
+/// Names of namespaces.
+const NAMESPACES: [(&str, &str); 1] = [("MutexBinding", ".spec.ownerSelector.namespaces[]")];
+
+/// Lists in which a value counts once.
+const SETS: [(&str, &str); 13] = [
     ("MutexRule", ".spec.phases"),
     ("MutexRule", ".spec.wasm.grants.kubernetes[].namespaces"),
     ("MutexRule", ".spec.wasm.grants.kubernetes[].names"),
     ("MutexRunConfig", ".spec.mutexKeys"),
+    ("MutexRunConfig", ".spec.domains.order"),
     ("MutexBinding", ".spec.mutexKeys"),
+    ("MutexBinding", ".spec.domains.order"),
+    ("Plan", ".spec.mutex.domains.order"),
     ("MutexBinding", ".spec.ownerSelector.namespaces"),
     ("Plan", ".spec.mutex.mutexKeys"),
+    ("MutexNotifier", ".spec.ownerKinds"),
+    ("MutexNotifier", ".spec.namespaces"),
+    ("MutexNotifier", ".spec.transitions"),
 ];
 
 /// Lists whose items are told apart by their `name`: several writers may each have theirs.
@@ -116,6 +133,8 @@ fn defaults() -> Vec<(&'static str, &'static str, Value)> {
         ("MutexRunConfig", ".spec.window.timeZone", json!("UTC")),
         ("MutexBinding", ".spec.window.timeZone", json!("UTC")),
         ("MutexWindow", ".spec.timeZone", json!("UTC")),
+        ("MutexNotifier", ".spec.maxPerMinute", json!(30)),
+        ("MutexNotifier", ".spec.tls.caConfigMap.key", json!("ca.crt")),
         ("Plan", ".spec.mutex.window.timeZone", json!("UTC")),
     ]
 }
@@ -153,6 +172,19 @@ pub(crate) fn shaped(mut crd: CustomResourceDefinition) -> CustomResourceDefinit
         for (_, path) in SELECTORS.into_iter().filter(|(of, _)| of_kind(of)) {
             if let Some(selector) = at(schema, path) {
                 bound_selector(selector);
+            }
+        }
+        for (_, path) in KEYS.into_iter().filter(|(of, _)| of_kind(of)) {
+            if let Some(key) = at(schema, path) {
+                // An empty groupBy is none.
+                key.pattern = Some(format!("^$|{LABEL_KEY}"));
+                key.max_length = Some(LONGEST_KEY);
+            }
+        }
+        for (_, path) in NAMESPACES.into_iter().filter(|(of, _)| of_kind(of)) {
+            if let Some(name) = at(schema, path) {
+                name.pattern = Some(NAMESPACE.to_owned());
+                name.max_length = Some(LONGEST_VALUE);
             }
         }
         for (_, path, most) in MOST.into_iter().filter(|(of, ..)| of_kind(of)) {
@@ -222,6 +254,9 @@ const LABEL_VALUE: &str = "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$";
 /// What it takes for a key: a name, and a DNS name with a slash before it or none.
 const LABEL_KEY: &str = "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$";
 
+/// What it takes for the name of a namespace.
+const NAMESPACE: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+
 fn bound_selector(selector: &mut JSONSchemaProps) {
     let Some(expressions) = at(selector, ".matchExpressions") else {
         return;
@@ -238,7 +273,7 @@ fn bound_selector(selector: &mut JSONSchemaProps) {
             text.pattern = Some(pattern.to_owned());
         }
     }
-    // The API server knows no pattern for keys of a map: a key that cannot be one is a condition.
+    // The keys of the map, for which a schema has no pattern, are judged by `validations.rs`.
     if let Some(labels) = at(selector, ".matchLabels") {
         labels.max_properties = Some(MOST_REQUIREMENTS);
         if let Some(JSONSchemaPropsOrBool::Schema(value)) = labels.additional_properties.as_mut() {
@@ -284,7 +319,8 @@ mod tests {
 
     #[test]
     fn every_path_of_the_tables_leads_to_a_field() {
-        let paths = SELECTORS.into_iter().chain(SETS).chain(MAPS);
+        let keys = KEYS.into_iter().chain(NAMESPACES);
+        let paths = SELECTORS.into_iter().chain(keys).chain(SETS).chain(MAPS);
         let most = MOST.into_iter().map(|(kind, path, _)| (kind, path));
         let defaults = defaults().into_iter().map(|(kind, path, _)| (kind, path));
         for (kind, path) in paths.chain(most).chain(defaults) {

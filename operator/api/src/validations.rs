@@ -5,173 +5,14 @@
 //! later, a pool that does not exist yet) becomes a condition. An object that is stored already and breaks a rule is served, and
 //! all but the broken field may be written (CRD ratcheting, Kubernetes 1.30).
 
-use crate::shape;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, ValidationRule,
+use crate::{
+    check::{
+        Check, LABELS, REQUIREMENT, SPEC, check, domains, drain, failures, first_or_waves, growth_is_last,
+        left_out_or_waited_for, limit, no_pools, reference, some, wave_names,
+    },
+    shape,
 };
-
-/// One thing that is refused.
-#[derive(Clone, Copy, Debug)]
-struct Check {
-    /// The field that the rule sees as `self`.
-    at: &'static str,
-    /// CEL that is true for what can work.
-    rule: &'static str,
-    /// What is said: found, wanted.
-    message: &'static str,
-    /// CEL whose value is said instead, with what was found.
-    says: Option<&'static str>,
-    /// The field under `at` that the message is about.
-    field: Option<&'static str>,
-    /// Whether the rule looks at the object before, where there is one.
-    sees_old: bool,
-}
-
-/// What must hold of the field `at`.
-const fn check(at: &'static str, rule: &'static str, message: &'static str) -> Check {
-    Check {
-        at,
-        rule,
-        message,
-        says: None,
-        field: None,
-        sees_old: false,
-    }
-}
-
-impl Check {
-    /// The message is about this field.
-    const fn of(self, field: &'static str) -> Self {
-        Self {
-            field: Some(field),
-            ..self
-        }
-    }
-
-    /// This is said instead, an expression.
-    const fn says(self, expression: &'static str) -> Self {
-        Self {
-            says: Some(expression),
-            ..self
-        }
-    }
-
-    /// The rule has `oldSelf`, also where there was no object before.
-    const fn sees_old(self) -> Self {
-        Self {
-            sees_old: true,
-            ..self
-        }
-    }
-
-    fn rule(self) -> ValidationRule {
-        ValidationRule {
-            rule: self.rule.to_owned(),
-            message: Some(self.message.to_owned()),
-            message_expression: self.says.map(str::to_owned),
-            field_path: self.field.map(str::to_owned),
-            optional_old_self: self.sees_old.then_some(true),
-            ..ValidationRule::default()
-        }
-    }
-}
-
-/// A number of nodes or a percentage, as `IntOrPercent::parse` of the core reads it.
-const fn limit(at: &'static str) -> Check {
-    check(
-        at,
-        "type(self) == int ? self >= 0 : self.matches('^[+]?0*([0-9]{1,18}|([0-9]{1,2}|100)%)$')",
-        "found no limit, wanted a whole number such as 2 or a percentage such as \"25%\"",
-    )
-    .says("'found ' + string(self) + ', wanted a whole number such as 2 or a percentage such as \"25%\"'")
-}
-
-/// So many failures as end a run: none would end it before it begins.
-const fn failures(at: &'static str) -> Check {
-    check(
-        at,
-        "type(self) == int ? self >= 1 : self.matches('^[+]?0*([1-9][0-9]{0,17}|([1-9][0-9]?|100)%)$')",
-        "found no budget, wanted a whole number from 1, such as 2, or a percentage such as \"25%\"",
-    )
-    .says("'found ' + string(self) + ', wanted a whole number from 1, such as 2, or a percentage such as \"25%\"'")
-}
-
-/// A reference that names nobody refers to nothing.
-const fn reference(at: &'static str) -> Check {
-    check(
-        at,
-        "has(self.name) && self.name != ''",
-        "found no name, wanted the name of an object",
-    )
-    .of(".name")
-}
-
-/// `first` is one wave already.
-const fn first_or_waves(at: &'static str) -> Check {
-    check(
-        at,
-        "!has(self.first) || !has(self.waves)",
-        "found waves beside first, wanted one of them",
-    )
-    .of(".waves")
-}
-
-/// Waves are told apart by their names.
-const fn wave_names(at: &'static str) -> Check {
-    check(
-        at,
-        "self.all(wave, !has(wave.name) || self.exists_one(other, has(other.name) && other.name == wave.name))",
-        "found two waves of one name, wanted names that differ",
-    )
-}
-
-/// A wave that grows leaves no node to those after it.
-const fn growth_is_last(at: &'static str) -> Check {
-    check(
-        at,
-        "self.filter(wave, has(wave.growth)).size() <= (has(self[size(self) - 1].growth) ? 1 : 0)",
-        "found growth in a wave before the last, wanted it in the last: it leaves no node to another",
-    )
-}
-
-/// Only a MutexRunConfig has pools.
-const fn no_pools(at: &'static str) -> Check {
-    check(
-        at,
-        "!has(self.pools)",
-        "found pools, wanted nodeSelector or nodes: only a MutexRunConfig has MachineConfigPools",
-    )
-    .of(".pools")
-}
-
-/// How the pods of a drain are ordered.
-const fn drain(at: &'static str) -> Check {
-    check(
-        at,
-        "(has(self.order) && self.order == 'Label') == (has(self.orderLabel) && self.orderLabel != '')",
-        "found one of order: Label and orderLabel, wanted both or neither",
-    )
-    .of(".orderLabel")
-}
-
-/// An object without a spec says nothing. One that is stored without may stay so.
-const SPEC: Check = check(
-    "",
-    "has(self.spec) || (oldSelf.hasValue() && !has(oldSelf.value().spec))",
-    "found no spec, wanted one",
-)
-.sees_old();
-
-/// A requirement of a label selector.
-const REQUIREMENT: Check = check(
-    "",
-    "self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0 : self.operator in ['Exists', 'DoesNotExist'] && (!has(self.values) || size(self.values) == 0)",
-    "found an operator that selects nothing, wanted In or NotIn with values, or Exists or DoesNotExist without",
-)
-.says(
-    "'found operator ' + self.operator + (has(self.values) && size(self.values) > 0 ? ' with' : ' without') + ' values, wanted In or NotIn with values, or Exists or DoesNotExist without'",
-)
-.of(".operator");
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 const MUTEX_RULE: &[Check] = &[
     SPEC,
@@ -359,11 +200,16 @@ const MUTEX_RUN_CONFIG: &[Check] = &[
     )
     .says("'found hold: ' + self.hold + ' with trigger ' + (has(self.trigger) ? self.trigger : 'Version') + ', wanted trigger: AnyConfig'")
     .of(".hold"),
+    domains(".spec.domains"),
     limit(".spec.maxUnavailable"),
     failures(".spec.failureBudget"),
     first_or_waves(".spec"),
+    left_out_or_waited_for(".spec"),
     wave_names(".spec.waves"),
     growth_is_last(".spec.waves"),
+    some(".spec.waves[].nodes"),
+    some(".spec.waves[].maxUnavailable"),
+    some(".spec.waves[].failureBudget"),
 ];
 
 /// A policy of nodes that selects none is a slip: absent is none, and `{}` is all.
@@ -389,6 +235,53 @@ const MUTEX_BUDGET: &[Check] = &[
 
 const MUTEX_WINDOW: &[Check] = &[selects_nodes()];
 
+const MUTEX_NOTIFIER: &[Check] = &[
+    check(
+        ".spec",
+        "[has(self.cloudEvents), has(self.slack), has(self.alertmanager)].filter(given, given).size() == 1",
+        "found no sink, or several, wanted one of cloudEvents, slack and alertmanager",
+    ),
+    check(
+        ".spec",
+        "has(self.secretRef) || !has(self.slack)",
+        "found slack without secretRef, wanted a Secret with key url: whoever knows that URL may post",
+    )
+    .of(".slack"),
+    check(
+        ".spec",
+        "has(self.secretRef) || !has(self.cloudEvents) || has(self.cloudEvents.url)",
+        "found cloudEvents without url and no secretRef, wanted one of them",
+    )
+    .of(".cloudEvents"),
+    check(
+        ".spec",
+        "has(self.secretRef) || !has(self.alertmanager) || has(self.alertmanager.url)",
+        "found alertmanager without url and no secretRef, wanted one of them",
+    )
+    .of(".alertmanager"),
+];
+
+/// An approval is a word that was given: it is withdrawn, and not edited.
+const MUTEX_APPROVAL: &[Check] = &[
+    check(
+        ".spec",
+        "self == oldSelf",
+        "found another spec, wanted it as it was made: delete the object to withdraw it, and approve anew",
+    ),
+    check(
+        ".spec",
+        "!has(self.wave) || !has(self.afterFailure) || !self.afterFailure",
+        "found afterFailure beside wave, wanted one of them",
+    )
+    .of(".afterFailure"),
+    check(
+        ".spec.owner",
+        "self.kind in ['MutexRunConfig', 'Plan']",
+        "found another kind, wanted MutexRunConfig or Plan: only these have waves and approvals",
+    )
+    .of(".kind"),
+];
+
 const MUTEX_BINDING: &[Check] = &[
     check(
         ".spec.ownerSelector",
@@ -413,17 +306,28 @@ const MUTEX_BINDING: &[Check] = &[
     // Each field of the spec beside ownerSelector.
     check(
         ".spec",
-        "(has(self.rules) && size(self.rules) > 0) || has(self.maxUnavailable) || has(self.mutexKeys) || has(self.order) || has(self.soakSeconds) || has(self.first) || has(self.waves) || has(self.failureBudget) || has(self.takeNotReady) || has(self.notReadyPolicy) || has(self.leaveOutAfterSeconds) || has(self.retries) || has(self.drainBy) || has(self.window) || has(self.startAfter) || has(self.drain)",
+        "(has(self.rules) && size(self.rules) > 0) || has(self.maxUnavailable) || has(self.mutexKeys) || has(self.order) || has(self.soakSeconds) || has(self.first) || has(self.waves) || has(self.domains) || has(self.approval) || has(self.failureBudget) || has(self.takeNotReady) || has(self.notReadyPolicy) || has(self.leaveOutAfterSeconds) || has(self.retries) || has(self.drainBy) || has(self.window) || has(self.startAfter) || has(self.drain)",
         "found neither rules nor settings, which gates nothing; wanted rules, or a setting such as maxUnavailable",
     ),
     reference(".spec.rules[]"),
+    domains(".spec.domains"),
     limit(".spec.maxUnavailable"),
     failures(".spec.failureBudget"),
     drain(".spec.drain"),
     first_or_waves(".spec"),
+    left_out_or_waited_for(".spec"),
     wave_names(".spec.waves"),
     growth_is_last(".spec.waves"),
+    some(".spec.waves[].nodes"),
+    some(".spec.waves[].maxUnavailable"),
+    some(".spec.waves[].failureBudget"),
     no_pools(".spec.waves[]"),
+    check(
+        ".spec",
+        "self.ownerSelector.kind != 'NodeMaintenance' || !has(self.approval)",
+        "found approval with kind NodeMaintenance, wanted none: who may make one says with it that the node may go",
+    )
+    .of(".approval"),
     check(
         ".spec",
         "self.ownerSelector.kind != 'NodeMaintenance' || !has(self.waves)",
@@ -436,6 +340,12 @@ const MUTEX_BINDING: &[Check] = &[
         "found first with kind NodeMaintenance, wanted none: each begins as soon as it may, and none is ever done while it exists",
     )
     .of(".first"),
+    check(
+        ".spec",
+        "self.ownerSelector.kind != 'NodeMaintenance' || !has(self.domains)",
+        "found domains with kind NodeMaintenance, wanted none: each begins as soon as it may, and none is ever done while it exists",
+    )
+    .of(".domains"),
     check(
         ".spec",
         "self.ownerSelector.kind != 'NodeMaintenance' || !has(self.order)",
@@ -503,11 +413,16 @@ const NODE_MAINTENANCE: &[Check] = &[
 /// Of a Plan only numo's own part is judged.
 const PLAN: &[Check] = &[
     reference(".spec.mutex.rules[]"),
+    domains(".spec.mutex.domains"),
     limit(".spec.mutex.maxUnavailable"),
     failures(".spec.mutex.failureBudget"),
     first_or_waves(".spec.mutex"),
+    left_out_or_waited_for(".spec.mutex"),
     wave_names(".spec.mutex.waves"),
     growth_is_last(".spec.mutex.waves"),
+    some(".spec.mutex.waves[].nodes"),
+    some(".spec.mutex.waves[].maxUnavailable"),
+    some(".spec.mutex.waves[].failureBudget"),
     no_pools(".spec.mutex.waves[]"),
 ];
 
@@ -517,7 +432,9 @@ fn checks(kind: &str) -> &'static [Check] {
         "MutexTarget" => MUTEX_TARGET,
         "MutexRunConfig" => MUTEX_RUN_CONFIG,
         "MutexBudget" => MUTEX_BUDGET,
+        "MutexApproval" => MUTEX_APPROVAL,
         "MutexWindow" => MUTEX_WINDOW,
+        "MutexNotifier" => MUTEX_NOTIFIER,
         "MutexBinding" => MUTEX_BINDING,
         "NodeChange" => NODE_CHANGE,
         "NodeMaintenance" => NODE_MAINTENANCE,
@@ -530,12 +447,17 @@ fn checks(kind: &str) -> &'static [Check] {
 pub(crate) fn validated(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     let kind = crd.spec.names.kind.clone();
     let selectors = shape::SELECTORS.into_iter().filter(|(of, _)| *of == kind);
-    let selectors: Vec<String> = selectors
-        .map(|(_, path)| format!("{path}.matchExpressions[]"))
+    let selectors: Vec<(String, Check)> = selectors
+        .flat_map(|(_, path)| {
+            [
+                (format!("{path}.matchExpressions[]"), REQUIREMENT),
+                (format!("{path}.matchLabels"), LABELS),
+            ]
+        })
         .collect();
     for schema in shape::schemas(&mut crd) {
         let of_kind = checks(&kind).iter().map(|check| (check.at, *check));
-        let of_selectors = selectors.iter().map(|path| (path.as_str(), REQUIREMENT));
+        let of_selectors = selectors.iter().map(|(path, check)| (path.as_str(), *check));
         for (path, check) in of_kind.chain(of_selectors) {
             if let Some(field) = shape::at(schema, path) {
                 let rules = field.x_kubernetes_validations.get_or_insert_default();

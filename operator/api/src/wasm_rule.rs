@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A component that is asked for a verdict.
+/// A component that is evaluated for a verdict.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WasmRule {
@@ -14,12 +14,12 @@ pub struct WasmRule {
     #[schemars(length(min = 1, max = 512))]
     pub image: Option<String>,
     /// The component in a ConfigMap. It is read once for each generation of the rule: to bring a new component,
-    /// name another ConfigMap or key. numo must be invited to read it by a RoleBinding to the ClusterRole
+    /// name another ConfigMap or key. numo needs the right to read it, by a RoleBinding to the ClusterRole
     /// `numo-rule-components` in the namespace of the rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_map: Option<ConfigMapKey>,
-    /// Secret of type kubernetes.io/dockerconfigjson in the namespace of the rule, to fetch `image` with. numo must be
-    /// invited to read it by a RoleBinding to the ClusterRole `numo-rule-pull-secrets` in the namespace of the rule.
+    /// Secret of type kubernetes.io/dockerconfigjson in the namespace of the rule, to fetch `image` with. numo needs
+    /// the right to read it, by a RoleBinding to the ClusterRole `numo-rule-pull-secrets` in the namespace of the rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253), regex(pattern = "^([a-z0-9]([-.a-z0-9]*[a-z0-9])?)?$"))]
     pub pull_secret_name: Option<String>,
@@ -119,7 +119,7 @@ pub struct RuleGrants {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub kubernetes: Option<Vec<KubernetesGrant>>,
-    /// Servers that it may ask, by GET and HEAD.
+    /// Servers that it may query, by GET and HEAD.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub http: Option<Vec<HttpGrant>>,
@@ -170,7 +170,7 @@ pub struct HttpGrant {
     pub addresses: Option<Vec<String>>,
     /// Names of Secrets in the namespace of the rule that may be attached, unseen by the component: with key `token`,
     /// with `username` and `password`, or with `header` and `value`; its annotation
-    /// `numo.openshift-optional.skrzypek.io/rule-hosts` names the hosts. numo must be invited to read them by a RoleBinding
+    /// `numo.openshift-optional.skrzypek.io/rule-hosts` names the hosts. numo needs the right to read them, by a RoleBinding
     /// to the ClusterRole `numo-rule-pull-secrets`, or a Role with resourceNames, in the namespace of the rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
@@ -257,7 +257,7 @@ pub struct WasmStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub wants: Vec<Want>,
-    /// What of that `spec.wasm.grants` does not lend.
+    /// What of that `spec.wasm.grants` does not grant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub missing_grants: Vec<Want>,

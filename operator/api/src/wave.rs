@@ -1,5 +1,6 @@
 //! In what order the nodes of an owner change: waves. Data only; what they mean is decided in the core.
 
+use crate::approval::ApprovalPolicy;
 use k8s_openapi::apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -55,6 +56,10 @@ pub struct Wave {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::some_or_percent")]
     pub failure_budget: Option<IntOrString>,
+    /// Manual: the nodes of the wave begin once somebody approved it (`numo approve`). A wave that grows is approved each time.
+    /// Default: None.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalPolicy>,
 }
 
 /// The wave under way.

@@ -95,18 +95,18 @@ pub const WORDS: &[(&str, Seen, &str)] = &[
     (
         "RetryAsked",
         Seen::Event,
-        "A person asked for the rules to be asked again (numo retry).",
+        "A person asked for the rules to be evaluated again (numo retry).",
     ),
     ("SkipAsked", Seen::Event, "A person left a node out (numo skip)."),
     (
         "TurnGivenBack",
         Seen::Event,
-        "A node was closed for a minute before its first disruption: its turn is given back, and other nodes go first.",
+        "A node was closed for a minute before its first disruption: its turn ends, and other nodes go first.",
     ),
     (
         "UpgradeHeld",
         Seen::Event,
-        "An upgrade has begun and its MutexRunConfig is refused: the pool is paused, and no node of it changes until that is mended.",
+        "An upgrade has begun and its MutexRunConfig is refused: the pool is paused, and no node of it changes until that is fixed.",
     ),
     (
         "UpgradeUngated",
@@ -127,12 +127,12 @@ pub const WORDS: &[(&str, Seen, &str)] = &[
     (
         "UncordonNode",
         Seen::Event,
-        "The node of a NodeMaintenance that is over is put back as it was.",
+        "The maintenance of a node is over: numo restores the node.",
     ),
     (
         "RemovedMaintenance",
         Seen::Event,
-        "A NodeMaintenance is over, and its node is given back.",
+        "A NodeMaintenance is over, and its node is restored.",
     ),
     (
         "CordonedAgain",
@@ -163,7 +163,7 @@ pub const WORDS: &[(&str, Seen, &str)] = &[
     (
         "PoolUnpaused",
         Seen::Event,
-        "A pool is given back: no node of it would roll.",
+        "A pool is as it was before the run: no node of it would roll.",
     ),
     (
         "Quarantined",

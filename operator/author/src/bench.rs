@@ -3,8 +3,9 @@
 use super::{
     case::{CaseFile, Prepared, Wanted},
     engine::{engine_with, load},
+    output::OutputArgs,
     said::Said,
-    source::{OutputArgs, SourceArgs},
+    source::SourceArgs,
     trial::{self, Trial},
 };
 use clap::Args;
@@ -30,7 +31,7 @@ const EVALUATIONS: std::ops::RangeInclusive<usize> = 20..=100_000;
 pub(crate) struct BenchArgs {
     #[command(flatten)]
     source: SourceArgs,
-    /// File of cases [default: none; it is asked about an empty Node]
+    /// File of cases [default: none; it is evaluated for an empty Node]
     #[arg(value_name = "CASES.yaml")]
     cases: Option<PathBuf>,
     /// Only the cases whose name contains this

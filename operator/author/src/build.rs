@@ -4,12 +4,13 @@
 use super::{
     engine::{engine, load},
     inspect,
+    output::OutputArgs,
     trial::size,
 };
 use clap::Args;
 use numo_cli::CliError;
 use numo_plugin::component::{self, Form};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -27,8 +28,10 @@ pub(crate) struct BuildArgs {
     #[arg(long, value_name = "TRIPLE", default_value = "wasm32-unknown-unknown")]
     target: String,
     /// Where the component goes [default: NAME.wasm in the directory, MODULE with .component.wasm]
-    #[arg(long = "file", value_name = "FILE", alias = "out", short_alias = 'o')]
+    #[arg(long = "file", value_name = "FILE", alias = "out")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// Builds, checks, and prints where it is, how large, and its digest.
@@ -56,12 +59,12 @@ pub(crate) async fn build(args: &BuildArgs) -> Result<(), CliError> {
         component::encode(&bytes).map_err(|why| CliError::Wrong(format!("{}: {why}", source.display())))?;
     let rule = load(&engine()?, &source.display().to_string(), &component).await?;
     std::fs::write(&out, &component).map_err(file(&out))?;
-    println!(
-        "{} {} {}",
-        out.display(),
-        rule.digest(),
-        size(component.len() as u64)
-    );
+    let bytes = component.len();
+    let words = format!("{} {} {}", out.display(), rule.digest(), size(bytes as u64));
+    let mut built = inspect::summary_json(&rule);
+    built["file"] = json!(out.display().to_string());
+    built["bytes"] = json!(bytes);
+    args.output.say(&words, &built)?;
     eprintln!("{}", inspect::summary(&rule));
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `numo plugin check` and `inspect`: a component in words.
 
-use super::source::{OutputArgs, SourceArgs};
+use super::{output::OutputArgs, source::SourceArgs};
 use clap::Args;
 use numo_cli::{CliError, files::read_text};
 use numo_core::rules::clip;
@@ -9,10 +9,20 @@ use numo_plugin::{
     oci::Pinned,
     signature::{Candidate, PublicKey, TrustRoot, Verifier},
 };
+use serde_json::json;
 use std::{
     fmt::Write as _,
     path::{Path, PathBuf},
 };
+
+/// Arguments of `numo plugin check`.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
 
 /// Arguments of `numo plugin inspect`.
 #[derive(Debug, Args)]
@@ -93,17 +103,28 @@ fn signer(verifiers: &[&dyn Verifier], pinned: &Pinned, candidate: &Candidate) -
 }
 
 /// Says in a line whether numo would run it.
-pub(crate) async fn check(args: &SourceArgs) -> Result<(), CliError> {
-    let (rule, _) = args.load().await?;
-    println!("{}", summary(&rule));
-    Ok(())
+pub(crate) async fn check(args: &CheckArgs) -> Result<(), CliError> {
+    let (rule, _) = args.source.load().await?;
+    args.output.say(&summary(&rule), &summary_json(&rule))
+}
+
+/// The same for programs.
+pub(crate) fn summary_json(rule: &Rule) -> serde_json::Value {
+    let about = rule.description();
+    json!({
+        "name": about.name,
+        "version": about.version,
+        "contract": rule.inspection().contract.to_string(),
+        "phases": about.phases,
+        "digest": rule.digest().to_string(),
+    })
 }
 
 /// A component that numo would run, in a line.
 pub(crate) fn summary(rule: &Rule) -> String {
     let about = rule.description();
     format!(
-        "{} {} speaks contract {} and can be asked in {}",
+        "{} {} speaks contract {} and can be evaluated in {}",
         about.name,
         about.version,
         rule.inspection().contract,

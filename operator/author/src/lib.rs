@@ -14,6 +14,7 @@ mod expect;
 mod fixtures;
 mod inspect;
 mod new;
+mod output;
 mod recording;
 mod registry;
 mod run;
@@ -29,7 +30,6 @@ pub use cluster::{Cluster, Connection};
 
 use clap::{Args, Subcommand};
 use numo_cli::CliError;
-use source::SourceArgs;
 
 /// Arguments of `numo plugin`, with the flags that name a cluster.
 #[derive(Debug, Args)]
@@ -45,12 +45,12 @@ enum PluginVerb<C: Args> {
     /// Build a crate, or take a core module, and make a component that numo would run
     Build(build::BuildArgs),
     /// Say whether numo would run a component, by loading it as numo does
-    Check(SourceArgs),
+    Check(inspect::CheckArgs),
     /// Show what a component is: phases, imports, wants, size, digest, signatures
     Inspect(inspect::InspectArgs),
-    /// Ask a component the cases of a file, in numo's sandbox, and compare its verdicts
+    /// Evaluate a component with the cases of a file, in numo's sandbox, and compare its verdicts
     Test(test::TestArgs),
-    /// Ask a component about one node of a cluster, reading with your own rights and changing nothing
+    /// Evaluate a component for one node of a cluster, reading with your own rights and changing nothing
     Run(Box<run::RunArgs<C>>),
     /// Measure what a component costs
     Bench(bench::BenchArgs),

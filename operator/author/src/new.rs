@@ -5,8 +5,10 @@
 //! it instead of above it: the crate needs nothing of numo but its own files. All languages decide alike and pass the same
 //! cases.
 
+use super::output::OutputArgs;
 use clap::{Args, ValueEnum};
 use numo_cli::CliError;
+use serde_json::json;
 use std::{io::Write as _, path::PathBuf};
 
 /// Arguments of `numo plugin new`.
@@ -21,6 +23,8 @@ pub(crate) struct NewArgs {
     /// What the rule is written in
     #[arg(long, value_enum, default_value = "rust")]
     language: Language,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// Languages with a template.
@@ -214,8 +218,9 @@ pub(crate) fn new(args: &NewArgs) -> Result<(), CliError> {
             path: path.clone(),
             source,
         })?;
-        println!("{}", path.display());
     }
+    let written: Vec<String> = files.iter().map(|(path, _)| path.display().to_string()).collect();
+    args.output.say(&written.join("\n"), &json!({"files": written}))?;
     let (name, folder) = (&args.name, folder.display());
     let first = args.language.first();
     eprintln!("next: cd {folder} && {first} && numo plugin build && numo plugin test");

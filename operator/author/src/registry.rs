@@ -1,6 +1,9 @@
 //! `numo plugin push` and `sign`: components in registries.
 
-use super::engine::{engine, load};
+use super::{
+    engine::{engine, load},
+    output::OutputArgs,
+};
 use clap::{Args, ValueEnum};
 use numo_cli::CliError;
 use numo_plugin::{
@@ -10,6 +13,7 @@ use numo_plugin::{
     },
     signature::{Layout, SigningKey},
 };
+use serde_json::json;
 use std::{collections::BTreeMap, path::PathBuf};
 
 /// How a registry is reached.
@@ -40,6 +44,8 @@ pub(crate) struct PushArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     annotation: Vec<String>,
     #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
     registry: RegistryArgs,
 }
 
@@ -55,6 +61,8 @@ pub(crate) struct SignArgs {
     /// Where the signature is put
     #[arg(long, value_enum, default_value = "bundle")]
     layout: LayoutArg,
+    #[command(flatten)]
+    output: OutputArgs,
     #[command(flatten)]
     registry: RegistryArgs,
 }
@@ -148,8 +156,8 @@ pub(crate) async fn push(args: &PushArgs) -> Result<(), CliError> {
         .push(&reference, &credentials, &push)
         .await
         .map_err(wrong)?;
-    println!("{pinned}");
-    Ok(())
+    let pushed = json!({"image": pinned.to_string(), "digest": pinned.digest.to_string()});
+    args.output.say(&pinned.to_string(), &pushed)
 }
 
 /// Signs what has this digest.
@@ -178,6 +186,6 @@ pub(crate) async fn sign(args: &SignArgs) -> Result<(), CliError> {
         .sign(&pinned, &credentials, &key, layout)
         .await
         .map_err(|error| CliError::Wrong(error.to_string()))?;
-    println!("{}", signed.at);
-    Ok(())
+    let told = json!({"image": pinned.to_string(), "signature": signed.at.to_string()});
+    args.output.say(&signed.at.to_string(), &told)
 }

@@ -5,9 +5,10 @@ use super::{
     engine::{engine, load},
     expect::{self, Difference},
     fixtures::Gaps,
+    output::OutputArgs,
     recording::{Call, Earlier, Recording, Tape, history},
     said::{Said, Word},
-    source::{OutputArgs, SourceArgs},
+    source::SourceArgs,
     trial::{self, Trial},
     yaml,
 };
@@ -34,7 +35,7 @@ use std::{
 pub(crate) struct RunArgs<C: Args> {
     #[command(flatten)]
     source: SourceArgs,
-    /// Node that it is asked about
+    /// Node that it is evaluated for
     #[arg(long, value_name = "NAME", required_unless_present_any = ["replay", "phase"])]
     node: Option<String>,
     /// Phase, such as Pre [default: the first of --rule, or Pre]
@@ -57,7 +58,7 @@ pub(crate) struct RunArgs<C: Args> {
     /// What it said before: a list of {phase, verdict, reason, summary, data, at, attempt, run}, the newest first
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
-    /// Prometheus that it may ask, where that is granted
+    /// Prometheus that it may query, where that is granted
     #[arg(long, env = "NUMO_PROMETHEUS_URL", value_name = "URL")]
     prometheus_url: Option<url::Url>,
     /// Pool that it is told

@@ -98,7 +98,7 @@ impl Said {
         if let Some(seconds) = self.retry_after_seconds {
             let progress = self.progress_percent;
             let progress = progress.map_or_else(String::new, |percent| format!(", {percent} % done"));
-            lines.push(format!("  ask again after {seconds} s{progress}"));
+            lines.push(format!("  evaluate again after {seconds} s{progress}"));
         }
         for finding in &self.findings {
             let object = finding.object.as_ref();

@@ -29,7 +29,7 @@ pub(crate) async fn scaffold(args: &ScaffoldArgs) -> Result<(), CliError> {
     let yaml = serde_saphyr::to_string(&object)
         .map_err(|error| CliError::Wrong(format!("the rule cannot be written: {error}")))?;
     println!("# {} {}: {}", about.name, about.version, about.summary);
-    println!("# It can be asked in: {}", about.phases.join(", "));
+    println!("# It can be evaluated in: {}", about.phases.join(", "));
     for want in &about.wants {
         let optional = if want.optional { ", optional" } else { "" };
         println!(

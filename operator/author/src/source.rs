@@ -1,43 +1,16 @@
-//! Where a component comes from, and how what is said of it is printed.
+//! Where a component comes from.
 
 use super::{
     engine::{engine, load},
     registry::RegistryArgs,
 };
 use clap::Args;
-use numo_cli::{CliError, Format};
+use numo_cli::CliError;
 use numo_plugin::{
     Engine, Rule,
     oci::{Pinned, Reference},
 };
 use std::path::PathBuf;
-
-/// How to print.
-#[derive(Clone, Debug, Default, Args)]
-pub(crate) struct OutputArgs {
-    /// Format of the output: json, yaml, jsonpath=…, go-template=…, custom-columns=… [default: for people]
-    #[arg(short, long, value_name = "FORMAT")]
-    output: Option<Format>,
-}
-
-impl OutputArgs {
-    /// Whether it is printed for people, while it happens.
-    pub(crate) fn is_text(&self) -> bool {
-        self.output.as_ref().is_none_or(Format::is_wide)
-    }
-
-    /// Prints what came of it, for programs.
-    pub(crate) fn print(&self, value: &serde_json::Value) -> Result<(), CliError> {
-        let format = self.output.as_ref().unwrap_or(&Format::Json);
-        let Some(text) = format.document(value)? else {
-            return Err(CliError::Usage(
-                "-o name: a component is no object of a cluster; wanted json, yaml, jsonpath=…, go-template=… or custom-columns=…".to_owned(),
-            ));
-        };
-        print!("{text}");
-        Ok(())
-    }
-}
 
 /// A component, in a file or in a registry.
 #[derive(Debug, Args)]

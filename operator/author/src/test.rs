@@ -4,8 +4,8 @@ use super::{
     case::{CaseFile, Prepared, Wanted},
     engine::{engine, load},
     expect::{self, Difference},
+    output::OutputArgs,
     said::Said,
-    source::OutputArgs,
 };
 use clap::Args;
 use numo_cli::CliError;

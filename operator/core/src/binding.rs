@@ -5,10 +5,11 @@
 //! because of a slip of the pen.
 
 use crate::{
-    admit::{schedule::Schedule, wave},
+    admit::{approval::Wanted, domains::DomainOrder, schedule::Schedule, wave},
     drain::DrainOptions,
     intent,
     key::Key,
+    names,
     observed::{BindingView, Map, Observed},
     owner::{Owner, OwnerKind},
     selector,
@@ -119,6 +120,20 @@ pub fn unserved(spec: &MutexBindingSpec) -> Option<Why> {
                 .to_owned(),
         )
     };
+    let domains = || {
+        settings.domains.as_ref()?;
+        Some(
+            "spec.domains: found some, wanted none: each NodeMaintenance begins as soon as it may, and none is ever done while it exists"
+                .to_owned(),
+        )
+    };
+    let approval = || {
+        settings.approval.as_ref()?;
+        Some(
+            "spec.approval: found some, wanted none: who may make a NodeMaintenance says with it that the node may go"
+                .to_owned(),
+        )
+    };
     let order = || {
         let order = settings.order?;
         Some(format!(
@@ -139,6 +154,8 @@ pub fn unserved(spec: &MutexBindingSpec) -> Option<Why> {
     };
     let problem = first()
         .or_else(waves)
+        .or_else(domains)
+        .or_else(approval)
         .or_else(order)
         .or_else(retries)
         .or_else(drain_by)?;
@@ -164,6 +181,7 @@ pub fn wrong(view: &BindingView, observed: &Observed) -> Option<Why> {
     let settings = &spec.settings;
     let invalid = || {
         let limit = || wrong_limit(spec);
+        let keys = || names::wrong_label_keys("spec.mutexKeys", settings.mutex_keys.iter().flatten());
         let first = || selector::problem("spec.first", settings.first.as_ref());
         let waves = || {
             let has_first = settings.first.is_some();
@@ -178,8 +196,18 @@ pub fn wrong(view: &BindingView, observed: &Observed) -> Option<Why> {
             let added = schedule.add("spec", view.hours.as_ref(), settings.start_after.as_deref());
             added.err()
         };
-        let wrong = wrong_selector(spec).or_else(limit).or_else(first).or_else(waves);
-        wrong.or_else(drain).or_else(hours)
+        let approval = || Wanted::default().add("spec", settings.approval.as_ref()).err();
+        let domains = || DomainOrder::parse("spec.domains", settings.domains.as_ref()?).err();
+        let wrong = wrong_selector(spec)
+            .or_else(limit)
+            .or_else(keys)
+            .or_else(first)
+            .or_else(waves);
+        wrong
+            .or_else(domains)
+            .or_else(approval)
+            .or_else(drain)
+            .or_else(hours)
     };
     if let Some(problem) = invalid() {
         return Some(Why::new(Reason::InvalidField, problem));

@@ -181,7 +181,7 @@ fn has_no_end(why: &Why, alone: bool) -> bool {
         Reason::BudgetExhausted | Reason::MutexKeyBusy if why.who() != Actor::ClusterAdmin => alone,
         _ => matches!(
             why.who(),
-            Actor::ClusterAdmin | Actor::RuleAuthor | Actor::OtherController
+            Actor::ClusterAdmin | Actor::Approver | Actor::RuleAuthor | Actor::OtherController
         ),
     }
 }

@@ -1,9 +1,11 @@
-//! Which nodes of a run have failed, as a failure budget counts them. One rule for every owner; what the budget is, the owner
-//! says.
+//! Which nodes of a run have failed, as a failure budget counts them, and the sentence that says that it is spent. One rule for every owner;
+//! what the budget is, the owner says.
 
 use crate::{
     observed::{ChangeView, Observed},
+    text::counted,
     turn::journal::is_for,
+    why::Why,
 };
 use numo_api::{DirectiveAction, Reason, Step};
 
@@ -49,6 +51,44 @@ fn is_ended_by_person(change: &ChangeView) -> bool {
 fn is_lost(observed: &Observed, change: &ChangeView) -> bool {
     let mut entries = change.status.entries.iter();
     entries.any(|entry| entry.step == Step::Released) && !observed.nodes.contains_key(&change.spec.node_name)
+}
+
+/// Nodes that a sentence names, at most.
+const NAMED: usize = 5;
+
+/// A failure budget: the field that it stands in, how many may fail, and whose nodes it counts (` of wave 1`, or nothing).
+pub(crate) struct Budget<'a> {
+    pub field: &'a str,
+    pub most: usize,
+    pub whose: &'a str,
+}
+
+impl Budget<'_> {
+    /// Why no further node begins, once as many of these have failed as may: their names, and `way_on` as the end of the sentence.
+    pub fn spent(&self, failed: &[&str], way_on: &str) -> Option<Why> {
+        let first = failed.first().filter(|_| failed.len() >= self.most)?;
+        let named = failed.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+        let more = match failed.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let message = format!(
+            "Stopped after {}{} ({} {}): {named}{more}; `numo explain {first}` says why{way_on}",
+            counted(failed.len(), "failed node"),
+            self.whose,
+            self.field,
+            self.most
+        );
+        Some(Why::new(Reason::FailureBudgetSpent, message))
+    }
+}
+
+/// The names of the nodes of changes.
+pub(crate) fn names<'a>(changes: &[&'a ChangeView]) -> Vec<&'a str> {
+    changes
+        .iter()
+        .map(|change| change.spec.node_name.as_str())
+        .collect()
 }
 
 /// How the others go on where one of the failed nodes is gone: the end of a sentence, or nothing.

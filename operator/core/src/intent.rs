@@ -5,6 +5,8 @@
 
 use crate::{
     admit::{
+        approval::Wanted,
+        domains,
         schedule::Schedule,
         wave::{self, Wave},
     },
@@ -70,6 +72,10 @@ pub struct Intent<'a> {
     pub dry_run: bool,
     /// Which nodes go before others, `spec.first` among them.
     pub waves: Vec<Wave>,
+    /// In which order it goes through domains of nodes.
+    pub(crate) domains: Option<domains::DomainOrder<'a>>,
+    /// What a person must approve.
+    pub(crate) approval: Wanted,
     /// When nodes begin.
     pub schedule: Schedule<'a>,
     /// Whether every new rendered configuration is gated, not only those of another version.
@@ -144,6 +150,8 @@ impl<'a> Intent<'a> {
             workloads_check,
             dry_run: spec.dry_run.unwrap_or(false),
             waves: waves(spec).unwrap_or_default(),
+            domains: domains(spec).and_then(Result::ok),
+            approval: approval(spec).unwrap_or_default(),
             schedule: schedule(run).unwrap_or_default(),
             any_config: spec.trigger == Some(Trigger::AnyConfig),
             hold_always: spec.hold == Some(HoldPools::Always) && spec.trigger == Some(Trigger::AnyConfig),
@@ -164,6 +172,21 @@ pub fn waves(spec: &MutexRunConfigSpec) -> Result<Vec<Wave>, String> {
     let first = first.and_then(|selector| serde_json::to_value(selector).ok());
     let first = first.map(|selector| Wave::first(vec![selector], "spec.first"));
     Ok(first.into_iter().chain(waves).collect())
+}
+
+/// In which order a run goes through domains of nodes; the error is the field, what was found and what is wanted.
+fn domains(spec: &MutexRunConfigSpec) -> Option<Result<domains::DomainOrder<'_>, String>> {
+    let given = spec.domains.as_ref()?;
+    Some(domains::DomainOrder::parse("spec.domains", given))
+}
+
+/// What of a run a person must approve.
+///
+/// Errors: the field, what was found and what is wanted.
+fn approval(spec: &MutexRunConfigSpec) -> Result<Wanted, String> {
+    let mut wanted = Wanted::default();
+    wanted.add("spec", spec.approval.as_ref())?;
+    Ok(wanted)
 }
 
 /// When nodes of a run may begin.
@@ -260,7 +283,10 @@ pub fn parse_limit(value: &impl serde::Serialize) -> Result<IntOrPercent, String
 fn wrong_fields(run: &RunConfigView) -> impl Iterator<Item = Why> {
     let problems = [
         selector::problem("spec.first", run.spec.first.as_ref()),
+        names::wrong_label_keys("spec.mutexKeys", run.spec.mutex_keys.iter().flatten()),
         waves(&run.spec).err(),
+        domains(&run.spec).and_then(Result::err),
+        approval(&run.spec).err(),
         schedule(run).err(),
         run.spec.awaited_workloads.as_ref().and_then(ready::problem),
         run.misread.clone(),
@@ -361,7 +387,7 @@ fn too_many(rules: &[(Key, Option<&RuleView>)], problems: &mut Vec<Why>) {
         problems.push(Why::new(
             Reason::FieldNotServed,
             format!(
-                "MutexRule {key} spec.phases: found none that a MutexRunConfig asks, wanted one such as Pre"
+                "MutexRule {key} spec.phases: found none that a MutexRunConfig evaluates, wanted one such as Pre"
             ),
         ));
     }

@@ -123,7 +123,7 @@ impl Orphan {
         let so = if !uid.is_empty() {
             owner
         } else if self.on.kind.starts_with("Machine") {
-            format!("nobody gives it back: {NOT_OURS}")
+            format!("nothing removes it: {NOT_OURS}")
         } else {
             "its owner is gone".to_owned()
         };

@@ -9,13 +9,13 @@ use crate::{
     key::Key,
     mark,
     observed::{
-        ChangeView, ClusterVersionView, ConfigView, EvaluationView, JobEnd, JobView, LeaseView, Map,
-        Observed, RuleAnswer, RuleView, RuleWords,
+        ApprovalView, ChangeView, ClusterVersionView, ConfigView, EvaluationView, JobEnd, JobView, LeaseView,
+        Map, Observed, RuleAnswer, RuleView, RuleWords,
     },
     owner::{Owner, OwnerKind},
     owners::plan,
     pools,
-    report::Report,
+    report::{ApprovalReport, Point, Report},
     selector,
     turn::lease::LEASE_SECONDS,
     verdict::{Answers, Evidence, Question},
@@ -23,7 +23,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{
-    Entry, NodeChangeSpec, NodeChangeStatus, Reason, Step,
+    Entry, MutexApprovalSpec, NodeChangeSpec, NodeChangeStatus, Reason, Step,
     marks::{TURN, openshift},
 };
 
@@ -51,6 +51,8 @@ pub struct Waves {
     /// When the first of them would begin, and what it waits for until then; none is now. How long a node takes is not imagined:
     /// later waves begin at the same time.
     pub begins: Option<(Timestamp, Why)>,
+    /// What a person would have to approve, in that order: it is imagined to be.
+    pub approvals: Vec<Point>,
     /// Whether it was broken off before the end.
     pub more: bool,
     /// What is decided at the end: why the nodes that are left have no turn.
@@ -92,7 +94,13 @@ impl Imagined {
         let mut quiet = 0;
         let mut awaited = 0;
         loop {
-            if quiet >= QUIET_ROUNDS {
+            if quiet >= QUIET_ROUNDS
+                && let Some(waits) = found.last.approval.clone()
+                && self.approve(owner, &waits)
+            {
+                found.approvals.push(waits.point);
+                quiet = 0;
+            } else if quiet >= QUIET_ROUNDS {
                 let opens = opens_after(&found.last, self.now).filter(|_| awaited < OPENINGS_AWAITED);
                 let Some((at, why)) = opens else { break };
                 if found.waves.is_empty() {
@@ -131,6 +139,29 @@ impl Imagined {
             }
         }
         found
+    }
+
+    /// As if somebody had approved what waits; false if that was imagined before and did not help.
+    fn approve(&mut self, owner: &Owner, waits: &ApprovalReport) -> bool {
+        let (wave, after_failure) = match &waits.point {
+            Point::Begin => (None, None),
+            Point::AfterFailure { .. } => (None, Some(true)),
+            Point::Wave { number, .. } => (Some(number.to_string()), None),
+        };
+        let view = ApprovalView {
+            name: format!("imagined-{}", waits.digest),
+            uid: String::new(),
+            created: self.now,
+            spec: MutexApprovalSpec {
+                owner: owner.approved(),
+                wave,
+                after_failure,
+                digest: waits.digest.clone(),
+                reason: String::new(),
+                approved_by: String::new(),
+            },
+        };
+        self.observed.approvals.insert(view.name.clone(), view).is_none()
     }
 
     /// Has a question answered as well as can be: rules pass, pods can go.

@@ -42,6 +42,12 @@ pub fn wrong_label_key(key: &str) -> Option<String> {
     })
 }
 
+/// What is wrong with the first of these label keys that cannot be one; the field is named.
+pub fn wrong_label_keys<'a>(field: &str, keys: impl IntoIterator<Item = &'a String>) -> Option<String> {
+    let problem = keys.into_iter().find_map(|key| wrong_label_key(key))?;
+    Some(format!("{field}: {problem}"))
+}
+
 fn is_part(text: &str) -> bool {
     let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let bytes = text.as_bytes();

@@ -2,7 +2,7 @@
 
 use crate::key::Key;
 use numo_api::{
-    OwnerRef,
+    ApprovedOwner, OwnerRef,
     machines::{UPDATE_GROUP, UPDATE_VERSION},
     marks,
     node_maintenance::{KUBEVIRT_GROUP, MAINTENANCE_VERSION, MEDIK8S_GROUP},
@@ -132,6 +132,20 @@ impl Owner {
         Self {
             kind: OwnerKind::NodeMaintenance(group),
             key: Key::new("", name),
+        }
+    }
+}
+
+impl Owner {
+    /// As a MutexApproval names it.
+    pub fn approved(&self) -> ApprovedOwner {
+        let version = self.kind.api_version();
+        let Key { namespace, name } = &self.key;
+        ApprovedOwner {
+            api_group: version.split('/').next().unwrap_or_default().to_owned(),
+            kind: self.kind.name().to_owned(),
+            namespace: Some(namespace.clone()).filter(|namespace| !namespace.is_empty()),
+            name: name.clone(),
         }
     }
 }

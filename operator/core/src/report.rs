@@ -38,11 +38,6 @@ impl NodeReport {
         self.step != Step::Selected && !self.step.is_terminal()
     }
 
-    /// Whether the node waits for nodes of its owner that go before it.
-    pub fn waits_for_earlier(&self) -> bool {
-        matches!(self.why.reason, Reason::FirstNodes | Reason::WaitsForWave)
-    }
-
     /// Whether the node goes on without a person: numo, the machine, a clock or another controller is at work, or an owner
     /// whose own report tells. A node that only waits for others of its owner does not.
     fn moves(&self) -> bool {
@@ -59,7 +54,7 @@ impl NodeReport {
             | Actor::OtherController
             | Actor::OtherRun
             | Actor::OtherPlan => true,
-            Actor::ClusterAdmin => false,
+            Actor::ClusterAdmin | Actor::Approver => false,
             // A rule that gave no verdict is asked again; if it never does, the node is held.
             Actor::RuleAuthor => self.why.reason == Reason::RuleRunning || self.why.reason.is_of_evaluation(),
             Actor::Node => !matches!(self.why.reason, Reason::NodeNotReady | Reason::LeftOutNotReady),
@@ -151,6 +146,14 @@ pub struct Report {
     pub not_admitted: BTreeMap<String, Why>,
     /// The wave under way, of an owner with waves.
     pub wave: Option<WaveReport>,
+    /// What looks like an order or a limit of the owner and keeps no node from its turn, a sentence each.
+    pub notes: Vec<String>,
+    /// Waves of this run that are over, in order.
+    pub waves_over: Vec<WaveOver>,
+    /// What waits for a person's word.
+    pub approval: Option<ApprovalReport>,
+    /// What a person approved, and still holds.
+    pub approved: Vec<Approved>,
     /// Every node of the run.
     pub nodes: BTreeMap<String, NodeReport>,
     /// The node whose Pre rules came last: the reference's condition JobRun speaks of it.
@@ -163,6 +166,77 @@ pub struct Report {
     pub node_version: Option<NodeVersionReport>,
     /// The node that changed last: the reference's condition NodeUpgrade speaks of it.
     pub last_upgrade: Option<LastWord>,
+}
+
+/// What a person approves of an owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Point {
+    /// That it begins.
+    Begin,
+    /// That further nodes begin although this one has failed.
+    AfterFailure {
+        /// The node that failed last.
+        node: String,
+    },
+    /// That a wave begins.
+    Wave {
+        /// Which one, from 1.
+        number: usize,
+        /// How many there are.
+        of: usize,
+        /// Its name, if it has one.
+        name: Option<String>,
+    },
+}
+
+impl Point {
+    /// Whether these words of a person mean it as a wave: its number or its name.
+    pub fn is_wave(&self, words: &str) -> bool {
+        match self {
+            Self::Wave { number, name, .. } => words == number.to_string() || name.as_deref() == Some(words),
+            Self::Begin | Self::AfterFailure { .. } => false,
+        }
+    }
+}
+
+impl std::fmt::Display for Point {
+    /// For people: `wave 2 of 4 (racks-b)`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Begin => f.write_str("the beginning"),
+            Self::AfterFailure { node } => write!(f, "the next node after the failure of Node {node}"),
+            Self::Wave { number, of, name } => {
+                write!(f, "wave {number} of {of}")?;
+                name.as_ref().map_or(Ok(()), |name| write!(f, " ({name})"))
+            }
+        }
+    }
+}
+
+/// What waits for a person's word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApprovalReport {
+    /// What it is.
+    pub point: Point,
+    /// The digest of what is to be approved.
+    pub digest: String,
+    /// Why it waits.
+    pub why: Why,
+}
+
+/// What a person approved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Approved {
+    /// What it is.
+    pub point: Point,
+    /// The MutexApproval.
+    pub name: String,
+    /// Who approved, as the object says.
+    pub by: String,
+    /// Why, in their words.
+    pub reason: String,
+    /// When.
+    pub at: Timestamp,
 }
 
 /// The wave under way.
@@ -182,6 +256,21 @@ pub struct WaveReport {
     pub soak_until: Option<Timestamp>,
     /// What a person should know of the waves of the owner.
     pub notes: Vec<String>,
+}
+
+/// A wave whose nodes are done, and that has soaked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaveOver {
+    /// Which one it is, from 1.
+    pub number: usize,
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// How many nodes it has.
+    pub nodes: usize,
+    /// How many of them are done; the others were left out.
+    pub done: usize,
+    /// Since when it is over.
+    pub at: Timestamp,
 }
 
 impl std::fmt::Display for WaveReport {
@@ -345,9 +434,9 @@ impl Report {
         let held = open().find(|(_, node)| node.step == Step::Held);
         let (name, node) = held
             .or_else(|| open().find(|(_, node)| node.in_flight()))
-            // Whoever waits for nodes that go first waits for what those wait for.
-            .or_else(|| open().find(|(_, node)| person(node) && !node.waits_for_earlier()))
-            .or_else(|| open().find(|(_, node)| !node.waits_for_earlier()))
+            // Whoever waits for nodes that go before it waits for what those wait for.
+            .or_else(|| open().find(|(_, node)| person(node) && !node.why.reason.is_of_order()))
+            .or_else(|| open().find(|(_, node)| !node.why.reason.is_of_order()))
             .or_else(|| open().next())?;
         Some((name, node))
     }

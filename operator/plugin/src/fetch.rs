@@ -4,7 +4,7 @@
 //! Behind a proxy the proxy resolves: then only the host's name was checked, by its grant, and addresses are checked
 //! where the URL itself has one.
 
-use std::{fmt, net::IpAddr, sync::Arc};
+use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -102,7 +102,16 @@ impl Direct {
         })
     }
 
-    async fn exchange(&self, request: FetchRequest) -> Result<FetchResponse, HostError> {
+    /// Sends a body by POST, whatever `head` says. Of a longer answer than may be the beginning is given back, and the rest is not read:
+    /// who sends something asks nothing. A redirect is an answer as any other.
+    ///
+    /// Errors: no connection, an address that nobody may reach, or no answer in time.
+    pub async fn post(&self, request: FetchRequest, body: Vec<u8>) -> Result<FetchResponse, HostError> {
+        within(request.timeout, self.exchange(request, Some(Bytes::from(body)))).await
+    }
+
+    /// One request and its answer; with a body it is sent by POST.
+    async fn exchange(&self, request: FetchRequest, sent: Option<Bytes>) -> Result<FetchResponse, HostError> {
         let port = request.url.port_or_known_default().unwrap_or_default();
         let shown = clean(host(&request.url), 253);
         let anywhere = matches!(request.addresses, Addresses::Anywhere);
@@ -119,10 +128,14 @@ impl Direct {
         let connected = self.transport.connect(&request.url, &guard).await.map_err(told)?;
         let most = request.body_bytes;
         let ask = Ask {
-            method: if request.head { Method::HEAD } else { Method::GET },
+            method: match &sent {
+                Some(_) => Method::POST,
+                None if request.head => Method::HEAD,
+                None => Method::GET,
+            },
             url: request.url,
             headers: request.headers,
-            body: Bytes::new(),
+            body: sent.clone().unwrap_or_default(),
         };
         let mut answer = connected.send(ask).await.map_err(told)?;
         let headers = answer.headers.iter();
@@ -133,6 +146,9 @@ impl Direct {
         let mut body = Vec::new();
         while let Some(more) = answer.next().await.map_err(told)? {
             if (body.len() + more.len()) as u64 > most {
+                if sent.is_some() {
+                    break;
+                }
                 let message = format!("the answer has more than {most} bytes");
                 return Err(HostError::new(ErrorCode::TooLarge, message).detail("limit", "httpBodyBytes"));
             }
@@ -149,16 +165,22 @@ impl Direct {
 #[async_trait]
 impl Fetch for Direct {
     async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, HostError> {
-        let timeout = request.timeout;
-        tokio::time::timeout(timeout, self.exchange(request))
-            .await
-            .unwrap_or_else(|_| {
-                Err(unavailable(format!(
-                    "no answer within {} ms",
-                    timeout.as_millis()
-                )))
-            })
+        within(request.timeout, self.exchange(request, None)).await
     }
+}
+
+/// The answer, if it comes in time.
+async fn within(
+    timeout: Duration,
+    answer: impl Future<Output = Result<FetchResponse, HostError>>,
+) -> Result<FetchResponse, HostError> {
+    let answer = tokio::time::timeout(timeout, answer).await;
+    answer.unwrap_or_else(|_| {
+        Err(unavailable(format!(
+            "no answer within {} ms",
+            timeout.as_millis()
+        )))
+    })
 }
 
 /// A failure in the words of the contract with components; who may go `anywhere` lacks no grant.

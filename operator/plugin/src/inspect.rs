@@ -206,11 +206,11 @@ fn imported(name: &str, types: TypesRef<'_>) -> Result<Option<Interface>, Refuse
         Some(ComponentEntityType::Module(_)) => return Err(unknown("no rule is given a core module")),
         Some(ComponentEntityType::Component(_)) => return Err(unknown("no rule is given a component")),
         Some(ComponentEntityType::Func(_) | ComponentEntityType::Value(_)) | None => {
-            return Err(unknown("numo lends whole interfaces of numo:host, nothing else"));
+            return Err(unknown("numo offers whole interfaces of numo:host, nothing else"));
         }
     };
     let Some((package, interface, version)) = split(name) else {
-        return Err(unknown("numo lends interfaces of numo:host with a version"));
+        return Err(unknown("numo offers interfaces of numo:host with a version"));
     };
     let functions: Vec<String> = types[instance]
         .exports

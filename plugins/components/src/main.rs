@@ -54,7 +54,7 @@ fn finish(rule: &str, module: &Path) -> Result<()> {
     for import in &imports {
         ensure!(
             import.starts_with("numo:host/"),
-            "{rule} imports {import}, which numo does not lend"
+            "{rule} imports {import}, which numo does not offer"
         );
     }
     ensure!(

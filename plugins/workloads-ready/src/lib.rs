@@ -29,7 +29,7 @@ enum UnreadyBefore {
     AsBefore,
     /// All replicas.
     Ready,
-    /// The node is not let go before it is ready.
+    /// The node is not released before it is ready.
     Wait,
 }
 

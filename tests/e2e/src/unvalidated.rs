@@ -52,6 +52,7 @@ pub async fn strip(client: &Client) -> Result<()> {
         (numo_api::GROUP, "MutexRunConfig", json!({"mutexRules": [{}]})),
         (numo_api::NUMO_GROUP, "MutexBudget", json!({"maxUnavailable": -3})),
         (numo_api::NUMO_GROUP, "MutexWindow", json!({"openings": [{}]})),
+        (numo_api::NUMO_GROUP, "MutexNotifier", json!({"maxPerMinute": 0})),
         (
             numo_api::NUMO_GROUP,
             "MutexBinding",
@@ -95,7 +96,9 @@ async fn takes(client: &Client, (group, kind): (&str, &str), spec: Value) -> Res
     let gvk = GroupVersionKind::gvk(group, numo_api::VERSION, kind);
     let resource = ApiResource::from_gvk(&gvk);
     let api: Api<DynamicObject> = match kind {
-        "MutexBudget" | "MutexWindow" | "MutexBinding" => Api::all_with(client.clone(), &resource),
+        "MutexBudget" | "MutexWindow" | "MutexBinding" | "MutexNotifier" | "MutexApproval" => {
+            Api::all_with(client.clone(), &resource)
+        }
         _ => Api::namespaced_with(client.clone(), crate::NAMESPACE, &resource),
     };
     let slip = json!({

@@ -12,13 +12,15 @@ pub const HEALTH: &str = "deploy/gitops/argocd/health.lua";
 /// The patch of Argo CD's ConfigMap that is made of it.
 pub const CONFIG: &str = "deploy/gitops/argocd/argocd-cm.yaml";
 /// The kinds that have health, with their groups.
-pub const KINDS: [(&str, &str); 10] = [
+pub const KINDS: [(&str, &str); 12] = [
     ("openshift-optional.skrzypek.io", "MutexRunConfig"),
     ("openshift-optional.skrzypek.io", "MutexRule"),
     ("openshift-optional.skrzypek.io", "MutexTarget"),
     ("numo.openshift-optional.skrzypek.io", "MutexBudget"),
     ("numo.openshift-optional.skrzypek.io", "MutexWindow"),
     ("numo.openshift-optional.skrzypek.io", "MutexBinding"),
+    ("numo.openshift-optional.skrzypek.io", "MutexNotifier"),
+    ("numo.openshift-optional.skrzypek.io", "MutexApproval"),
     ("numo.openshift-optional.skrzypek.io", "NodeChange"),
     ("nodemaintenance.medik8s.io", "NodeMaintenance"),
     ("nodemaintenance.kubevirt.io", "NodeMaintenance"),

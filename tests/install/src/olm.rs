@@ -48,7 +48,7 @@ const CLI_DOWNLOAD: &str = "deploy/olm/cli_download.yaml";
 /// Kinds that have no namespace, among those of the bundle.
 pub const CLUSTER_SCOPED: [&str; 3] = ["ClusterRole", "ConsoleCLIDownload", "CustomResourceDefinition"];
 /// What a kind of numo makes or changes, as the console shows it beside an object of that kind: kind and version.
-const RESOURCES: [(&str, &[(&str, &str)]); 7] = [
+const RESOURCES: [(&str, &[(&str, &str)]); 9] = [
     ("MutexBinding", &[("NodeChange", "v1alpha1")]),
     ("MutexBudget", &[("Node", "v1")]),
     ("MutexRule", &[("Job", "v1"), ("Pod", "v1")]),
@@ -64,6 +64,8 @@ const RESOURCES: [(&str, &[(&str, &str)]); 7] = [
     ("MutexTarget", &[("MachineConfigPool", "v1"), ("Node", "v1")]),
     ("NodeChange", &[("Node", "v1"), ("Lease", "v1"), ("Job", "v1")]),
     ("MutexWindow", &[("Node", "v1")]),
+    ("MutexNotifier", &[("Secret", "v1"), ("ConfigMap", "v1")]),
+    ("MutexApproval", &[("MutexRunConfig", "v1alpha1"), ("Plan", "v1")]),
 ];
 /// What kustomize says of itself.
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";

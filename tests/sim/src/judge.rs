@@ -3,6 +3,7 @@
 //! restored it keeps for itself.
 
 mod asked;
+mod domains;
 mod drain;
 mod end;
 mod fleet;

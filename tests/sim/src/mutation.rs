@@ -10,7 +10,7 @@ use deeds::{
     take_new_for_old, tell, tell_of_others, twice, untested, write_again,
 };
 use jiff::{SignedDuration, Timestamp};
-use numo_api::{Order, Phase, Reason, marks, mutex_run_config::OnRefusal};
+use numo_api::{Domains, Order, Phase, Reason, marks, mutex_run_config::OnRefusal};
 use numo_core::{
     Decision, Owner,
     action::{Action, NodePurpose, Planned, PoolPurpose},
@@ -110,6 +110,10 @@ pub enum Mutation {
     SkipsSoakOfWaves,
     /// Waves have no limits of their own.
     IgnoresLimitsOfWaves,
+    /// No domain waits for another.
+    IgnoresDomains,
+    /// Domains have their turns in the order of their names, whatever was asked for.
+    TurnsDomainsRound,
     /// Nodes with the same value of a mutex key go together.
     IgnoresKeys,
     /// Failures do not count.
@@ -144,7 +148,7 @@ pub enum Mutation {
 
 impl Mutation {
     /// Every one, with what the judge's verdict begins with.
-    pub const ALL: [(Self, &'static [&'static str]); 60] = [
+    pub const ALL: [(Self, &'static [&'static str]); 62] = [
         (Self::AsksNoRule, &["invariant 1:"]),
         (Self::BelievesOldPasses, &["invariant 1:"]),
         (Self::IgnoresBudgets, &["invariant 2:"]),
@@ -188,6 +192,8 @@ impl Mutation {
         (Self::IgnoresWaves, &["invariant wave:"]),
         (Self::SkipsSoakOfWaves, &["invariant wave:"]),
         (Self::IgnoresLimitsOfWaves, &["invariant wave:"]),
+        (Self::IgnoresDomains, &["invariant domains:"]),
+        (Self::TurnsDomainsRound, &["invariant domains:"]),
         (Self::IgnoresKeys, &["invariant 2:"]),
         (Self::IgnoresFailures, &["invariant failures:"]),
         (Self::TurnsOrderRound, &["invariant order:"]),
@@ -259,6 +265,11 @@ impl Mutation {
             Self::IgnoresWaves => each_setting!(view, waves, |_| None),
             Self::SkipsSoakOfWaves => each_wave(&mut view, |wave| wave.soak_seconds = None),
             Self::IgnoresLimitsOfWaves => each_wave(&mut view, |wave| wave.max_unavailable = None),
+            Self::IgnoresDomains => each_setting!(view, domains, |_| None),
+            Self::TurnsDomainsRound => {
+                let sorted = |given: Domains| Domains { order: None, ..given };
+                each_setting!(view, domains, |domains: Option<Domains>| domains.map(sorted));
+            }
             Self::IgnoresKeys => each_setting!(view, mutex_keys, |_| None),
             Self::IgnoresFailures => {
                 each_setting!(view, failure_budget, |_| serde_json::from_value(100.into()).ok());

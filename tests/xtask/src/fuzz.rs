@@ -57,7 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     println!(
-        "found something in {}: {CORPUS}/<target>/crash-… or timeout-…, which cargo xtask test replays until it is mended",
+        "found something in {}: {CORPUS}/<target>/crash-… or timeout-…, which cargo xtask test replays until it is fixed",
         failed.join(", ")
     );
     Ok(ExitCode::FAILURE)

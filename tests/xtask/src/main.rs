@@ -1,6 +1,7 @@
 //! `cargo xtask`: everything a developer or CI runs, in one place.
 
 mod bench;
+mod beside;
 mod book;
 mod cluster;
 mod crds;

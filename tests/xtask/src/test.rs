@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
+use crate::beside::{self, Beside};
 use crate::{book, elsewhere, lint, room, setup, step};
 
 /// Folders of packages whose tests need a control plane, 600 MB and many seconds of both cores to start, and how
@@ -18,6 +19,9 @@ const HEAVY: [(&str, u8); 4] = [
     ("tests/world", 4),
     (END_TO_END, 8),
 ];
+
+/// The package of the seeded simulation, which takes both cores for minutes and waits for nothing.
+const SIMULATION: &str = "tests/sim";
 
 /// The package of the end-to-end tests.
 const END_TO_END: &str = "tests/e2e";
@@ -49,6 +53,27 @@ pub struct Arguments {
     /// Only the end-to-end tests that kill numo at its writes, at every write and not at a sample: for the night (an hour)
     #[arg(long)]
     every_write: bool,
+    /// Only what computes and waits for nothing: `cargo xtask test` runs itself so, beside the tests that wait
+    #[arg(long, hide = true)]
+    computing: bool,
+}
+
+impl Arguments {
+    /// The words by which this program runs the steps that compute, for the same filter.
+    pub fn of_computing(&self) -> Vec<String> {
+        let flags = [
+            ("--deny", self.deny),
+            ("--book", self.book),
+            ("--all-tools", self.all_tools),
+        ];
+        let flags = flags.iter().filter(|(_, given)| *given);
+        ["test", "--computing"]
+            .into_iter()
+            .chain(flags.map(|(flag, _)| *flag))
+            .map(ToOwned::to_owned)
+            .chain(self.filter.iter().cloned())
+            .collect()
+    }
 }
 
 /// The tests that need node leases, and why: left out where there are none.
@@ -110,18 +135,17 @@ const OF_LEASES: [(&str, &str); 13] = [
 /// The tests that need foreign toolchains: their packages, and what is in their names.
 const FOREIGN: ([&str; 2], &str) = ([END_TO_END, "tests/xtask"], "tools::");
 
-/// The tests that run OLM's own operators, which take minutes to build: their package, and how their names begin.
-const OLM: (&str, &str) = (END_TO_END, "olm::");
+/// The end-to-end tests that run OLM's own operators, which take minutes to build: how their names begin.
+const OLM: &str = "olm::";
 
-/// The tests that replace the program by that of an earlier commit, which takes minutes to build: their package, and how their names
-/// begin.
-const EARLIER: (&str, &str) = (END_TO_END, "earlier::");
+/// The end-to-end tests that replace the program by that of an earlier commit, which takes minutes to build: how their names begin.
+const EARLIER: &str = "earlier::";
 
 /// The tests that kill numo at its writes: how their names begin.
 const CRASHES: &str = "crashes::";
 
-/// The tests that take the whole machine, and would starve others beside them.
-const ALONE: (&str, &str) = (END_TO_END, "alone::");
+/// The end-to-end tests that take the whole machine, and would starve others beside them: how their names begin.
+const ALONE: &str = "alone::";
 
 /// Runs all steps, also after one has failed, unless what follows cannot be built.
 ///
@@ -136,6 +160,9 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     if arguments.every_write {
         return every_write(run, &arguments.filter);
     }
+    if arguments.computing {
+        return computing(run, arguments);
+    }
     let target = step::root().join("target");
     if !run.step("room on the disk", |_| {
         room::look(&target).map(|()| Outcome::Done)
@@ -146,12 +173,8 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         run.step("rustfmt", |_| {
             step::succeeds(&mut lint::format()).map(Outcome::of)
         });
-        run.step("clippy", |_| step::succeeds(&mut lint::clippy()).map(Outcome::of));
         run.step("rustfmt of plugins", |_| {
             step::succeeds(&mut lint::plugins(lint::format())).map(Outcome::of)
-        });
-        run.step("clippy of plugins", |_| {
-            step::succeeds(&mut lint::plugins(lint::clippy())).map(Outcome::of)
         });
     }
     let control_plane = run.step("control plane", |_| numo_cluster::binary().map(|_| Outcome::Done));
@@ -159,12 +182,12 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         run.step("gofmt", |_| gofmt());
     }
     // The sandbox's tests build their guests, and the rules that ship their components, which other tests use.
-    let guests = run.step("wasm targets", |_| setup::wasm_targets().map(|()| Outcome::Done))
-        && run.step("components of plugins", |_| plugins_components());
+    if run.step("wasm targets", |_| setup::wasm_targets().map(|()| Outcome::Done)) {
+        run.step("components of plugins", |_| plugins_components());
+    }
     // The test of the image leaves its binary there; one of an earlier run would pass for it.
-    let of_image = step::root().join("target/image/numo");
     if arguments.filter.is_empty() {
-        let _ = std::fs::remove_file(&of_image);
+        let _ = std::fs::remove_file(of_image());
     }
     let mut tests = Vec::new();
     let built = run.step("build", |_| {
@@ -172,73 +195,93 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Ok(Outcome::Done)
     });
     if built {
-        for test in &tests {
+        let mut beside = None;
+        run.step("what computes, begun beside the tests that wait", |_| {
+            beside = Some(Beside::begin(&arguments.of_computing())?);
+            Ok(Outcome::Done)
+        });
+        for test in tests.iter().filter(|test| test.package != SIMULATION) {
             run.step(&test.title(), |counts| test.run(&arguments.filter, counts));
         }
-        let alone =
-            arguments.filter.is_empty() || arguments.filter.iter().any(|filter| filter.contains("alone"));
-        for test in tests
-            .iter()
-            .filter(|test| alone && test.package == ALONE.0 && test.target == "e2e")
-        {
-            run.step("tests that take the whole machine", |counts| {
-                let test = TestBinary {
-                    at_once: Some(1),
-                    ..test.clone()
-                };
-                test.run(&["--ignored".to_owned(), ALONE.1.to_owned()], counts)
+        by_itself(&mut run, arguments, &tests);
+        if let Some(beside) = beside {
+            run.step(beside::REST, |counts| {
+                let said = beside.end()?;
+                counts.add(said.counts);
+                Ok(Outcome::of(said.success))
             });
         }
-        // Where the test of the image made none, this fails, and says so.
-        let main_job = arguments.filter.is_empty();
-        for test in tests
-            .iter()
-            .filter(|test| main_job && test.package == ALONE.0 && test.target == "e2e")
-        {
-            run.step("the main job by the binary of the image", |counts| {
-                test.run_by(&of_image, &["run::".to_owned()], counts)
-            });
-        }
-        for test in tests
-            .iter()
-            .filter(|test| arguments.all_tools && test.package == OLM.0 && test.target == "e2e")
-        {
-            run.step("install, upgrade and removal by OLM", |counts| {
-                test.run(&["--ignored".to_owned(), OLM.1.to_owned()], counts)
-            });
-        }
-        for test in tests
-            .iter()
-            .filter(|test| arguments.all_tools && test.package == EARLIER.0 && test.target == "e2e")
-        {
-            run.step(
-                "numo replaced by an earlier one, and back, in mid-run",
-                |counts| test.run(&["--ignored".to_owned(), EARLIER.1.to_owned()], counts),
-            );
-        }
-        for test in tests
-            .iter()
-            .filter(|test| arguments.all_tools && FOREIGN.0.contains(&test.package.as_str()))
-        {
-            run.step("tests with foreign toolchains", |counts| {
-                // One at a time: a Python rule takes a core for most of the time that compiling may take.
-                let alone = TestBinary {
-                    at_once: Some(1),
-                    ..test.clone()
-                };
-                alone.run(&["--ignored".to_owned(), FOREIGN.1.to_owned()], counts)
-            });
-        }
-        run.step("documentation's examples", |counts| {
-            doc_tests(&arguments.filter, counts)
+    }
+    run.finish()
+}
+
+/// The end-to-end tests that are not run among the others.
+fn by_itself(run: &mut Run, arguments: &Arguments, tests: &[TestBinary]) {
+    let Some(test) = tests
+        .iter()
+        .find(|test| test.package == END_TO_END && test.target == "e2e")
+    else {
+        return;
+    };
+    if arguments.filter.is_empty() || arguments.filter.iter().any(|filter| filter.contains("alone")) {
+        run.step("tests that take the whole machine", |counts| {
+            test.one_at_a_time()
+                .run(&["--ignored".to_owned(), ALONE.to_owned()], counts)
         });
     }
-    if guests {
-        run.step("tests of plugins", |counts| {
-            plugins_tests(&arguments.filter, counts)
-        });
-    }
+    // The test of the image leaves its binary there. Where it made none, this fails, and says so.
     if arguments.filter.is_empty() {
+        run.step("the main job by the binary of the image", |counts| {
+            test.run_by(&of_image(), &["run::".to_owned()], counts)
+        });
+    }
+    if arguments.all_tools {
+        run.step("install, upgrade and removal by OLM", |counts| {
+            test.run(&["--ignored".to_owned(), OLM.to_owned()], counts)
+        });
+        run.step(
+            "numo replaced by an earlier one, and back, in mid-run",
+            |counts| test.run(&["--ignored".to_owned(), EARLIER.to_owned()], counts),
+        );
+    }
+    let foreign = tests
+        .iter()
+        .filter(|test| arguments.all_tools && FOREIGN.0.contains(&test.package.as_str()));
+    for test in foreign {
+        run.step("tests with foreign toolchains", |counts| {
+            // One at a time: a Python rule takes a core for most of the time that compiling may take.
+            test.one_at_a_time()
+                .run(&["--ignored".to_owned(), FOREIGN.1.to_owned()], counts)
+        });
+    }
+}
+
+/// Where the test of the image leaves its binary.
+fn of_image() -> PathBuf {
+    step::root().join("target/image/numo")
+}
+
+/// Runs what computes and waits for nothing: the linters, the simulation, the examples of the docs, the tests of the rules.
+fn computing(mut run: Run, arguments: &Arguments) -> ExitCode {
+    let filter = &arguments.filter;
+    let mut tests = Vec::new();
+    if run.step("build", |_| {
+        tests = build()?;
+        Ok(Outcome::Done)
+    }) {
+        for test in tests.iter().filter(|test| test.package == SIMULATION) {
+            run.step(&test.title(), |counts| test.run(filter, counts));
+        }
+    }
+    if filter.is_empty() {
+        run.step("clippy", |_| step::succeeds(&mut lint::clippy()).map(Outcome::of));
+        run.step("clippy of plugins", |_| {
+            step::succeeds(&mut lint::plugins(lint::clippy())).map(Outcome::of)
+        });
+    }
+    run.step("documentation's examples", |counts| doc_tests(filter, counts));
+    run.step("tests of plugins", |counts| plugins_tests(filter, counts));
+    if filter.is_empty() {
         run.step("cargo-deny", |_| deny(arguments.deny));
         run.step("the book", |_| the_book(arguments.book));
         run.step("command line for macOS and Windows", |_| {
@@ -306,10 +349,32 @@ impl Outcome {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
+pub struct Counts {
     passed: u32,
     failed: u32,
     skipped: u32,
+}
+
+impl Counts {
+    fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+
+    /// Reads the last line of a run of this program: `8 passed, 0 failed, 1 skipped`.
+    pub fn of_last_line(line: &str) -> Option<Self> {
+        let mut numbers = ["passed", "failed", "skipped"].into_iter().zip(line.split(", "));
+        let mut number = || {
+            let (name, part) = numbers.next()?;
+            part.strip_suffix(name)?.trim_end().parse().ok()
+        };
+        Some(Self {
+            passed: number()?,
+            failed: number()?,
+            skipped: number()?,
+        })
+    }
 }
 
 #[derive(Default)]
@@ -458,6 +523,14 @@ impl TestBinary {
         format!("tests of {} ({})", self.package, self.target)
     }
 
+    /// The same, with one test after another.
+    fn one_at_a_time(&self) -> Self {
+        Self {
+            at_once: Some(1),
+            ..self.clone()
+        }
+    }
+
     fn run(&self, filter: &[String], counts: &mut Counts) -> Result<Outcome> {
         // Beside us lies what the same build has made.
         let own = std::env::current_exe()?;
@@ -509,9 +582,7 @@ fn counted(mut command: Command, counts: &mut Counts) -> Result<Outcome> {
         let line = line?;
         println!("{line}");
         if let Some(result) = parse_result(&line) {
-            counts.passed += result.passed;
-            counts.failed += result.failed;
-            counts.skipped += result.skipped;
+            counts.add(result);
         }
     }
     Ok(Outcome::of(child.wait()?.success()))
@@ -537,7 +608,7 @@ fn parse_result(line: &str) -> Option<Counts> {
 const GO_PROGRAMS: [&str; 5] = [
     "tests/cluster/main.go",
     "tests/e2e/olm/main.go",
-    "tests/install/lua/main.go",
+    "tests/install/argocd/main.go",
     "tests/install/olm/main.go",
     "tests/plugin/registry/main.go",
 ];
@@ -608,6 +679,54 @@ mod tests {
             })
         );
         assert_eq!(parse_result("test something ... ok"), None);
+    }
+
+    #[test]
+    fn the_last_line_of_a_run_is_read_back() {
+        let counts = Counts {
+            passed: 7,
+            failed: 1,
+            skipped: 2,
+        };
+        assert_eq!(
+            Counts::of_last_line("7 passed, 1 failed, 2 skipped"),
+            Some(counts)
+        );
+        for other in [
+            "",
+            "7 passed, 1 failed",
+            "7 passed, 1 failed, x skipped",
+            "passed, failed, skipped",
+        ] {
+            assert_eq!(Counts::of_last_line(other), None, "{other}");
+        }
+    }
+
+    /// What the program says to itself it must understand.
+    #[test]
+    fn the_steps_that_compute_are_asked_for_in_words_it_takes() {
+        #[derive(clap::Parser)]
+        struct Cli {
+            #[command(subcommand)]
+            task: Task,
+        }
+        #[derive(clap::Subcommand)]
+        enum Task {
+            Test(Arguments),
+        }
+        let arguments = Arguments {
+            filter: vec!["drains".to_owned()],
+            deny: true,
+            book: false,
+            all_tools: true,
+            without_leases: false,
+            every_write: false,
+            computing: false,
+        };
+        let words = std::iter::once("xtask".to_owned()).chain(arguments.of_computing());
+        let Task::Test(read) = <Cli as clap::Parser>::parse_from(words).task;
+        assert!(read.computing && read.deny && read.all_tools && !read.book);
+        assert_eq!(read.filter, arguments.filter);
     }
 
     /// Cargo builds a crate anew for each set of features: were this program's others than the tests', `cargo xtask test`

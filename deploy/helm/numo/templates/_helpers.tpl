@@ -122,6 +122,27 @@ has it. Arguments: what is asked for, and then those of numo.ours.
 {{- end -}}
 
 {{/*
+Whether rights are given in a namespace that is not the release's: true if they are asked for, never if not, and by themselves (auto) where
+the namespace is there or is made. `helm template` sees no cluster, and so does Argo CD: a right in a namespace that is not there would be
+the end of the whole installation. Arguments: what is asked for, whether the namespace is made (as numo.shared takes it), the root, its name.
+*/}}
+{{- define "numo.rightsIn" -}}
+{{- $asked := index . 0 | toString -}}
+{{- $made := index . 1 -}}
+{{- $root := index . 2 -}}
+{{- $name := index . 3 -}}
+{{- if eq $asked "true" -}}
+true
+{{- else if eq $asked "auto" -}}
+{{- if or (eq $name $root.Release.Namespace) (lookup "v1" "Namespace" "" $name) -}}
+true
+{{- else -}}
+{{- include "numo.shared" (list $made $root "v1" "Namespace" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
 Whether numo's pods run on control-plane nodes only: true, or nothing. By itself they do where such a node takes them, unless the user says where
 they run. Only Helm that talks to the cluster sees nodes: `helm template` finds none. Taints of node.kubernetes.io come and go.
 */}}

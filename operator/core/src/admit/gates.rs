@@ -44,6 +44,10 @@ gates! {
     Lease,
     /// Nodes of an earlier wave of the owner go first, or that wave soaks.
     Wave,
+    /// Other domains of the owner, such as zones, come before.
+    Domain,
+    /// A person must approve first that nodes of the owner, or of its wave, begin.
+    Approval,
     /// As many nodes of the owner as may be are in flight.
     Room,
     /// A MutexBudget allows no more.

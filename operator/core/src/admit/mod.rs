@@ -1,9 +1,12 @@
 //! What keeps nodes from their turns, whoever the owner is.
 
+pub(crate) mod approval;
+pub(crate) mod domains;
 pub mod gates;
 pub mod hours;
 pub mod leaving;
 pub mod not_ready;
+pub(crate) mod notes;
 pub mod queue;
 pub(crate) mod room;
 pub mod schedule;

@@ -21,8 +21,9 @@ pub(crate) struct Words {
 /// The nodes of an owner that are away, and the values of its mutex keys that they hold.
 #[derive(Debug)]
 pub(crate) struct Room<'a> {
-    nodes: Vec<&'a NodeView>,
-    /// How many of them go on only by a person's word.
+    /// Each with whether it goes on only by a person's word.
+    nodes: Vec<(&'a NodeView, bool)>,
+    /// How many of them do.
     kept: usize,
     /// The node that holds a value of a key, and whether it goes on only by a person's word.
     busy: BTreeMap<(&'a str, &'a str), (&'a NodeView, bool)>,
@@ -61,7 +62,7 @@ impl<'a> Room<'a> {
 
     /// A node has a place; `is_kept` says that it goes on only by a person's word.
     pub fn keep(&mut self, node: &'a NodeView, is_kept: bool) {
-        self.nodes.push(node);
+        self.nodes.push((node, is_kept));
         self.kept += usize::from(is_kept);
         self.full = OnceCell::new();
         for key in &self.keys {
@@ -77,6 +78,11 @@ impl<'a> Room<'a> {
         self.keep(node, false);
     }
 
+    /// The nodes that have a place, each with whether it goes on only by a person's word.
+    pub fn away(&self) -> impl Iterator<Item = (&'a NodeView, bool)> {
+        self.nodes.iter().copied()
+    }
+
     /// How many nodes have a place.
     pub fn found(&self) -> usize {
         self.nodes.len()
@@ -89,7 +95,7 @@ impl<'a> Room<'a> {
 
     fn state(&self) -> String {
         let asked = if self.some_are_asked {
-            " or being asked about"
+            " or having rules evaluated"
         } else {
             ""
         };
@@ -122,7 +128,7 @@ impl<'a> Room<'a> {
 
     fn no_place(&self) -> Why {
         let nodes = self.nodes.iter();
-        let names: Vec<&str> = nodes.take(NAMED).map(|node| node.name.as_str()).collect();
+        let names: Vec<&str> = nodes.take(NAMED).map(|(node, _)| node.name.as_str()).collect();
         let limit = match self.words.limit.as_str() {
             "" => format!("{} may be", self.limit),
             field => format!("{field} allows {}", self.limit),

@@ -23,6 +23,8 @@ pub struct Wave {
     pub soak_seconds: i64,
     /// How many of its nodes may fail.
     pub failure_budget: Option<IntOrPercent>,
+    /// Whether a person must approve before it begins.
+    pub needs_approval: bool,
 }
 
 /// Which nodes a wave takes.
@@ -53,6 +55,7 @@ impl Wave {
             max_unavailable: None,
             soak_seconds: 0,
             failure_budget: None,
+            needs_approval: false,
         }
     }
 }
@@ -106,6 +109,7 @@ fn wave(field: &str, given: &numo_api::Wave, has_pools: bool) -> Result<Wave, St
         max_unavailable: some(field, "maxUnavailable", given.max_unavailable.as_ref())?,
         soak_seconds: given.soak_seconds.unwrap_or(0).max(0),
         failure_budget: some(field, "failureBudget", given.failure_budget.as_ref())?,
+        needs_approval: given.approval == Some(numo_api::ApprovalPolicy::Manual),
     })
 }
 

@@ -10,9 +10,9 @@ use super::{
     wave::{Takes, Wave},
 };
 use crate::{
-    ledger,
+    failures, ledger,
     observed::{IntOrPercent, NodeView},
-    report::WaveReport,
+    report::{WaveOver, WaveReport},
     selector::Selector,
     text::counted,
     time::later,
@@ -74,6 +74,7 @@ struct Group<'a> {
     /// The field that has it; empty for the nodes of no wave.
     field: String,
     is_first: bool,
+    needs_approval: bool,
     soak_seconds: i64,
     /// How many nodes it has.
     nodes: usize,
@@ -90,11 +91,22 @@ struct Group<'a> {
     waits: OnceCell<Option<Why>>,
 }
 
+/// The wave whose nodes begin next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Due {
+    pub index: usize,
+    /// How many there are.
+    pub of: usize,
+    pub name: Option<String>,
+    /// The field by which a person must approve it, if so.
+    pub approval: Option<String>,
+}
+
 /// The waves of an owner. Without waves nobody waits for any.
 #[derive(Debug, Default)]
 pub(crate) struct Waves<'a> {
     groups: Vec<Group<'a>>,
-    /// The wave of each node that is in one. Only looked up, never gone through.
+    /// The wave of each node that is in one. Whoever goes through it sorts.
     places: HashMap<&'a str, usize>,
     /// The wave under way, and until when it soaks if its nodes are done.
     current: Option<(usize, Option<Timestamp>)>,
@@ -378,6 +390,33 @@ impl<'a> Waves<'a> {
         Some(ledger::ended_by_person(why, !group.goes_on))
     }
 
+    /// The wave whose nodes begin next: the one under way, or the one after it while that soaks. None if no node is behind.
+    pub fn due(&self) -> Option<Due> {
+        let (current, _) = self.current?;
+        let mut open = self.groups.iter().enumerate().skip(current);
+        let (index, group) = open.find(|(_, group)| !group.is_over())?;
+        Some(Due {
+            index,
+            of: self.groups.len(),
+            name: group.name.clone(),
+            approval: group.needs_approval.then(|| format!("{}.approval", group.field)),
+        })
+    }
+
+    /// Whether the node is in the wave of this place.
+    pub fn has(&self, wave: usize, node: &str) -> bool {
+        self.places.get(node) == Some(&wave)
+    }
+
+    /// The names of the nodes of one wave, or of all, sorted.
+    pub fn names(&self, wave: Option<usize>) -> Vec<&'a str> {
+        let all = self.places.iter();
+        let of_wave = all.filter(|(_, place)| wave.is_none_or(|wave| **place == wave));
+        let mut names: Vec<&str> = of_wave.map(|(name, _)| *name).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// Why nothing begins while a wave soaks.
     pub fn soaking(&self) -> Option<Why> {
         let (current, soaks) = self.current?;
@@ -391,17 +430,35 @@ impl<'a> Waves<'a> {
     pub fn failures_spent(&self) -> Option<Why> {
         let mut groups = self.groups.iter().enumerate();
         groups.find_map(|(index, group)| {
-            let budget = group.budget.filter(|budget| group.failed.len() >= *budget)?;
-            let named = group.failed.iter().take(NAMED).copied();
-            let message = format!(
-                "{} of {} failed, and {}.failureBudget stops the owner at {budget}: {}",
-                counted(group.failed.len(), "node"),
-                self.named(index),
-                group.field,
-                named.collect::<Vec<_>>().join(", ")
+            let (field, whose) = (
+                format!("{}.failureBudget", group.field),
+                format!(" of {}", self.named(index)),
             );
-            Some(Why::new(Reason::FailureBudgetSpent, message))
+            let budget = failures::Budget {
+                field: &field,
+                most: group.budget?,
+                whose: &whose,
+            };
+            budget.spent(&group.failed, "")
         })
+    }
+
+    /// The waves that are over, as far as it is known since when: that is known of nodes that changed in this run.
+    pub fn over(&self, now: Timestamp) -> Vec<WaveOver> {
+        let groups = self.groups.iter().enumerate().filter(|_| self.is_declared);
+        let over = groups
+            .filter(|(_, group)| group.is_over())
+            .filter_map(|(index, group)| {
+                let at = later(group.last_done?, group.soak_seconds);
+                (at <= now).then(|| WaveOver {
+                    number: index + 1,
+                    name: group.name.clone(),
+                    nodes: group.nodes,
+                    done: group.done,
+                    at,
+                })
+            });
+        over.collect()
     }
 
     /// The wave under way, for people; none without waves, or when all are done.
@@ -426,6 +483,7 @@ impl<'a> Group<'a> {
             name: wave.name.clone(),
             field: wave.field.clone(),
             is_first: matches!(wave.takes, Takes::First(_)),
+            needs_approval: wave.needs_approval,
             soak_seconds: wave.soak_seconds,
             ..Self::default()
         }

@@ -102,12 +102,8 @@ impl<'a> Asking<'a> {
             return Why::new(Reason::Draining, message);
         }
         let known = self.observed.evictions.get(&pod.uid);
-        if let Some(known) = known {
-            let again = pause(known);
-            if self.now < again {
-                self.wake(again);
-                return said(pod, known);
-            }
+        if let Some(why) = known.and_then(|known| self.pauses(pod, known)) {
+            return why;
         }
         let delete = self.options.disable_eviction && !is_virtual_machine(pod);
         // KubeVirt closes the budget of every machine that can move, and moves it when its eviction is asked for.
@@ -141,6 +137,21 @@ impl<'a> Asking<'a> {
             returned: returned.cloned(),
         });
         Why::new(Reason::Draining, format!("Pod {name} is asked to go"))
+    }
+
+    /// Why a pod is not asked again yet: what it said last, until its pause is over.
+    fn pauses(&mut self, pod: &PodView, known: &EvictionView) -> Option<Why> {
+        let again = pause(known);
+        if self.now >= again {
+            return None;
+        }
+        self.wake(again);
+        // One state, one sentence: that which says what the budget has and wants.
+        let closed = matches!(known.said, Said::Budget(_)).then(|| self.budgets.closed(pod));
+        let closed = closed
+            .flatten()
+            .map(|closed| Why::new(Reason::EvictionBlocked, closed));
+        Some(closed.unwrap_or_else(|| said(pod, known)))
     }
 
     /// Evicts pods that came back, ever more seldom.

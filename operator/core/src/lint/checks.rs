@@ -114,7 +114,7 @@ fn fresh(node: &str, rule: &RuleView, phase: Phase, last: Option<&VerdictRecord>
 pub fn lease_is_ours(observed: &Observed, node: &str, holder: &str) -> Checked {
     match observed.leases.get(node) {
         Some(lease) if lease.holder == holder => Ok(()),
-        _ => breach(4, format!("the lease of {node} is not ours to give back")),
+        _ => breach(4, format!("the lease of {node} is not ours to release")),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What administrators set for every owner: MutexBudgets, MutexWindows and MutexBindings.
 
 use super::amount::IntOrPercent;
-use crate::{admit::hours::Hours, key::Map};
+use crate::{admit::hours::Hours, key::Map, names};
 use numo_api::{MutexBindingSpec, MutexBindingStatus, MutexBudgetStatus, MutexWindowSpec, MutexWindowStatus};
 
 /// A MutexBudget.
@@ -46,6 +46,9 @@ impl BudgetView {
     /// What cannot be understood of it: field, found, wanted. No node that it selects begins then.
     pub fn problem(&self) -> Option<String> {
         let limit = self.max_unavailable.as_ref().err().cloned();
+        let limit = limit.or_else(|| {
+            names::wrong_label_keys("spec.groupBy", self.group_by.iter().filter(|key| !key.is_empty()))
+        });
         limit.or_else(|| {
             let groups = self.max_groups.as_ref()?.as_ref().err()?;
             Some(format!("spec.maxGroups: {groups}"))

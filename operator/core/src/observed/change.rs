@@ -35,10 +35,18 @@ impl ChangeView {
     /// node that waits, is no turn; one of a turn goes on, whatever a person writes before its first step.
     pub fn in_flight(&self) -> bool {
         match self.status.step {
-            None => self.spec.directive.is_none() || self.annotations.contains_key(marks::TURN),
+            None => !self.is_word(),
             Some(Step::Selected) => false,
             Some(step) => !step.is_terminal(),
         }
+    }
+
+    /// Whether nothing of a turn stands in it: a person made it, to say something about a node that waits. One whose word was taken back has
+    /// been edited; one that numo made for a turn, and has written nothing to yet, has not.
+    pub fn is_word(&self) -> bool {
+        let has_begun = !matches!(self.status.step, None | Some(Step::Selected | Step::Skipped));
+        let was_said = self.spec.directive.is_some() || self.generation > 1;
+        !has_begun && was_said && !self.annotations.contains_key(marks::TURN)
     }
 }
 

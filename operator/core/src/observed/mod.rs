@@ -4,6 +4,7 @@
 //! equal and never reaches a decision.
 
 mod amount;
+mod approval;
 mod budget;
 mod change;
 mod fleet;
@@ -19,6 +20,7 @@ mod settings;
 
 pub use self::{
     amount::IntOrPercent,
+    approval::ApprovalView,
     budget::{BindingView, BudgetView, WindowView},
     change::{ChangeView, LeaseView},
     fleet::{
@@ -78,6 +80,8 @@ pub struct Observed {
     pub budgets: BTreeMap<String, BudgetView>,
     /// MutexWindows by name.
     pub windows: BTreeMap<String, WindowView>,
+    /// MutexApprovals by name.
+    pub approvals: BTreeMap<String, ApprovalView>,
     /// Node leases by node name.
     pub leases: BTreeMap<String, LeaseView>,
     /// Namespaces by name: whether they are being deleted.

@@ -51,7 +51,7 @@ impl Admission {
         } else if self.against {
             self.asks.clear();
         } else {
-            let message = format!("{ASKED_AT_ONCE} nodes are being asked about in phase Admit");
+            let message = format!("rules of phase Admit are being evaluated for {ASKED_AT_ONCE} nodes");
             return Some(Why::new(Reason::WaitingForTurn, message));
         }
         None

@@ -54,7 +54,7 @@ pub fn wrong(
         "none"
     };
     let message = format!(
-        "{field}: MutexRule {key} spec.phases: found {which} that a {kind} asks, wanted one such as Pre"
+        "{field}: MutexRule {key} spec.phases: found {which} that a {kind} evaluates, wanted one such as Pre"
     );
     Some(Why::new(Reason::FieldNotServed, message))
 }

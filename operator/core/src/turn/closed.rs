@@ -55,7 +55,7 @@ pub(crate) fn close(out: &mut Decision, change: &ChangeView, why: &Why, now: Tim
     let event = Event::normal(
         "TurnGivenBack",
         EventAction::Hold,
-        format!("the turn is given back, other nodes go first: {}", why.message),
+        format!("the turn ends, other nodes go first: {}", why.message),
     )
     .on(&change.spec.node_name);
     out.actions.extend(journal.planned(Some(event)));

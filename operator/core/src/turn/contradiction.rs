@@ -88,7 +88,7 @@ pub(crate) fn misnamed<'a>(observed: &'a Observed, change: &ChangeView) -> Optio
 
 fn why(change: &ChangeView, problem: &str) -> Why {
     let message = format!(
-        "NodeChange {}: {problem}; nothing is done to Node {} on its word: mend it, or delete it, and the node is looked at anew",
+        "NodeChange {}: {problem}; nothing is done to Node {} on its word: fix it, or delete it, and the node is looked at anew",
         change.key, change.spec.node_name
     );
     Why::new(Reason::JournalContradicts, message)

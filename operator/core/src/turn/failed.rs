@@ -80,7 +80,7 @@ fn hold(turn: &mut impl Turn, why: Why) {
 pub fn why_held(node: &NodeView, change: &ChangeView) -> Why {
     let message = change.status.message.as_deref().unwrap_or_default();
     let message = format!(
-        "{message}; `numo retry {0}` asks its rules again, `numo skip {0}` leaves the node out",
+        "{message}; `numo retry {0}` evaluates its rules again, `numo skip {0}` leaves the node out",
         node.name
     );
     Why::new(Reason::RuleFailed, message)

@@ -187,7 +187,7 @@ impl Phases<'_> {
             Progress::Evaluate(request) => {
                 let why = Why::new(
                     Reason::RuleStarting,
-                    format!("rule {} is being asked", request.rule),
+                    format!("rule {} is being evaluated", request.rule),
                 );
                 out.questions.push(Question::Evaluate(request));
                 why

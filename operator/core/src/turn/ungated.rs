@@ -37,10 +37,10 @@ pub(crate) fn let_go_by_other(rules: &[(Key, Option<&RuleView>)], status: &NodeC
     match not_passed(rules, status) {
         Some((rule, phase)) => {
             format!(
-                "someone else let it go before MutexRule {rule} had passed in phase {}",
+                "someone else released it before MutexRule {rule} had passed in phase {}",
                 phase.name()
             )
         }
-        None => "someone else let it go before its rules had passed".to_owned(),
+        None => "someone else released it before its rules had passed".to_owned(),
     }
 }

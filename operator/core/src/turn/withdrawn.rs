@@ -16,8 +16,8 @@ pub(crate) fn withdrawn(phases: &Phases<'_>, (node, change): (&NodeView, &Change
     let named: BTreeSet<&Key> = phases.rules.iter().map(|(key, _)| key).collect();
     let (rule, phase) = journaled(phases, change, &named).or_else(|| runs(phases, (node, change), &named))?;
     let message = format!(
-        "MutexRule {rule} was asked for Node {} in phase {}, has not passed, and no owner or MutexBinding names it for the node any more: \
-         name it again, or `numo retry {0}` asks the rules that are named now, `numo skip {0}` leaves the node out",
+        "MutexRule {rule} was evaluated for Node {} in phase {}, has not passed, and no owner or MutexBinding names it for the node any more: \
+         name it again, or `numo retry {0}` evaluates the rules that are named now, `numo skip {0}` leaves the node out",
         node.name,
         phase.name()
     );

@@ -585,6 +585,33 @@ fn nodes_that_go_first_are_waited_for() {
     );
 }
 
+/// A slip in a selector or a label opens a gate that looks shut: it is said before a node is lost to it.
+#[test]
+fn an_order_or_a_limit_that_speaks_of_no_node_is_told_of() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0
+         rule backup Pre
+         run {first: {matchLabels: {canray: \"yes\"}}, mutexKeys: [zoen, kubernetes.io/hostname]} finalizer",
+        "note spec.first selects none of 1 node: no node goes first
+         note spec.mutexKeys: none of 1 node has the label \"zoen\": it keeps no two of them apart",
+    );
+}
+
+/// A key that no label can have would part no nodes: two of one zone would be in flight.
+#[test]
+fn a_mutex_key_that_cannot_be_one_holds_the_run() {
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0
+         rule backup Pre
+         run {mutexKeys: [\"a b\"]} finalizer",
+        "hold InvalidField ~ spec.mutexKeys: found \"a b\", wanted a label key",
+    );
+}
+
 #[test]
 fn a_selector_of_first_nodes_that_cannot_be_read_holds_the_run() {
     check(

@@ -236,7 +236,7 @@ fn nodes_that_roll_already_go_on_and_are_counted() {
          pool worker 4.17.0 ours
          node a worker 4.16.0 desired:4.17.0
          node b worker 4.16.0",
-        "ungated a ~ its pool was not paused when it began, and no rule was asked
+        "ungated a ~ its pool was not paused when it began, and no rule was evaluated
          node a Released Ungated
          node b Selected WaitingForTurn ~ a
          > nothing",

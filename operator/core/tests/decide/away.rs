@@ -179,12 +179,12 @@ fn a_failure_budget_may_be_a_percentage_and_counts_who_is_gone() {
     };
     check(
         &cluster("1", ""),
-        "hold FailureBudgetSpent ~ 1 node failed, and spec.failureBudget stops the run at 1: x",
+        "hold FailureBudgetSpent ~ Stopped after 1 failed node (spec.failureBudget 1): x; `numo explain x` says why; `numo skip x`",
     );
     check(&cluster("\"50%\"", ""), "hold -");
     check(
         &cluster("\"25%\"", ""),
-        "hold FailureBudgetSpent ~ spec.failureBudget stops the run at 1",
+        "hold FailureBudgetSpent ~ (spec.failureBudget 1)",
     );
 }
 
@@ -241,7 +241,7 @@ fn nodes_that_went_to_a_version_in_between_unseen_are_ungated() {
              status 4.18.0 settled:4.16.0 {more}"
         )
     };
-    check(&cluster(""), "ungated a ~ no rule was asked");
+    check(&cluster(""), "ungated a ~ no rule was evaluated");
     let released = |to: &str, entries: &str| {
         let change = format!("\n change a Done to:{to}/worker={to} pin:{to} entries:{entries}");
         cluster(&change)

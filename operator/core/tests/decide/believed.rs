@@ -228,7 +228,7 @@ fn a_mark_that_nobody_gives_back_is_told_with_what_ends_it() {
         let said = said(owner, "machine m of a shielded:uid-nm");
         assert_eq!(said.len(), 5, "{said:#?}");
         assert!(
-            said.iter().all(|words| words.contains("nobody gives it back")
+            said.iter().all(|words| words.contains("nothing removes it")
                 && words.contains("annotate --overwrite -n tenant")
                 && !words.contains("is gone")),
             "{said:#?}"

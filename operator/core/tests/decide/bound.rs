@@ -26,6 +26,10 @@ fn a_field_that_means_nothing_for_a_maintenance_is_refused_in_words() {
             "spec.first: found some, wanted none",
         ),
         ("\"order\":\"Zone\"", "spec.order: found Zone, wanted none"),
+        (
+            "\"domains\":{\"key\":\"zone\"}",
+            "spec.domains: found some, wanted none",
+        ),
         ("\"retries\":2", "spec.retries: found 2, wanted none"),
         (
             "\"drainBy\":\"Job\"",
@@ -159,7 +163,7 @@ fn no_further_maintenance_is_begun_once_as_many_have_failed_as_may() {
     let budget = |count: &str| format!("\"failureBudget\":{count}");
     check(
         &bound(&budget("1"), "", &failed),
-        "node a Selected FailureBudgetSpent ~ MutexBinding all spec.failureBudget: 1 of 1 nodes may fail, and have: b
+        "node a Selected FailureBudgetSpent ~ Stopped after 1 failed node (MutexBinding all spec.failureBudget 1): b
          > nothing",
     );
     check(

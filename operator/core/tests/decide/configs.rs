@@ -70,6 +70,53 @@ fn a_node_in_flight_for_an_earlier_configuration_begins_anew() {
     );
 }
 
+/// What a person says of a node while the control plane is updated, when nothing is rendered yet, holds once it is: the run has another
+/// id then.
+#[test]
+fn what_was_said_of_a_node_before_it_was_rendered_holds() {
+    let cluster = |change: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0b ours
+             node a worker 4.16.0
+             {ANY}
+             {change}"
+        )
+    };
+    check(
+        &cluster("change a - to:4.17.0 directive:Hold"),
+        "node a Selected HeldByPerson\n > journal a Selected HeldByPerson",
+    );
+    check(
+        &cluster("change a - to:4.17.0 directive:Skip"),
+        "> journal a Skipped SkippedByPerson",
+    );
+    check(
+        &cluster("change a Skipped reason:SkippedByPerson to:4.17.0 directive:Skip obeyed:2"),
+        "node a Skipped SkippedByPerson\n not > admit a",
+    );
+    // What was taken back is said no more, and what was said of another version is not said of this one.
+    check(&cluster("change a - to:4.17.0 generation:2"), "> admit a");
+    check(&cluster("change a - to:4.16.5 directive:Hold"), "> admit a");
+}
+
+/// A word that was taken back is no second turn: the node that is in its turn goes on.
+#[test]
+fn a_word_that_was_taken_back_contradicts_no_turn() {
+    check(
+        &format!(
+            "cluster 4.17.0
+             pool worker 4.17.0b ours
+             node a worker 4.16.0 turn
+             rule backup Pre
+             {ANY}
+             change a PreRules to:4.17.0/worker=4.17.0b pin:4.17.0b
+             change a - to:4.17.0 generation:2"
+        ),
+        "not JournalContradicts\n > job backup/Pre/1 of a",
+    );
+}
+
 #[test]
 fn what_was_given_up_before_it_was_rendered_stays_given_up() {
     check(

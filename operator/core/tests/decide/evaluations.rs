@@ -653,7 +653,7 @@ fn a_rule_is_not_asked_about_all_nodes_in_one_moment() {
     check(
         &fifty("", ""),
         "node n41 Selected RuleStarting
-         node n42 Selected WaitingForTurn ~ 32 nodes are being asked
+         node n42 Selected WaitingForTurn ~ rules of phase Admit are being evaluated for 32 nodes
          ? evaluate disk/Admit/1 of n41
          > nothing",
     );

@@ -255,7 +255,7 @@ fn a_binding_that_is_deleted_while_its_rule_has_not_passed_holds_the_node() {
             let mut cluster = bound(kind, said);
             cluster.observed.bindings.clear();
             holds(&cluster, kind);
-            let words = "node a PreRelease RuleWithdrawn ~ MutexRule numo/before was asked for Node a in phase Pre, has not passed";
+            let words = "node a PreRelease RuleWithdrawn ~ MutexRule numo/before was evaluated for Node a in phase Pre, has not passed";
             check_cluster(&cluster, &format!("{words}\n > nothing"));
             // A rule that is gone with its binding says no more.
             cluster.observed.rules.clear();

@@ -10,6 +10,7 @@
 
 mod admission;
 mod also;
+mod approvals;
 mod arming;
 mod away;
 mod believed;
@@ -19,6 +20,7 @@ mod closed;
 mod cluster;
 mod configs;
 mod contradiction;
+mod domains;
 mod evaluations;
 mod found;
 mod groups;

@@ -144,6 +144,13 @@ fn a_closed_budget_is_not_asked_and_named() {
         &draining(&format!("{behind}\n pdb web allows:1 healthy:2 wants:1 pods:2")),
         "> evict web-0",
     );
+    // What the API server said of the same state is not another state: who watches sees one sentence.
+    check(
+        &draining(
+            "pod web-0 on a of:ReplicaSet/web app:web\n pdb web allows:0 healthy:2 wants:2 pods:2\n evicted web-0 Budget at:-4 times:1",
+        ),
+        "hold EvictionBlocked ~ shop/web-0 of ReplicaSet web is behind PodDisruptionBudget shop/web: 2 of 2 pods are healthy, it wants 2",
+    );
     // Another namespace's budget, and one of other pods, are nothing to them.
     check(
         &draining(&format!(

@@ -216,6 +216,7 @@ impl Cluster {
                 conditions: Some(conditions),
                 latest_version: latest.map(str::to_owned),
                 latest_hash: None,
+                approval: None,
                 applying: line
                     .option("applying")
                     .map(|applying| applying.split(',').map(str::to_owned).collect()),

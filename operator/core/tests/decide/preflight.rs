@@ -26,7 +26,7 @@ fn held(cluster: &str, reason: &str, pools: &str) {
     check(
         cluster,
         &format!(
-            "phase Active\n hold {reason} ~ until this is mended\n node a Selected {reason}\n > finalizer on\n {}",
+            "phase Active\n hold {reason} ~ until this is fixed\n node a Selected {reason}\n > finalizer on\n {}",
             pauses.join("\n")
         ),
     );

@@ -114,7 +114,7 @@ fn a_node_that_rolls_without_its_rules_is_counted() {
     // Someone unpaused the pool while the rules of the node ran; the MCO took it.
     check(
         &flying("4.16.0 desired:4.17.0", "PreRules pin:4.17.0", "{}"),
-        "ungated a ~ someone else let it go before MutexRule numo/before had passed in phase Pre
+        "ungated a ~ someone else released it before MutexRule numo/before had passed in phase Pre
          node a Released Ungated
          > journal a Released Ungated",
     );

@@ -82,21 +82,31 @@ fn nodes(text: &str) -> Nodes {
     Nodes { run, plan }
 }
 
-const CANARY: &str = r#"{"name":"canary","nodeSelector":{"matchLabels":{"canary":"yes"}}}"#;
+pub const CANARY: &str = r#"{"name":"canary","nodeSelector":{"matchLabels":{"canary":"yes"}}}"#;
 const BLUE: &str = r#"{"name":"blue","nodeSelector":{"matchLabels":{"blue":"yes"}}}"#;
 
 fn run(waves: &str, text: &str) -> Cluster {
+    run_with(&format!("\"waves\":[{waves}]"), text)
+}
+
+/// A run with these settings beside those of the tests of waves.
+pub fn run_with(settings: &str, text: &str) -> Cluster {
     Cluster::parse(&format!(
         "cluster 4.17.0
          pool worker 4.17.0 ours
          rule backup Pre
-         run {{\"waves\":[{waves}],\"maxUnavailable\":9,\"failureBudget\":9,\"order\":\"Name\"}} finalizer
+         run {{{settings},\"maxUnavailable\":9,\"failureBudget\":9,\"order\":\"Name\"}} finalizer
          {}",
         nodes(text).run
     ))
 }
 
 fn plan(waves: &str, text: &str) -> Cluster {
+    plan_with(&format!("\"waves\":[{waves}]"), text)
+}
+
+/// A Plan whose MutexBinding has these settings beside those of the tests of waves.
+pub fn plan_with(settings: &str, text: &str) -> Cluster {
     let nodes = nodes(text).plan;
     let (later, first): (Vec<&str>, Vec<&str>) = nodes.lines().partition(|line| line.starts_with("later"));
     let later: Vec<&str> = later
@@ -106,7 +116,7 @@ fn plan(waves: &str, text: &str) -> Cluster {
     Cluster::parse(&format!(
         "{}
          plan concurrency:9 cordon finalizer
-         binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"waves\":[{waves}],\"order\":\"Name\"}}
+         binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},{settings},\"order\":\"Name\"}}
          {}",
         first.join("\n"),
         later.join("\n")
@@ -114,7 +124,7 @@ fn plan(waves: &str, text: &str) -> Cluster {
 }
 
 /// The nodes whose turns a decision begins.
-fn begun(cluster: &Cluster) -> String {
+pub fn begun(cluster: &Cluster) -> String {
     let actions = decision(cluster).actions;
     let begun = actions.iter().filter_map(|planned| match &planned.action {
         Action::CreateChange { spec, .. } => Some(spec.node_name.as_str()),
@@ -308,7 +318,7 @@ fn failures_of_a_wave_stop_what_follows() {
         &of("1"),
         "a; b canary held; c canary",
         "",
-        "hold FailureBudgetSpent ~ 1 node of wave 1 (canary) failed, and
+        "hold FailureBudgetSpent ~ Stopped after 1 failed node of wave 1 (canary)
          node c Selected FailureBudgetSpent
          node a Selected FailureBudgetSpent",
     );

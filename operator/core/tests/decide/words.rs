@@ -151,6 +151,11 @@ pub fn words(cluster: &Cluster, decision: &Decision) -> Vec<String> {
         let notes = wave.notes.iter().map(|note| format!("note {note}"));
         std::iter::once(wave_words).chain(notes).collect::<Vec<_>>()
     }));
+    words.extend(report.notes.iter().map(|note| format!("note {note}")));
+    words.push(report.approval.as_ref().map_or_else(
+        || "asks -".to_owned(),
+        |waits| format!("asks {}: {}", waits.point, waits.why.reason),
+    ));
     words.extend(
         decision
             .wake_at

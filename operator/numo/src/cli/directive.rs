@@ -38,7 +38,7 @@ pub struct RetryArgs {
     /// Namespace of the MutexRunConfig [default: that of the kubeconfig's context]; of a node, only turns of owners in it
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
-    /// Node whose rules are asked again, or mutexrunconfig/NAME to ask the PreRun rules of a run again
+    /// Node whose rules are evaluated again, or mutexrunconfig/NAME for the PreRun rules of a run
     #[arg(value_parser = ObjectArg::of_retry, value_name = "NODE|mutexrunconfig/NAME", add = clap_complete::ArgValueCompleter::new(completion::nodes))]
     object: ObjectArg,
 }
@@ -363,6 +363,26 @@ async fn under_way(
     Ok((live, planned))
 }
 
+/// That a node has had no turn, and where it has one, if so.
+fn no_turn(look: &Look, node: &str, namespace: Option<&str>) -> CliError {
+    let mut changes = look.store.observed.changes.values();
+    let elsewhere = namespace.and_then(|wanted| {
+        changes.find(|change| change.spec.node_name == node && change.key.namespace != wanted)
+    });
+    CliError::Usage(match (namespace, elsewhere) {
+        (Some(wanted), Some(change)) => format!(
+            "Node {node} has no turn in Namespace {wanted}; it has one in Namespace {}: leave -n out, or name that one",
+            change.key.namespace
+        ),
+        (Some(wanted), None) => format!(
+            "Node {node} has not had its turn in Namespace {wanted}: there is no NodeChange of it; `numo explain {node}` says why"
+        ),
+        (None, _) => format!(
+            "Node {node} has no NodeChange of a run under way: it has not had its turn; `numo explain {node}` says why"
+        ),
+    })
+}
+
 /// Leaves out or holds a node that has had no turn: one that is dead, say, would keep its run from ever ending. The
 /// NodeChange is the one that its turn would have made.
 async fn before_its_turn(
@@ -377,14 +397,8 @@ async fn before_its_turn(
         let known = look.store.observed.nodes.keys().map(String::as_str);
         return Err(error::no_node(node, known));
     }
-    let no_turn = || {
-        CliError::Usage(format!(
-            "Node {node} has no NodeChange of a run under way: it has not had its turn; `numo explain {node}` \
-             says why"
-        ))
-    };
     if directive.action == DirectiveAction::Retry {
-        return Err(no_turn());
+        return Err(no_turn(&look, node, namespace));
     }
     let waits = look.runs.iter().find(|(key, decision)| {
         let report = &decision.report;
@@ -403,10 +417,10 @@ async fn before_its_turn(
         return create_change(speaker, &change, &spec, node).await;
     }
     let (Some((key, decision)), Some(seen)) = (waits, observed.nodes.get(node)) else {
-        return Err(no_turn());
+        return Err(no_turn(&look, node, namespace));
     };
     let (Some(run), Some(report)) = (observed.runs.get(key), decision.report.nodes.get(node)) else {
-        return Err(no_turn());
+        return Err(no_turn(&look, node, namespace));
     };
     let target = Target {
         run_id: decision.report.run_id.clone(),
@@ -565,7 +579,7 @@ async fn retry_run(
     let written = speaker.write(&api, change).await?;
     say.print(
         written,
-        format!("{name}: its rules are asked again, round {round}"),
+        format!("{name}: its rules are evaluated again, round {round}"),
     )?;
     live::say_idle(connection).await;
     Ok(())

@@ -8,7 +8,7 @@ use super::{
     run::REGISTRIES_ON_LOOPBACK,
 };
 use crate::shell::{
-    doctor::{self, Finding, State},
+    doctor::{self, Finding, Scope, State},
     eval::artifact::ArtifactOptions,
 };
 use anstyle::Style;
@@ -36,6 +36,9 @@ pub struct DoctorArgs {
         action = clap::ArgAction::SetTrue
     )]
     registries_on_loopback: bool,
+    /// Only the installation, and not what people have made of numo's kinds, such as rules and runs
+    #[arg(long)]
+    installation: bool,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -53,7 +56,12 @@ pub async fn doctor(args: DoctorArgs) -> Result<(), CliError> {
         ..ArtifactOptions::default()
     };
     let (connection, _) = args.cluster.connect("doctor").await?;
-    let found = doctor::examine(&connection, &namespace, artifacts).await;
+    let scope = if args.installation {
+        Scope::Installation
+    } else {
+        Scope::All
+    };
+    let found = doctor::examine(&connection, &namespace, artifacts, scope).await;
     // By name alone: the checks that have something to mend, each once.
     let names = || {
         let open = found
@@ -74,7 +82,7 @@ pub async fn doctor(args: DoctorArgs) -> Result<(), CliError> {
             doctor::counted(unknown, "check")
         ))),
         (wrong, _) => Err(CliError::Wrong(format!(
-            "{} to mend",
+            "{} to fix",
             doctor::counted(wrong, "finding")
         ))),
     }

@@ -37,7 +37,7 @@ pub(super) fn api(doing: impl Into<String>) -> impl FnOnce(kube::Error) -> CliEr
         }
         kube::Error::Api(status) if status.code == 403 => CliError::Refused {
             message: format!(
-                "{}; a cluster administrator can lend the right (the ClusterRole numo-viewer is enough to look)",
+                "{}; a cluster administrator can grant the right (the ClusterRole numo-viewer is enough to look)",
                 status.message
             ),
             doing,

@@ -23,6 +23,7 @@ pub const GROUPS: [(&str, &[&str]); 5] = [
             "skip",
             "abort",
             "acknowledge",
+            "approve",
         ],
     ),
     ("Write rules", &["plugin"]),
@@ -47,7 +48,7 @@ pub struct Way {
     pub undo: &'static str,
 }
 
-/// The ways to stop, the widest first. In each of them what is under way continues to its end, and numo restores what it changed.
+/// The ways to stop, the widest first. In each of them but `numo hold`, what is under way continues to its end, and numo restores what it changed.
 pub const WAYS: [Way; 7] = [
     Way {
         name: "numo stop",
@@ -194,7 +195,7 @@ pub fn stopping() {
 
 /// The ways to stop as text for a terminal, so many letters wide.
 fn table(width: usize) -> String {
-    let mut text = "Ways to stop, the widest first. In each of them what is under way continues to its end, and numo restores what it \
+    let mut text = "Ways to stop, the widest first. In each of them but `numo hold`, what is under way continues to its end, and numo restores what it \
                     changed.\n"
         .to_owned();
     for way in &WAYS {

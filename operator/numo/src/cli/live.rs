@@ -95,7 +95,7 @@ pub async fn look_by(connection: &Connection) -> Result<Look, CliError> {
         .map_err(error::api("looking at the cluster"))?;
     if let Some(words) = unseen.iter().find(|words| words.starts_with("nodes: ")) {
         return Err(CliError::Wrong(format!(
-            "cannot look at the cluster: {words}; a cluster administrator lends the ClusterRole numo-viewer"
+            "cannot look at the cluster: {words}; a cluster administrator grants the ClusterRole numo-viewer"
         )));
     }
     let leading = leading(connection).await;
@@ -190,7 +190,7 @@ pub fn hidden(unseen: &[String], what: What) -> Option<CliError> {
     let kind = format!("{}s: ", what.singular());
     let words = unseen.iter().find(|words| words.starts_with(&kind))?;
     let who = if words.ends_with(list::FORBIDDEN) {
-        "; a cluster administrator lends the ClusterRole numo-viewer"
+        "; a cluster administrator grants the ClusterRole numo-viewer"
     } else {
         ""
     };

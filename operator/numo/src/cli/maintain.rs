@@ -24,7 +24,10 @@ use kube::{
 use numo_api::{NodeMaintenanceStatus, Reason, conditions::types, marks};
 use numo_core::text::counted;
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 /// Arguments of `numo maintain`.
 #[derive(Debug, Args)]
@@ -49,7 +52,7 @@ pub struct MaintainArgs {
         action = ArgAction::Set
     )]
     wait: bool,
-    /// How long to follow it: 10m, 1h; 0 is without end. The maintenance goes on after that
+    /// How long to follow it: 10m, 1h; 0: no limit. The maintenance goes on after that
     #[arg(long, value_name = "TIME", default_value = "0")]
     timeout: String,
     /// Node that is taken out of service
@@ -251,6 +254,9 @@ async fn end(
     Ok((one.kind, name))
 }
 
+/// A sentence that was printed is not printed again within this time.
+const QUIET: Duration = Duration::from_mins(5);
+
 /// Follows a maintenance until it is done, and says on standard error what changes meanwhile.
 async fn follow(
     api: &Api<DynamicObject>,
@@ -258,16 +264,16 @@ async fn follow(
     name: &str,
     timeout: Option<Duration>,
 ) -> Result<(), CliError> {
-    let mut last = String::new();
-    let done = done(api, args, name, &mut last);
+    let mut told = Told::default();
+    let done = done(api, args, name, &mut told);
     let ended = match timeout {
         Some(timeout) => tokio::time::timeout(timeout, done).await,
         None => Ok(done.await),
     };
     ended.unwrap_or_else(|_| {
         Err(CliError::Closed(format!(
-            "nodemaintenance/{name} is not done within {}, and goes on: {last}",
-            args.timeout
+            "nodemaintenance/{name} is not done within {}, and goes on: {}",
+            args.timeout, told.last
         )))
     })
 }
@@ -276,7 +282,7 @@ async fn done(
     api: &Api<DynamicObject>,
     args: &MaintainArgs,
     name: &str,
-    last: &mut String,
+    told: &mut Told,
 ) -> Result<(), CliError> {
     let node = &args.node;
     let mut seen = watch_object(api.clone(), name).default_backoff().boxed();
@@ -312,10 +318,32 @@ async fn done(
         let words = words(&status);
         // What numo said before the end was asked for is over.
         let is_old = args.end && is_kept(&status);
-        if words != *last && !is_old {
+        if !is_old && told.note(&words, Instant::now()) {
             eprintln!("numo: {words}");
-            *last = words;
         }
+    }
+}
+
+/// What was printed of a maintenance that is followed. A drain that waits goes to and fro between the same few sentences as numo asks again.
+#[derive(Debug, Default)]
+struct Told {
+    /// What holds now.
+    last: String,
+    /// When each sentence was printed.
+    at: BTreeMap<String, Instant>,
+}
+
+impl Told {
+    /// Takes what holds now; whether it is to be printed: it is another sentence, and not one of the last minutes.
+    fn note(&mut self, words: &str, now: Instant) -> bool {
+        if self.last == words {
+            return false;
+        }
+        words.clone_into(&mut self.last);
+        self.at.retain(|_, at| now.duration_since(*at) < QUIET);
+        let is_known = self.at.contains_key(words);
+        self.at.entry(words.to_owned()).or_insert(now);
+        !is_known
     }
 }
 
@@ -350,6 +378,21 @@ fn words(status: &NodeMaintenanceStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_drain_that_goes_to_and_fro_says_each_thing_once() {
+        let (mut told, began) = (Told::default(), Instant::now());
+        let mut says = |words: &str, seconds| told.note(words, began + Duration::from_secs(seconds));
+        assert!(says("blocked by a", 0));
+        assert!(!says("blocked by a", 1));
+        assert!(says("blocked by b", 2));
+        assert!(!says("blocked by a", 3));
+        assert!(!says("blocked by b", 4));
+        assert!(says("drained", 5));
+        // Who comes back to the terminal sees that nothing has changed since.
+        assert!(says("blocked by a", 600));
+        assert_eq!(told.last, "blocked by a");
+    }
 
     #[test]
     fn progress_names_what_blocks() {

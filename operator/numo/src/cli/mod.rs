@@ -8,6 +8,7 @@ mod say;
 
 mod abort;
 mod acknowledge;
+mod approve;
 mod cluster;
 mod completion;
 mod crds;
@@ -95,6 +96,8 @@ enum Verb {
     Abort(abort::AbortArgs),
     /// Say that you have seen which nodes a run left out, or had change without their rules
     Acknowledge(acknowledge::AcknowledgeArgs),
+    /// Approve that a run, a wave or the next node after a failure begins; list what waits with --list
+    Approve(approve::ApproveArgs),
     /// Run the rules of a held, failed or skipped node again, or those of a run
     Retry(directive::RetryArgs),
     /// Leave a node out of its run
@@ -213,7 +216,7 @@ pub fn main() -> ExitCode {
 /// Does what a verb says.
 async fn carry_out(verb: Verb) -> Result<(), CliError> {
     match verb {
-        Verb::Run(args) => Box::pin(run::run(*args)).await,
+        Verb::Run(args) => Box::pin(run::run(*args, explain::as_json)).await,
         Verb::Status(args) => status::status(args).await,
         Verb::Explain(args) => explain::explain(args).await,
         Verb::Preview(args) => Box::pin(preview::preview(*args)).await,
@@ -224,6 +227,7 @@ async fn carry_out(verb: Verb) -> Result<(), CliError> {
         Verb::Resume(args) => pause::set_suspended(args, false).await,
         Verb::Abort(args) => abort::abort(args).await,
         Verb::Acknowledge(args) => acknowledge::acknowledge(args).await,
+        Verb::Approve(args) => Box::pin(approve::approve(args)).await,
         Verb::Retry(args) => directive::give(args.into()).await,
         Verb::Skip(args) => directive::give(args.into()).await,
         Verb::Hold(args) => directive::give(args.into()).await,

@@ -25,6 +25,8 @@ pub enum What {
     Budget,
     /// A MutexWindow.
     Window,
+    /// A MutexNotifier.
+    Notifier,
     /// A MutexBinding.
     Binding,
     /// A reason: its sentence, without a cluster.
@@ -33,7 +35,7 @@ pub enum What {
 
 impl What {
     /// Every kind.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Node,
         Self::Run,
         Self::Plan,
@@ -42,6 +44,7 @@ impl What {
         Self::Target,
         Self::Budget,
         Self::Window,
+        Self::Notifier,
         Self::Binding,
         Self::Reason,
     ];
@@ -57,6 +60,7 @@ impl What {
             Self::Target => "mutextarget",
             Self::Budget => "mutexbudget",
             Self::Window => "mutexwindow",
+            Self::Notifier => "mutexnotifier",
             Self::Binding => "mutexbinding",
             Self::Reason => "reason",
         }
@@ -72,6 +76,7 @@ impl What {
             Self::Target => &["mt", "target"],
             Self::Budget => &["mbud", "budget"],
             Self::Window => &["mwin", "window"],
+            Self::Notifier => &["mnot", "notifier"],
             Self::Binding => &["mbind", "binding"],
         }
     }
@@ -92,6 +97,7 @@ impl What {
             Self::Target => &[Kind::MutexTarget],
             Self::Budget => &[Kind::MutexBudget],
             Self::Window => &[Kind::MutexWindow],
+            Self::Notifier => &[Kind::MutexNotifier],
             Self::Binding => &[Kind::MutexBinding],
             Self::Reason => &[],
         }
@@ -326,7 +332,8 @@ mod tests {
         // As kubectl takes them.
         for crd in numo_api::crds::all() {
             let names = crd.spec.names;
-            if names.kind == "NodeChange" {
+            // Those that `explain` tells of with their node or owner.
+            if ["NodeChange", "MutexApproval"].contains(&names.kind.as_str()) {
                 continue;
             }
             let wanted: What = names.plural.parse().unwrap();

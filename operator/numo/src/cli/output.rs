@@ -91,7 +91,7 @@ pub const fn of_reason(reason: Reason) -> Style {
     match reason.who() {
         Actor::Nobody => good(),
         Actor::Numo => Style::new(),
-        Actor::ClusterAdmin | Actor::RuleAuthor | Actor::OtherController => bad(),
+        Actor::ClusterAdmin | Actor::Approver | Actor::RuleAuthor | Actor::OtherController => bad(),
         _ => Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Yellow))),
     }
 }

@@ -52,9 +52,10 @@ fn pages(command: &Command) -> Vec<(String, String)> {
 }
 
 /// Who ends a wait, in the order of the page: who must do something comes first.
-const ACTORS: [(Actor, &str); 10] = [
+const ACTORS: [(Actor, &str); 11] = [
     (Actor::ClusterAdmin, "A cluster administrator ends it"),
-    (Actor::RuleAuthor, "Whoever owns the rule ends it"),
+    (Actor::Approver, "Whoever may approve it ends it"),
+    (Actor::RuleAuthor, "The owners of the rule's namespace end it"),
     (Actor::OtherController, "Another controller ends it"),
     (Actor::Node, "The node ends it, when it comes back"),
     (Actor::OtherNode, "The nodes in flight end it, when they are done"),
@@ -139,12 +140,12 @@ fn verbs(command: &Command) -> String {
         "{MADE}\n# Command line\n\n`numo` and, linked as `kubectl-numo` in a folder of the PATH, `kubectl numo`: one binary.\n\n\
          Data goes to standard output, talk to standard error. Colours are for terminals, and not with `NO_COLOR`.\n\n\
          | exit code | meaning |\n|---|---|\n| 0 | it is done |\n| 1 | it failed: the API server refused, or cannot be reached, \
-         or `numo doctor` found something to mend |\n| 2 | the call was wrong: a flag, a kind, a name that nothing has |\n\
+         or `numo doctor` found something to fix |\n| 2 | the call was wrong: a flag, a kind, a name that nothing has |\n\
          | 3 | the gate is closed: something stands against it, and the message says what |\n"
     );
     let mut root = command.clone();
     root.build();
-    page += "\n## Ways to stop\n\nThe widest first; `numo help stopping` prints them. In each of them what is under way continues to its end, and \
+    page += "\n## Ways to stop\n\nThe widest first; `numo help stopping` prints them. In each of them but `numo hold`, what is under way continues to its end, and \
              numo restores what it changed.\n\n| way | acts on | effect | undone by |\n|---|---|---|---|\n";
     for way in &help::WAYS {
         let undo = way.undo.split("; ").next().unwrap_or_default();
@@ -336,6 +337,15 @@ mod tests {
 
     /// Words of the code that look like reasons and are names of kinds, of fields' values or of Kubernetes' own.
     const NOT_SAID: &[&str] = &[
+        "CloudEvents",
+        "ConfigMap",
+        "NotFound",
+        "NumoHeld",
+        "NumoRunBegan",
+        "PoolLeftPaused",
+        "RunBegan",
+        "WaitsForApproval",
+        "WaveDone",
         "AcquireLease",
         "AddFinalizer",
         "AdmissionReview",
@@ -386,10 +396,14 @@ mod tests {
         "MachineHealthCheck",
         "MachineOSConfig",
         "MarkGate",
+        "MutexApproval",
+        "MutexApprovals",
         "MutexBinding",
         "MutexBindings",
         "MutexBudgets",
         "MutexBudget",
+        "MutexNotifier",
+        "MutexNotifiers",
         "MutexWindow",
         "MutexWindows",
         "MutexRule",

@@ -383,7 +383,7 @@ fn words(action: &Action) -> String {
         Action::PatchPool(patch) => format!("MachineConfigPool {}: {:?}", patch.pool, patch.purpose),
         Action::PatchMachine(patch) => format!("Machine {}: {:?}", patch.key, patch.purpose),
         Action::RemoveFinalizer { owner, finalizer, .. } => format!("{owner}: finalizer {finalizer} is off"),
-        Action::ReleaseLease { node, .. } => format!("Node {node}: its lease is given back"),
+        Action::ReleaseLease { node, .. } => format!("Node {node}: its lease is released"),
         Action::SetJobTtl { job, .. } => format!("Job {job}: it goes by itself"),
         other => format!("{other:?}"),
     }

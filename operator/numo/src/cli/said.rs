@@ -11,12 +11,12 @@ const KEPT: usize = 10;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DryRun {
-    /// It is written.
+    /// Write
     #[default]
     None,
-    /// It is said, and not sent.
+    /// Print, send nothing
     Client,
-    /// The API server judges it, and keeps nothing.
+    /// Ask the API server, keep nothing
     Server,
 }
 

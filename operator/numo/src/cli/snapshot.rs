@@ -95,7 +95,7 @@ pub async fn snapshot(args: SnapshotArgs) -> Result<(), CliError> {
         .map_err(error::api("looking at the cluster"))?;
     if let Some(words) = unseen.iter().find(|words| words.starts_with("nodes: ")) {
         return Err(CliError::Wrong(format!(
-            "nothing was written, as a snapshot without nodes is of no use: {words}; a cluster administrator lends the \
+            "nothing was written, as a snapshot without nodes is of no use: {words}; a cluster administrator grants the \
              ClusterRole numo-viewer"
         )));
     }

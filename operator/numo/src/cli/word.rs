@@ -30,15 +30,25 @@ const REASON_MAX: usize = 512;
 /// What every verb takes that writes.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SayArgs {
-    /// Why; kept with who and when, and told as an event
+    /// Why; kept with who and when, and published as an event
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
     /// Say what would be written (client), or have the API server judge it (server)
     #[arg(long, value_name = "HOW", default_value = "none", num_args = 0..=1, default_missing_value = "client")]
     pub dry_run: DryRun,
     /// Format of the output: json, yaml, name, jsonpath=…; json has each field with its old and new value [default: for people]
-    #[arg(short, long, value_name = "FORMAT")]
+    #[arg(short, long, value_name = "FORMAT", value_parser = of_what_is_written)]
     pub output: Option<Format>,
+}
+
+/// A format for what was written; there is no table of it that could be wide.
+fn of_what_is_written(given: &str) -> Result<Format, String> {
+    match given.parse()? {
+        Format::Wide => Err(
+            "found wide, wanted json, yaml, name, jsonpath=…, go-template=… or custom-columns=…".to_owned(),
+        ),
+        format => Ok(format),
+    }
 }
 
 impl SayArgs {
@@ -49,7 +59,7 @@ impl SayArgs {
 
     /// Whether the output is for people.
     pub fn is_text(&self) -> bool {
-        self.output.as_ref().is_none_or(Format::is_wide)
+        self.output.is_none()
     }
 }
 

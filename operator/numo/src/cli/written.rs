@@ -89,7 +89,7 @@ impl Written {
 /// Prints what was written: the message for people, the objects for programs.
 pub fn print(written: Written, message: String, format: Option<&Format>) -> Result<(), CliError> {
     match format {
-        None | Some(Format::Wide) => println!("{message}{}", written.dry_run.suffix()),
+        None => println!("{message}{}", written.dry_run.suffix()),
         Some(Format::Name) => println!("{}", written.name()),
         Some(format) => {
             let all = [Written { message, ..written }];

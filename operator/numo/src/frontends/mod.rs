@@ -1,16 +1,20 @@
 //! One file per kind: the raw object becomes what the core reads, and a report becomes the object's
 //! status. Pure; nothing here reads or writes.
 
+mod approval;
 pub mod conditions;
 pub mod hours;
 pub mod mutex_binding;
 pub mod mutex_budget;
+pub mod mutex_notifier;
 pub mod mutex_rule;
 pub mod mutex_run_config;
 pub mod mutex_target;
 pub mod mutex_window;
 pub mod node_maintenance;
 pub mod node_version;
+pub mod notification;
+pub mod occurrences;
 pub mod plan;
 mod shortfall;
 pub mod standing;

@@ -366,7 +366,7 @@ fn status_of_asked(
         .or_else(|| old.wasm.clone().filter(|_| same));
     match &view.validity {
         Validity::Valid => {
-            let message = "The rule can be asked.";
+            let message = "The rule can be evaluated.";
             conditions.set(VALID_CONFIG, true, Reason::ValidConfig.name(), message);
             conditions.kstatus(true, false, false, Reason::ValidConfig.name(), message);
         }

@@ -47,6 +47,7 @@ pub fn status(run: &RunConfigView, report: &Report, now: Timestamp) -> MutexRunC
         run: run_status(run, report, now),
         settled: settled.or_else(|| run.status.settled.clone()),
         wave: report.wave.as_ref().map(wave),
+        approval: super::approval::status(report, run.status.approval.as_ref(), now),
     }
 }
 
@@ -264,7 +265,7 @@ fn ended(report: &Report, done: usize) -> (Reason, String) {
 }
 
 const fn needs_person(who: Actor) -> bool {
-    matches!(who, Actor::ClusterAdmin | Actor::RuleAuthor)
+    matches!(who, Actor::ClusterAdmin | Actor::Approver | Actor::RuleAuthor)
 }
 
 /// How many nodes run the version, and which were left out.

@@ -1,12 +1,11 @@
 //! NodeVersion: what is read of it, and the status that a report becomes, by the names and words of the Constellation node operator
 //! (`spec/constellation.md` §1). Ready, Reconciling and Stalled come after its own condition. Pure.
 
-use super::{conditions::Conditions, hours::hours};
+use super::{conditions::Conditions, hours::hours, standing::Standing};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use numo_api::{
     Condition, Reason,
-    conditions::Actor,
     machines::{NodeVersion, NodeVersionStatus, UPDATE_GROUP, UPDATE_VERSION},
     marks,
 };
@@ -41,28 +40,32 @@ pub fn view(version: NodeVersion) -> NodeVersionView {
 }
 
 /// What the NodeVersion waits for, or that it does not, and whether a person is needed.
-fn said(report: &Report) -> (Reason, String, bool) {
+pub fn standing(report: &Report) -> Standing {
+    let standing = said(report);
+    let is_known = standing.is_good() || standing.stalled;
+    if !is_known && let Some(stuck) = Standing::of_stuck(report) {
+        return stuck;
+    }
+    standing
+}
+
+fn said(report: &Report) -> Standing {
     let mut all = report.nodes.values().map(|node| &node.why);
     let refused = all.find(|why| why.reason == Reason::WriteRefused);
-    let is_person = |who: Actor| matches!(who, Actor::ClusterAdmin | Actor::RuleAuthor);
-    if let Some(why) = refused.or(report.hold.as_ref()) {
-        return (why.reason, why.message.to_string(), is_person(why.who()));
+    let why = refused.or(report.hold.as_ref()).or(report.problems.first());
+    if let Some(why) = why {
+        return Standing {
+            reason: why.reason,
+            message: why.message.to_string(),
+            who: why.who(),
+            stalled: why.who().is_person(),
+        };
     }
-    if let Some((name, node)) = report.wedged() {
-        let message = format!("Node {name}: {}", node.why.message);
-        return (node.why.reason, message, true);
-    }
-    if let Some(why) = report.problems.first() {
-        return (why.reason, why.message.to_string(), is_person(why.who()));
-    }
-    match report.phase {
-        RunPhase::Idle => (Reason::UpToDate, Reason::UpToDate.meaning().to_owned(), false),
-        _ => (
-            Reason::Progressing,
-            Reason::Progressing.meaning().to_owned(),
-            false,
-        ),
-    }
+    let reason = match report.phase {
+        RunPhase::Idle => Reason::UpToDate,
+        _ => Reason::Progressing,
+    };
+    Standing::from((reason, reason.meaning().to_owned()))
 }
 
 /// The status as it shall be.
@@ -79,9 +82,16 @@ pub fn status(view: &NodeVersionView, report: &Report, now: Timestamp) -> NodeVe
         ("NodeVersionsUpToDate", "Node version of every node is up to date")
     };
     conditions.set("Outdated", found.is_outdated, reason, message);
-    let (reason, message, stalled) = said(report);
+    let standing = standing(report);
+    let (reason, stalled) = (standing.reason, standing.stalled);
     let ready = !found.is_outdated && reason == Reason::UpToDate;
-    conditions.kstatus(ready, !ready && !stalled, stalled, reason.name(), &message);
+    conditions.kstatus(
+        ready,
+        !ready && !stalled,
+        stalled,
+        reason.name(),
+        &standing.message,
+    );
     NodeVersionStatus {
         outdated: nodes(&found.outdated),
         up_to_date: nodes(&found.up_to_date),

@@ -93,9 +93,9 @@ pub fn standing(report: &Report) -> Standing {
         reason,
         message,
         who,
-        stalled: who == Actor::ClusterAdmin,
+        stalled: who.is_person(),
     };
-    let is_known = standing.is_good() || who == Actor::ClusterAdmin;
+    let is_known = standing.is_good() || who.is_person();
     if !is_known && let Some(stuck) = Standing::of_stuck(report) {
         return stuck;
     }
@@ -116,7 +116,7 @@ fn said(report: &Report) -> (Reason, String, Actor) {
     }
     match (&report.hold, held) {
         (Some(hold), _) if report.phase == RunPhase::Leaving => why(hold),
-        (Some(hold), _) if in_flight == 0 || hold.who() == Actor::ClusterAdmin => why(hold),
+        (Some(hold), _) if in_flight == 0 || hold.who().is_person() => why(hold),
         (_, Some(held)) => why(&held.why),
         (_, None) if in_flight > 0 => {
             let behind = report.count(|node| open(node.step));
@@ -251,6 +251,7 @@ pub fn status(view: &PlanView, report: &Report, now: Timestamp) -> PlanStatus {
         latest_version,
         latest_hash,
         applying: Some(said.applying.clone()).filter(|applying| !applying.is_empty()),
+        approval: super::approval::status(report, view.status.approval.as_ref(), now),
     }
 }
 
@@ -479,13 +480,13 @@ mod tests {
         );
         report
             .ungated
-            .insert("b".to_owned(), "someone else let it go".to_owned());
+            .insert("b".to_owned(), "someone else released it".to_owned());
         let standing = super::standing(&report);
         assert_eq!(standing.reason, Reason::NodesUngated);
         assert!(
             standing
                 .message
-                .ends_with("1 node changed without its rules: b (someone else let it go)"),
+                .ends_with("1 node changed without its rules: b (someone else released it)"),
             "{standing:?}"
         );
         report.acknowledged = true;

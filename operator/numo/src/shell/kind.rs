@@ -23,6 +23,8 @@ pub enum Kind {
     NodeChange,
     MutexBudget,
     MutexWindow,
+    MutexNotifier,
+    MutexApproval,
     NodeMaintenance,
     KubeVirtMaintenance,
     MutexBinding,

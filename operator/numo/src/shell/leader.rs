@@ -76,7 +76,7 @@ pub fn is_held(lease: &Lease, now: Timestamp, grace_seconds: i64) -> bool {
 }
 
 impl Fence {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             started: Instant::now(),
             renewed_milliseconds: Arc::new(AtomicU64::new(0)),

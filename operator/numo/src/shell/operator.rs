@@ -10,7 +10,8 @@ use super::{
     leader::{Candidate, Fence},
     metrics::Metrics,
     notice::{Board, Notice},
-    planner::Planner,
+    notify::{Notifiers, Reach},
+    planner::{Explain, Notices, Planner},
     provider::{Provider, Sim},
     services, token,
     webhook::{self, WebhookError, WebhookOptions},
@@ -36,6 +37,8 @@ pub struct Options {
     pub evaluator: EvaluatorOptions,
     /// How channels of Plans are asked.
     pub channels: ChannelOptions,
+    /// What people are told of an owner that something has happened to.
+    pub explain: Explain,
     /// Who makes and deletes machines.
     pub provider: ProviderOption,
 }
@@ -238,6 +241,13 @@ fn planner(
         options.settings.plan_jobs.controller.clone(),
         metrics.clone(),
     );
+    let reach = Reach {
+        connection: connection.clone(),
+        namespace: options.settings.namespace.clone(),
+        proxies: options.channels.proxies.clone(),
+    };
+    let notifiers = Notifiers::start(reach, fence.clone(), metrics.clone());
+    let notices = Notices::new(notifiers, options.explain);
     let planner = Planner::new(
         connection.clone(),
         Evaluator::new(connection.clone(), options.evaluator, metrics.clone()),
@@ -247,7 +257,7 @@ fn planner(
         ),
         options.settings,
         metrics.clone(),
-        (events, board),
+        (events, board, notices),
         fence.clone(),
     );
     (planner, writer)

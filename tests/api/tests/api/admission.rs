@@ -13,7 +13,9 @@ pub fn object(kind: &str, name: &str, spec: Value) -> Value {
     let own = format!("{}/{}", numo_api::NUMO_GROUP, numo_api::VERSION);
     let reference = format!("{}/{}", numo_api::GROUP, numo_api::VERSION);
     let version = match kind {
-        "NodeChange" | "MutexBudget" | "MutexWindow" | "MutexBinding" => own.as_str(),
+        "NodeChange" | "MutexBudget" | "MutexWindow" | "MutexBinding" | "MutexNotifier" | "MutexApproval" => {
+            own.as_str()
+        }
         "NodeMaintenance" => "nodemaintenance.medik8s.io/v1beta1",
         "Plan" => "upgrade.cattle.io/v1",
         _ => reference.as_str(),
@@ -228,6 +230,11 @@ async fn what_can_never_have_worked_is_refused_by_the_name_of_its_field() -> Res
             json!({"maxUnavailable": {}}),
         ),
         ("MutexRunConfig", "spec.window", json!({"window": {}})),
+        (
+            "MutexRunConfig",
+            "spec.domains.atOnce",
+            json!({"domains": {"key": "zone", "atOnce": 0}}),
+        ),
         (
             "MutexRunConfig",
             "spec.window.openings",

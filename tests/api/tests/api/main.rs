@@ -125,7 +125,9 @@ pub fn api(client: &Client, kind: &str) -> Api<DynamicObject> {
         "NodeChange" => (numo_api::NUMO_GROUP, numo_api::VERSION, "nodechanges"),
         "MutexBudget" => (numo_api::NUMO_GROUP, numo_api::VERSION, "mutexbudgets"),
         "MutexWindow" => (numo_api::NUMO_GROUP, numo_api::VERSION, "mutexwindows"),
+        "MutexApproval" => (numo_api::NUMO_GROUP, numo_api::VERSION, "mutexapprovals"),
         "MutexBinding" => (numo_api::NUMO_GROUP, numo_api::VERSION, "mutexbindings"),
+        "MutexNotifier" => (numo_api::NUMO_GROUP, numo_api::VERSION, "mutexnotifiers"),
         "NodeMaintenance" => ("nodemaintenance.medik8s.io", "v1beta1", "nodemaintenances"),
         "Plan" => ("upgrade.cattle.io", "v1", "plans"),
         other => panic!("what is a {other}?"),
@@ -133,9 +135,8 @@ pub fn api(client: &Client, kind: &str) -> Api<DynamicObject> {
     let gvk = GroupVersionKind::gvk(group, version, kind);
     let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
     match kind {
-        "MachineConfigPool" | "MutexBudget" | "MutexWindow" | "MutexBinding" | "NodeMaintenance" => {
-            Api::all_with(client.clone(), &resource)
-        }
+        "MachineConfigPool" | "MutexBudget" | "MutexWindow" | "MutexBinding" | "MutexNotifier"
+        | "MutexApproval" | "NodeMaintenance" => Api::all_with(client.clone(), &resource),
         _ => Api::namespaced_with(client.clone(), NAMESPACE, &resource),
     }
 }

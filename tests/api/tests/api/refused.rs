@@ -21,7 +21,12 @@ fn base(kind: &str) -> Value {
         "MutexWindow" => {
             json!({"nodeSelector": {}, "openings": [{"startTime": "22:00", "endTime": "04:00"}]})
         }
+        "MutexNotifier" => json!({"cloudEvents": {"url": "https://events.example.com/numo"}}),
         "MutexBinding" => json!({"ownerSelector": {"kind": "Plan"}, "rules": [{"name": "a"}]}),
+        "MutexApproval" => json!({
+            "owner": {"apiGroup": "upgrade.cattle.io", "kind": "Plan", "namespace": "ops", "name": "a"},
+            "digest": "d", "reason": "reviewed", "approvedBy": "anna",
+        }),
         "NodeMaintenance" => json!({"nodeName": "worker-0"}),
         "Plan" => json!({"upgrade": {"image": "x"}, "concurrency": 1}),
         "NodeChange" => json!({
@@ -387,19 +392,27 @@ fn of_runs() -> Vec<Slip> {
         waves(
             json!([{"nodes": 0}]),
             "[0].nodes",
-            "should be greater than or equal to 1",
+            "found 0, wanted a whole number from 1",
         ),
-        waves(json!([{"nodes": "101%"}]), "[0].nodes", "should match"),
-        waves(json!([{"nodes": "0"}]), "[0].nodes", "should match"),
+        waves(
+            json!([{"nodes": "101%"}]),
+            "[0].nodes",
+            "found 101%, wanted a whole number from 1",
+        ),
+        waves(
+            json!([{"nodes": "0"}]),
+            "[0].nodes",
+            "found 0, wanted a whole number from 1",
+        ),
         waves(
             json!([{"nodes": 1, "maxUnavailable": "0%"}]),
             "[0].maxUnavailable",
-            "should match",
+            "found 0%, wanted a whole number from 1",
         ),
         waves(
             json!([{"nodes": 1, "failureBudget": "x"}]),
             "[0].failureBudget",
-            "should match",
+            "found x, wanted a whole number from 1",
         ),
         waves(json!([{"nodes": 1, "name": "A b"}]), "[0].name", "should match"),
         waves(json!([]), "", "should have at least 1 items"),
@@ -511,9 +524,27 @@ fn of_the_others() -> Vec<Slip> {
         ),
         (
             "MutexBudget",
+            json!({"groupBy": "not a label"}),
+            "spec.groupBy",
+            "should match",
+        ),
+        (
+            "MutexBudget",
             json!({"nodeSelector": odd}),
             "spec.nodeSelector",
             "found operator Exists with values",
+        ),
+        (
+            "MutexWindow",
+            json!({"nodeSelector": {"matchLabels": {"a b": "c"}}}),
+            "spec.nodeSelector.matchLabels",
+            "found a b, wanted a label key",
+        ),
+        (
+            "MutexBinding",
+            json!({"waves": [{"nodeSelector": {"matchLabels": {"/x": "c"}}}]}),
+            "spec.waves[0].nodeSelector.matchLabels",
+            "found /x, wanted a label key",
         ),
         (
             "MutexWindow",
@@ -544,6 +575,78 @@ fn of_the_others() -> Vec<Slip> {
             json!({"freezes": [{"name": "audit", "from": "2026-12-20T00:00:00Z", "to": "2026-12-19T00:00:00Z"}]}),
             "spec.freezes[0]",
             "found a freeze that ends before it begins",
+        ),
+        (
+            "MutexNotifier",
+            json!({"cloudEvents": null}),
+            "spec",
+            "found no sink, or several, wanted one of cloudEvents, slack and alertmanager",
+        ),
+        (
+            "MutexNotifier",
+            json!({"slack": {}, "secretRef": {"name": "chat"}}),
+            "spec",
+            "found no sink, or several",
+        ),
+        (
+            "MutexNotifier",
+            json!({"cloudEvents": null, "slack": {}}),
+            "spec.slack",
+            "found slack without secretRef",
+        ),
+        (
+            "MutexNotifier",
+            json!({"cloudEvents": {}}),
+            "spec.cloudEvents",
+            "found cloudEvents without url and no secretRef",
+        ),
+        (
+            "MutexNotifier",
+            json!({"cloudEvents": null, "alertmanager": {}}),
+            "spec.alertmanager",
+            "found alertmanager without url and no secretRef",
+        ),
+        (
+            "MutexNotifier",
+            json!({"cloudEvents": {"url": "ftp://events.example.com"}}),
+            "spec.cloudEvents.url",
+            "should match",
+        ),
+        (
+            "MutexNotifier",
+            json!({"cloudEvents": {"url": "https://ada:secret@events.example.com"}}),
+            "spec.cloudEvents.url",
+            "should match",
+        ),
+        (
+            "MutexNotifier",
+            json!({"transitions": ["RunBegins"]}),
+            "spec.transitions[0]",
+            "RunBegins",
+        ),
+        (
+            "MutexNotifier",
+            json!({"ownerKinds": ["Node"]}),
+            "spec.ownerKinds[0]",
+            "Node",
+        ),
+        (
+            "MutexNotifier",
+            json!({"secretRef": {"name": ""}}),
+            "spec.secretRef.name",
+            "should be at least 1",
+        ),
+        (
+            "MutexNotifier",
+            json!({"template": "x".repeat(2049)}),
+            "spec.template",
+            "2048",
+        ),
+        (
+            "MutexNotifier",
+            json!({"maxPerMinute": 0}),
+            "spec.maxPerMinute",
+            "greater than or equal to 1",
         ),
         (
             "MutexBinding",
@@ -655,6 +758,24 @@ fn of_the_others() -> Vec<Slip> {
         ),
         (
             "MutexBinding",
+            json!({"mutexKeys": ["a b"]}),
+            "spec.mutexKeys[0]",
+            "should match",
+        ),
+        (
+            "MutexBinding",
+            json!({"ownerSelector": {"kind": "Plan", "namespaces": ["sytem upgrade"]}}),
+            "spec.ownerSelector.namespaces[0]",
+            "should match",
+        ),
+        (
+            "MutexBinding",
+            json!({"notReadyPolicy": "Wait", "leaveOutAfterSeconds": 60}),
+            "spec.leaveOutAfterSeconds",
+            "found leaveOutAfterSeconds beside notReadyPolicy: Wait",
+        ),
+        (
+            "MutexBinding",
             json!({"mutexKeys": ["a", "a"]}),
             "spec.mutexKeys",
             "duplicate entries",
@@ -676,6 +797,54 @@ fn of_the_others() -> Vec<Slip> {
             json!({"waves": [{"pools": ["worker"]}]}),
             "spec.waves[0].pools",
             "only a MutexRunConfig has MachineConfigPools",
+        ),
+        (
+            "MutexBinding",
+            maintenances("approval", json!({"begin": "Manual"})),
+            "spec.approval",
+            "found approval with kind NodeMaintenance",
+        ),
+        (
+            "MutexApproval",
+            json!({"owner": {"apiGroup": "nodemaintenance.medik8s.io", "kind": "NodeMaintenance", "name": "a"}}),
+            "spec.owner.kind",
+            "wanted MutexRunConfig or Plan",
+        ),
+        (
+            "MutexApproval",
+            json!({"wave": "1", "afterFailure": true}),
+            "spec.afterFailure",
+            "found afterFailure beside wave",
+        ),
+        (
+            "MutexApproval",
+            json!({"reason": ""}),
+            "spec.reason",
+            "should be at least 1 chars long",
+        ),
+        (
+            "MutexBinding",
+            maintenances("domains", json!({"key": "zone"})),
+            "spec.domains",
+            "found domains with kind NodeMaintenance",
+        ),
+        (
+            "MutexBinding",
+            json!({"domains": {"key": ""}}),
+            "spec.domains.key",
+            "found no key, wanted the key of a label",
+        ),
+        (
+            "Plan",
+            mutex(json!({"domains": {"atOnce": 2}})),
+            "spec.mutex.domains.key",
+            "found no key",
+        ),
+        (
+            "MutexBinding",
+            json!({"domains": {"key": "zone", "order": ["a", "a"]}}),
+            "spec.domains.order",
+            "duplicate entries",
         ),
         (
             "MutexBinding",
@@ -819,6 +988,8 @@ async fn an_empty_spec_is_refused_for_every_kind() -> Result<()> {
         "MutexBudget",
         "MutexWindow",
         "MutexBinding",
+        "MutexNotifier",
+        "MutexApproval",
         "NodeChange",
         "NodeMaintenance",
         "Plan",
@@ -837,6 +1008,21 @@ async fn an_empty_spec_is_refused_for_every_kind() -> Result<()> {
             );
         }
     }
+    cluster.stop().await;
+    Ok(())
+}
+
+/// A word that was given is withdrawn, and not edited.
+#[tokio::test]
+async fn an_approval_cannot_be_edited() -> Result<()> {
+    let (cluster, client) = start(None).await?;
+    let given = object("MutexApproval", "given", base("MutexApproval"));
+    apply(&client, &given).await?;
+    let mut edited = given;
+    edited["spec"]["digest"] = json!("another");
+    let refused = apply(&client, &edited).await.expect_err("it was edited");
+    let words = format!("{refused:?}");
+    assert!(words.contains("delete the object to withdraw it"), "{words}");
     cluster.stop().await;
     Ok(())
 }
@@ -939,6 +1125,9 @@ async fn whatever_the_operator_takes_is_admitted() -> Result<()> {
         ),
         ("MutexBinding", json!({"waves": [{"nodes": "1%", "growth": 5}]})),
         ("MutexWindow", json!({"openings": null, "freezes": [{"name": "audit", "from": "2026-12-19T00:00:00+01:00", "to": "2026-12-20T00:00:00Z"}]})),
+        ("MutexNotifier", json!({"cloudEvents": {"url": "http://[fd00::1]:8080/a?b=c"}, "transitions": ["Held"], "ownerKinds": ["Plan"]})),
+        ("MutexNotifier", json!({"cloudEvents": null, "slack": {}, "secretRef": {"name": "chat"}, "template": "{owner}"})),
+        ("MutexNotifier", json!({"cloudEvents": null, "alertmanager": {}, "secretRef": {"name": "am"}, "tls": {"caConfigMap": {"name": "ca"}}})),
         ("MutexBinding", json!({"ownerSelector": {"kind": "NodeMaintenance"}, "retries": 0, "drainBy": "Numo"})),
         ("MutexBinding", json!({"drain": {"order": "Label", "orderLabel": "rank"}})),
         ("MutexBinding", json!({"ownerSelector": {"kind": "Plan", "apiGroup": "upgrade.cattle.io"}})),

@@ -65,12 +65,19 @@ async fn a_new_rule_is_built_tested_and_checked_without_anything_of_numo_but_its
     // The core module makes the same component, again and elsewhere.
     let module = crates().join("wasm32-unknown-unknown/release/disk_check.wasm");
     let module = module.display().to_string();
-    let from_module = numo(&rule, &["plugin", "build", &module, "-o", "again.wasm"]).await?;
+    let from_module = numo(&rule, &["plugin", "build", &module, "--file", "again.wasm"]).await?;
     assert!(from_module.contains(words[1]), "{from_module} {built}");
     // With WASI it is another, and as good.
     numo(
         &rule,
-        &["plugin", "build", "--target", "wasm32-wasip2", "-o", "wasi.wasm"],
+        &[
+            "plugin",
+            "build",
+            "--target",
+            "wasm32-wasip2",
+            "--file",
+            "wasi.wasm",
+        ],
     )
     .await?;
     let tested = numo(&rule, &["plugin", "test", "--component", "wasi.wasm"]).await?;

@@ -20,7 +20,7 @@ use crate::{
 async fn held(stage: &Stage, version: &str, reason: &str) -> Result<()> {
     seen(stage, "the control plane is done", |w| w.is_completed(version)).await?;
     let why = stage.condition("upgrade", "Ready", "False", reason).await?;
-    assert!(why.contains("until this is mended"), "{why}");
+    assert!(why.contains("until this is fixed"), "{why}");
     let run = stage.run("upgrade").await?;
     let stalled = crate::condition(&run, "Stalled").and_then(|stalled| stalled.reason.clone());
     assert_eq!(stalled.as_deref(), Some(reason));
@@ -512,7 +512,7 @@ async fn explain_of_a_budget_that_lets_no_node_go_says_what_ends_it() -> Result<
             "spec.maxUnavailable: found \"many\"",
             "InvalidField",
             "spec.maxUnavailable: found \"many\", wanted a whole number such as 2 or a percentage such as \"25%\"; until \
-             that is mended no further node of it may become unavailable",
+             that is fixed no further node of it may become unavailable",
         ),
         (
             json!(0),

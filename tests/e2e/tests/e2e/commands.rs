@@ -907,7 +907,7 @@ async fn a_rule_in_fifteen_minutes() -> Result<()> {
         .run_until(&site.terminal, "kubectl apply -f rule.yaml", &[])
         .await?;
     assert!(
-        said.contains("asked about Node worker-0") && said.contains("in Pre of Node worker-0: pass"),
+        said.contains("evaluated for Node worker-0") && said.contains("in Pre of Node worker-0: pass"),
         "{said}"
     );
     alone(&site).await?;
@@ -1133,6 +1133,7 @@ async fn what_an_alert_says_to_do() -> Result<()> {
     .await?;
     site.run("numo start").await?;
     page.run(t, "WriteRefused: which", &[]).await?;
+    page.run(t, "kubectl get mutexnotifiers", &[]).await?;
     page.run(t, "get pods,events", &[]).await?;
     page.run(t, "kubectl get mcp POOL", &[("POOL", "worker")]).await?;
     page.run(t, "cordoned-by: it is numo's", &[node]).await?;

@@ -76,6 +76,7 @@ async fn statuses_are_clean(stage: &Stage) -> Result<()> {
         ("openshift-optional.skrzypek.io/v1alpha1", "mutextargets"),
         ("numo.openshift-optional.skrzypek.io/v1alpha1", "mutexbindings"),
         ("numo.openshift-optional.skrzypek.io/v1alpha1", "mutexbudgets"),
+        ("numo.openshift-optional.skrzypek.io/v1alpha1", "mutexnotifiers"),
         ("numo.openshift-optional.skrzypek.io/v1alpha1", "mutexwindows"),
         ("numo.openshift-optional.skrzypek.io/v1alpha1", "nodechanges"),
         ("nodemaintenance.medik8s.io/v1beta1", "nodemaintenances"),

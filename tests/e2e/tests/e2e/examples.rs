@@ -57,7 +57,9 @@ fn manifests_in(folder: &std::path::Path, found: &mut Vec<(String, String)>) -> 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_manifest_in_the_docs_is_accepted() -> Result<()> {
-    let stage = Stage::set(StageOptions::default()).await?;
+    let mut stage = Stage::set(StageOptions::default()).await?;
+    // Blocks of pages name Secrets of notifiers that nobody granted here.
+    stage.may_lack_rights = true;
     stage
         .apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: team-storage}")
         .await?;

@@ -10,6 +10,7 @@
 )]
 
 mod actors;
+mod approvals;
 mod ask;
 mod asked;
 mod author;
@@ -40,6 +41,7 @@ mod mco;
 mod metrics;
 mod migration;
 mod nodes;
+mod notifiers;
 mod olm;
 mod page;
 mod phases;

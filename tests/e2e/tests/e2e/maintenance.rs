@@ -1356,12 +1356,16 @@ async fn bad_input_is_refused_or_said_and_nothing_is_half_done() -> Result<()> {
     let near = json!({"drain": {"podSelector": {"matchExpressions": [{"key": "x", "operator": "Near"}]}}});
     let why = refused(object(MEDIK8S_GROUP, "bad", "worker-0", near)).await;
     assert!(why.contains("found operator Near without values"), "{why}");
+    let space = json!({"drain": {"podSelector": {"matchLabels": {"not a key": "x"}}}});
+    let why = refused(object(MEDIK8S_GROUP, "bad", "worker-0", space)).await;
+    assert!(why.contains("found not a key, wanted a label key"), "{why}");
     // What only numo knows.
-    let selector = json!({"drain": {"podSelector": {"matchLabels": {"not a key": "x"}}}});
+    let long = "k".repeat(64);
+    let selector = json!({"drain": {"podSelector": {"matchLabels": {long: "x"}}}});
     maintain(&stage, "nm", "worker-0", selector).await?;
     let why = waits(&stage, "nm", "InvalidField").await?;
     assert!(
-        why.starts_with("spec.drain.podSelector: found \"not a key\", wanted a label key"),
+        why.starts_with("spec.drain.podSelector: found \"kkk") && why.contains("wanted a label key"),
         "{why}"
     );
     assert!(!is_cordoned(&node(&stage, "worker-0").await?));

@@ -166,6 +166,16 @@ async fn numo_asks_for_nothing_beyond_its_rights_and_has_none_that_it_does_not_u
             "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexWindow",
             "metadata": {"name": "always"}, "spec": {"nodeSelector": {}, "openings": [{"startTime": "00:00", "endTime": "00:00"}]},
         }),
+        // Nobody is there: what it reads to know that is what it has rights for.
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "nobody", "namespace": NAMESPACE},
+            "data": {"ca.crt": rcgen::generate_simple_self_signed(["nobody.example".to_owned()])?.cert.pem()},
+        }),
+        json!({
+            "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexNotifier",
+            "metadata": {"name": "nobody"},
+            "spec": {"cloudEvents": {"url": "https://127.0.0.1:1/"}, "tls": {"caConfigMap": {"name": "nobody"}}},
+        }),
         json!({
             "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBinding",
             "metadata": {"name": "plenty"}, "spec": {"ownerSelector": {"kind": "Plan"}, "maxUnavailable": 5},

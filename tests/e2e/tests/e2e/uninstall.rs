@@ -51,6 +51,8 @@ async fn delete_kinds(stage: &Stage) -> Result<()> {
         "mutexbudgets.numo.openshift-optional.skrzypek.io",
         "mutexwindows.numo.openshift-optional.skrzypek.io",
         "mutexbindings.numo.openshift-optional.skrzypek.io",
+        "mutexnotifiers.numo.openshift-optional.skrzypek.io",
+        "mutexapprovals.numo.openshift-optional.skrzypek.io",
     ];
     for name in names {
         crds.delete(name, &DeleteParams::default()).await?;

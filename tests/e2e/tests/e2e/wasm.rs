@@ -126,7 +126,7 @@ async fn a_component_makes_a_node_wait_with_its_own_words_until_it_passes() -> R
         "PreRules",
         "RuleWaits",
         "example.com/disk",
-        "whoever owns the rule",
+        "the owners of the rule's namespace",
     ] {
         assert!(text.contains(words), "explain says nothing of {words}: {text}");
     }

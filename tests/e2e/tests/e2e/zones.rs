@@ -1,4 +1,4 @@
-//! One zone at a time: MutexBudgets with `maxGroups`, over all owners.
+//! One zone at a time: MutexBudgets with `maxGroups`, over all owners, and `domains` of an owner.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,10 +6,14 @@ use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, ResourceExt, api::ListParams};
 use numo_api::{MutexBudget, Step};
-use numo_e2e::Stage;
+use numo_e2e::{NAMESPACE, Stage};
+use numo_world::WorldSpec;
 use serde_json::json;
 
-use crate::{apply, explained, maintenance, plans};
+use crate::{
+    Gate, NEW, apply, explained, finish, job, judgement, maintenance, plans, prepare, preview::preview,
+    released, rule, rule_began, seen, set, workers,
+};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 const MEDIK8S: &str = "nodemaintenance.medik8s.io";
@@ -106,5 +110,55 @@ async fn nodes_of_two_zones_are_never_away_at_once() -> Result<()> {
     plans::complete(&stage, "k3s").await?;
     plans::is_given_back(&stage, "k3s").await?;
     assert_eq!(most_zones_cordoned(&stage, &zones), 1);
+    stage.strike().await
+}
+
+/// A run finishes the nodes of one zone before those of the next, in the order that is given; a preview says so before, and whoever waits
+/// is told for whom.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_finishes_a_zone_before_the_next_begins() -> Result<()> {
+    let world = WorldSpec {
+        zones: 2,
+        ..workers(4)
+    };
+    let stage = set(world, Vec::new()).await?;
+    let gate = Gate::new()?;
+    let rules = [rule("gated", json!({"jobSpec": job(&gate.wait())}))];
+    let domains = json!({"key": ZONE, "order": ["zone-b"]});
+    let spec = json!({"maxUnavailable": 4, "order": "Name", "domains": domains});
+    prepare(&stage, &rules, spec).await?;
+    let arguments = ["mutexrunconfig/upgrade", "-n", NAMESPACE, "--to-version", NEW];
+    let (found, _) = preview(&stage, &arguments).await?;
+    let waves = json!([["worker-1", "worker-3"], ["worker-0", "worker-2"]]);
+    assert_eq!(found["waves"], waves, "{found:#}");
+
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "both nodes of the zone have their rule", |w| {
+        rule_began(w, "gated", "worker-1") && rule_began(w, "gated", "worker-3")
+    })
+    .await?;
+    let text = explained(&stage, "worker-0", "OtherDomain", 60).await?;
+    for words in [
+        format!("{ZONE}=zone-b is not done, and nodes of zone-a come after that (spec.domains)"),
+        "numo explain worker-".to_owned(),
+    ] {
+        assert!(text.contains(&words), "no {words} in: {text}");
+    }
+    assert_eq!(
+        stage.changes().await?.len(),
+        2,
+        "only nodes of the zone have begun"
+    );
+    gate.open_for_all()?;
+    finish(&stage).await?;
+    let released = released(&stage.world);
+    let zones: Vec<bool> = released
+        .iter()
+        .map(|node| ["worker-1", "worker-3"].contains(&node.as_str()))
+        .collect();
+    assert_eq!(zones, [true, true, false, false], "{released:?}");
+    let mut expected = judgement(&["gated"], &[]);
+    expected.max_in_flight = 2;
+    stage.judge(&expected).await?;
     stage.strike().await
 }

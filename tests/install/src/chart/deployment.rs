@@ -34,7 +34,7 @@ pub(super) fn deployment() -> Result<String> {
     ensure!(
         wanted.contains("- name: NUMO_WEBHOOK_CERTS\n              value: self\n")
             && wanted.contains("- name: webhook\n              containerPort: 9443\n"),
-        "the webhook's patch of the Deployment is another: mend chart/deployment.rs"
+        "the webhook's patch of the Deployment is another: fix chart/deployment.rs"
     );
     let priority = format!("{}{PLACE}", PRIORITY.1);
     for (from, to) in [

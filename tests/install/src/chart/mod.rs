@@ -59,7 +59,10 @@ pub fn templates() -> Result<BTreeMap<String, String>> {
     add("namespace", namespaces()?);
     add(
         "lease_role",
-        labelled(&placed(&read("deploy/kustomize/leases/rights/role.yaml")?)),
+        only_if(
+            r#"include "numo.rightsIn" (list .Values.leases.rights .Values.leases.createNamespace . "medik8s-leases")"#,
+            &labelled(&placed(&read("deploy/kustomize/leases/rights/role.yaml")?)),
+        ),
     );
     add("roles", only_if(".Values.roles.aggregate", &base("roles")?));
     add("runs_invitation", run_invitations()?);
@@ -285,8 +288,12 @@ fn invitations() -> Result<String> {
         r#"and (ne . $.Release.Namespace) (include "numo.shared" (list $.Values.plans.createNamespaces $ "v1" "Namespace" .))"#,
         &format!("---\n{namespace}"),
     );
+    let invited = only_if(
+        r#"include "numo.rightsIn" (list $.Values.plans.rights $.Values.plans.createNamespaces $ .)"#,
+        &format!("---\n{binding}"),
+    );
     Ok(format!(
-        "{{{{- range .Values.plans.namespaces }}}}\n{made}---\n{binding}{{{{- end }}}}\n"
+        "{{{{- range .Values.plans.namespaces }}}}\n{made}{invited}{{{{- end }}}}\n"
     ))
 }
 

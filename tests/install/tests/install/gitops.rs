@@ -15,28 +15,16 @@ use serde_json::{Value, json};
 
 use crate::{HELMS, chart, equal::by_name, program};
 
-/// Health and message of objects, by the script that Argo CD is given for their kinds.
-fn health(all: &[Value]) -> Result<Vec<(String, String)>> {
-    let config = objects(&fs::read_to_string(root().join(gitops::CONFIG))?)?.remove(0);
-    let module = root().join("tests/install/lua");
-    let lua = go_program(&module, &["go.mod", "go.sum", "main.go"], ".", "lua")?;
-    let mut child = Command::new(lua)
+/// What Argo CD's own interpreters make of these lines.
+fn argo_cd(asked: &[Value]) -> Result<Vec<Value>> {
+    let module = root().join("tests/install/argocd");
+    let program = go_program(&module, &["go.mod", "go.sum", "main.go"], ".", "argocd")?;
+    let mut child = Command::new(program)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    let mut lines = String::new();
-    for object in all {
-        let group = object["apiVersion"].as_str().and_then(|of| of.split_once('/'));
-        let kind = object["kind"].as_str().context("a kind")?;
-        let key = format!(
-            "resource.customizations.health.{}_{kind}",
-            group.context("a group")?.0
-        );
-        let script = config["data"][&key].as_str().with_context(|| key.clone())?;
-        lines.push_str(&json!({"script": script, "obj": object}).to_string());
-        lines.push('\n');
-    }
+    let lines: String = asked.iter().map(|line| line.to_string() + "\n").collect();
     let mut stdin = child.stdin.take().context("its input")?;
     let writes = std::thread::spawn(move || stdin.write_all(lines.as_bytes()));
     let output = child.wait_with_output()?;
@@ -49,12 +37,30 @@ fn health(all: &[Value]) -> Result<Vec<(String, String)>> {
     let answers = String::from_utf8(output.stdout)?;
     answers
         .lines()
-        .map(|line| {
-            let said: Value = serde_json::from_str(line)?;
-            let text = |field: &str| said[field].as_str().unwrap_or_default().to_owned();
-            Ok((text("status"), text("message")))
-        })
+        .map(|line| Ok(serde_json::from_str(line)?))
         .collect()
+}
+
+/// Health and message of objects, by the script that Argo CD is given for their kinds.
+fn health(all: &[Value]) -> Result<Vec<(String, String)>> {
+    let config = objects(&fs::read_to_string(root().join(gitops::CONFIG))?)?.remove(0);
+    let mut asked = Vec::new();
+    for object in all {
+        let group = object["apiVersion"].as_str().and_then(|of| of.split_once('/'));
+        let kind = object["kind"].as_str().context("a kind")?;
+        let key = format!(
+            "resource.customizations.health.{}_{kind}",
+            group.context("a group")?.0
+        );
+        let script = config["data"][&key].as_str().with_context(|| key.clone())?;
+        asked.push(json!({"script": script, "obj": object}));
+    }
+    let text = |said: &Value, field: &str| said[field].as_str().unwrap_or_default().to_owned();
+    let said = argo_cd(&asked)?;
+    Ok(said
+        .iter()
+        .map(|said| (text(said, "status"), text(said, "message")))
+        .collect())
 }
 
 fn object(kind: (&str, &str), spec: &Value, status: &Value) -> Value {
@@ -322,6 +328,15 @@ fn the_examples_have_fields_that_there_are_and_values_that_the_chart_takes() -> 
             .arg(chart())
             .args(["--namespace", NAMESPACE, "--values"]);
         let all = by_name(objects(&said(helm.arg(file.path()))?)?);
+        // An object in a namespace that is not there would be the end of the whole installation.
+        let namespaces = ["kube-system", NAMESPACE];
+        for (name, object) in &all {
+            let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str);
+            assert!(
+                namespace.is_none_or(|of| namespaces.contains(&of) || all.contains_key(&format!("Namespace {of}"))),
+                "Helm {major}: {name} is in {namespace:?}"
+            );
+        }
         // What is asked for, and nothing else that is shared.
         for (name, is_there) in [
             ("Namespace medik8s-leases", false),
@@ -364,5 +379,53 @@ fn the_examples_have_fields_that_there_are_and_values_that_the_chart_takes() -> 
             }
         }
     }
+    Ok(())
+}
+
+/// What people say to numo by annotations, and numo by fields, is no difference to git; all else is.
+#[test]
+fn argo_cd_ignores_what_people_say_to_numo_and_no_more() -> Result<()> {
+    let spoken = json!({
+        "metadata": {"annotations": {
+            "numo.openshift-optional.skrzypek.io/suspend": "the network is down",
+            "example.com/owner": "team-a",
+        }},
+        "spec": {"x": 1}, "webhooks": [{"name": "a", "clientConfig": {"caBundle": "abc", "service": {}}}],
+    });
+    let silent = json!({"metadata": {"name": "a"}, "spec": {"x": 1}});
+    let mut expressions = Vec::new();
+    for file in ["argocd/application.yaml", "argocd/runs.yaml"] {
+        for one in example(file)? {
+            let all = one.pointer("/spec/ignoreDifferences").and_then(Value::as_array);
+            for one in all.into_iter().flatten() {
+                let paths = one["jqPathExpressions"].as_array();
+                expressions.extend(
+                    paths
+                        .into_iter()
+                        .flatten()
+                        .filter_map(Value::as_str)
+                        .map(str::to_owned),
+                );
+            }
+        }
+    }
+    assert_eq!(expressions.len(), 2, "{expressions:?}");
+    let ask = |object: &Value| {
+        expressions
+            .iter()
+            .map(|of| json!({"ignored": of, "obj": object}))
+            .collect::<Vec<_>>()
+    };
+    let [webhooks, annotations] = &argo_cd(&ask(&spoken))?[..] else {
+        panic!("two answers")
+    };
+    let mut wanted = spoken.clone();
+    wanted["webhooks"][0]["clientConfig"] = json!({"service": {}});
+    assert_eq!(webhooks, &wanted);
+    let mut wanted = spoken.clone();
+    wanted["metadata"]["annotations"] = json!({"example.com/owner": "team-a"});
+    assert_eq!(annotations, &wanted);
+    // An object that nobody has spoken of is no error: Argo CD would leave the whole rule out.
+    assert_eq!(argo_cd(&ask(&silent)[1..])?, [silent]);
     Ok(())
 }

@@ -13,7 +13,7 @@ use numo_install::{NAMESPACE, rendered, root, said};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_manifest_is_applied_by_kubectl_and_applied_again() -> Result<()> {
-    for (platform, definitions) in rendered::PLATFORMS.into_iter().zip([10, 9]) {
+    for (platform, definitions) in rendered::PLATFORMS.into_iter().zip([12, 11]) {
         let cluster = Cluster::start(Options::default()).await?;
         let client = cluster.client(User::Admin).await?;
         let (kubectl, kubeconfig) = cluster.kubectl(User::Admin);

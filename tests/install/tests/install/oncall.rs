@@ -366,6 +366,7 @@ async fn the_roles_view_edit_and_admin_have_their_part() -> Result<()> {
         "mutexbudgets",
         "mutexwindows",
         "mutexbindings",
+        "mutexnotifiers",
         MAINTENANCE,
         "plans",
     ];

@@ -37,6 +37,7 @@ impl Judge {
         let run_id = run_id.map_or("", String::as_str);
         self.first_are_done(world, seen, owner, (run_id, node))?;
         self.wave_by_wave(world, seen, owner, (run_id, node))?;
+        self.domain_by_domain(world, seen, owner, (run_id, node))?;
         few_have_failed(world, seen, owner, (run_id, node))
     }
 
@@ -365,6 +366,11 @@ fn keys<'a>(seen: &'a Observed, owner: &Owner) -> Vec<&'a String> {
     all.flat_map(|one| one.mutex_keys.iter().flatten()).collect()
 }
 
+/// Whether some nodes of the owner go first.
+pub(super) fn has_first(seen: &Observed, owner: &Owner) -> bool {
+    !first(seen, owner).is_empty()
+}
+
 /// The labels of the nodes that go first: selectors of these worlds have nothing else.
 fn first(seen: &Observed, owner: &Owner) -> Vec<Value> {
     let all: Vec<_> = match owner.kind {
@@ -437,7 +443,7 @@ pub(super) fn is_behind(world: &World, seen: &Observed, owner: &Owner, node: &No
 }
 
 /// Whether a person or a rule left the node out, or it has been away for too long.
-fn is_left_out(seen: &Observed, owner: &Owner, node: &NodeView) -> bool {
+pub(super) fn is_left_out(seen: &Observed, owner: &Owner, node: &NodeView) -> bool {
     let uid = seen.uid_of(owner).unwrap_or_default();
     let mut changes = seen
         .changes

@@ -53,8 +53,7 @@ impl Judge {
             owner,
             run_id,
         };
-        let (places, of) = self.places(&asked, waves, node);
-        let own = places.get(node.uid.as_str()).copied().unwrap_or(of.len());
+        let (places, of, own) = self.places(&asked, waves, node);
         for other in seen.nodes.values() {
             let place = places.get(other.uid.as_str()).copied();
             if place.is_some_and(|place| place < own)
@@ -73,13 +72,34 @@ impl Judge {
         self.within_wave(&asked, (&places, &of), (own, node))
     }
 
-    /// The wave of each node that is in one by now, by its uid, and the waves.
+    /// Whether another node of the owner surely is in the wave of this node, or in an earlier one. Without waves all of them are.
+    pub(super) fn of_wave<'a>(
+        &self,
+        world: &'a World,
+        seen: &'a Observed,
+        owner: &'a Owner,
+        (run_id, node): (&'a str, &'a NodeView),
+    ) -> impl Fn(&NodeView) -> bool + use<'a> {
+        let waves = waves(seen, owner);
+        let asked = Asked {
+            world,
+            seen,
+            owner,
+            run_id,
+        };
+        let (places, _, own) = self.places(&asked, waves, node);
+        let is_plain = waves.is_empty();
+        move |other| is_plain || places.get(other.uid.as_str()).is_some_and(|place| *place <= own)
+    }
+
+    /// The wave of each node that is in one by now, by its uid, the waves, and the wave of this node: the one after all others if it is
+    /// in none.
     fn places<'a>(
         &self,
         asked: &Asked<'a>,
         waves: &'a [Wave],
         node: &'a NodeView,
-    ) -> (BTreeMap<&'a str, usize>, Vec<&'a Wave>) {
+    ) -> (BTreeMap<&'a str, usize>, Vec<&'a Wave>, usize) {
         let run = (asked.owner.clone(), asked.run_id.to_owned());
         let begun = self.begun.get(&run);
         let at = |one: &&NodeView| begun.and_then(|begun| begun.get(&one.uid)).copied();
@@ -119,7 +139,8 @@ impl Judge {
                 }
             }
         }
-        (places, of)
+        let own = places.get(node.uid.as_str()).copied().unwrap_or(of.len());
+        (places, of, own)
     }
 
     fn have_soaked(

@@ -110,9 +110,9 @@ impl Simulation {
         let turns = changes.any(|change| change.in_flight() && change.status.step != Some(Step::Held));
         let ungated = open().any(|node| node.why.reason == Reason::Ungated);
         // Whoever waits for nodes that go before it waits for what keeps those: one of them is told that.
-        let by_first = open().any(|node| !node.waits_for_earlier());
+        let by_order = open().any(|node| !node.why.reason.is_of_order());
         let waits = |node: &&NodeReport| {
-            node.why.who() == Actor::OtherNode && !(by_first && node.waits_for_earlier())
+            node.why.who() == Actor::OtherNode && !(by_order && node.why.reason.is_of_order())
         };
         match open().find(waits) {
             Some(node) if !turns && !ungated => Err(format!(
@@ -208,7 +208,7 @@ fn is_going(node: &NodeReport) -> bool {
 /// Whether the owner says that a person must act, as its condition Stalled has it: what holds the owner comes before what its
 /// nodes say.
 pub(super) fn is_stalled(kind: OwnerKind, report: &Report) -> bool {
-    let person = |who| matches!(who, Actor::ClusterAdmin | Actor::RuleAuthor);
+    let person = |who| matches!(who, Actor::ClusterAdmin | Actor::Approver | Actor::RuleAuthor);
     match (kind, &report.hold) {
         (OwnerKind::MutexRunConfig, Some(hold)) => person(hold.who()),
         (OwnerKind::MutexRunConfig, None) => report.wedged().is_some(),

@@ -90,6 +90,7 @@ impl Simulation {
         conditions.extend(stalled.then(|| condition(types::STALLED, true, "Stalled")));
         let status = PlanStatus {
             conditions: Some(conditions),
+            approval: None,
             latest_version: some(&said.version),
             latest_hash: some(&said.hash),
             applying: Some(said.applying.clone()).filter(|applying| !applying.is_empty()),

@@ -158,7 +158,7 @@ fn is_worth_a_line(row: &Row, of_the_run: Option<Reason>) -> bool {
             Some(row.reason) != of_the_run
                 && matches!(
                     row.reason.who(),
-                    Actor::ClusterAdmin | Actor::RuleAuthor | Actor::OtherController
+                    Actor::ClusterAdmin | Actor::Approver | Actor::RuleAuthor | Actor::OtherController
                 )
         }
         // Over in a moment; and a look that sees a node's lease go before its journal says why takes the

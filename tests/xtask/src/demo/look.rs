@@ -181,7 +181,7 @@ fn machine(node: &NodeView, is_changed: bool) -> String {
     } else if node.state == "Working" {
         "the machine-config daemon begins"
     } else if node.current != node.desired {
-        "let go: the machine-config daemon is told"
+        "released: the machine-config daemon is told"
     } else {
         "back"
     };
@@ -241,7 +241,10 @@ mod tests {
             ready: true,
             ..NodeView::default()
         };
-        assert_eq!(machine(&node, false), "let go: the machine-config daemon is told");
+        assert_eq!(
+            machine(&node, false),
+            "released: the machine-config daemon is told"
+        );
         node.state = "Working".into();
         assert_eq!(machine(&node, false), "the machine-config daemon begins");
         node.desired_drain = "drain-new".into();

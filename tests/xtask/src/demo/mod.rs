@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use console::style;
 use numo_api::marks;
-use numo_e2e::{NAMESPACE, manifests};
+use numo_e2e::{NAMESPACE, manifests, rules};
 use numo_world::{Breach, Judgement, PoolSpec, TimeFactor, Timings, WorldSpec};
 use serde_json::{Value, json};
 
@@ -131,7 +131,7 @@ impl Doing<'_> {
 /// Runs the demo.
 pub async fn run(arguments: Arguments) -> Result<ExitCode> {
     let progress = Progress::new();
-    build(&progress, arguments.kubeconfig.is_none())?;
+    build(&progress, arguments.kubeconfig.is_none()).await?;
     let given = arguments.kubeconfig.clone().map(|kubeconfig| Given {
         kubeconfig,
         yes: arguments.yes_this_cluster,
@@ -183,16 +183,22 @@ pub async fn run(arguments: Arguments) -> Result<ExitCode> {
 /// Rules in WASM that guard the demo's nodes beside its Jobs, by the names of their components.
 const COMPONENTS: [&str; 2] = ["cluster-operators", "pdb-headroom"];
 
-/// Builds what the demo runs, in the foreground: a failure shows, and Ctrl-C ends it.
-fn build(progress: &Progress, control_plane: bool) -> Result<()> {
+/// Builds what the demo runs, in the foreground: a failure shows, and Ctrl-C ends it. The rules are built beside the
+/// control plane, whose linker leaves a core idle.
+async fn build(progress: &Progress, control_plane: bool) -> Result<()> {
+    let rules = tokio::spawn(async {
+        tokio::task::spawn_blocking(setup::wasm_targets).await??;
+        rules::components(&COMPONENTS).await
+    });
     if control_plane {
-        numo_cluster::binary()?;
+        tokio::task::spawn_blocking(numo_cluster::binary).await??;
     }
     let doing = progress.doing("building numo");
     // Together with ourselves: alone it would be built with other features, and all it needs once more.
     step::must(step::cargo().args(["build", "--quiet", "--package", "numo", "--package", "xtask"]))?;
     doing.done("");
-    setup::wasm_targets()
+    rules.await??;
+    Ok(())
 }
 
 /// Ctrl-C and SIGTERM, from now on.

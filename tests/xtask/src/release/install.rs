@@ -16,7 +16,7 @@ use super::{
     binary::Platform,
     image::{Image, Labels, Layer},
     layout::Layout,
-    publisher,
+    page, publisher,
 };
 use crate::step;
 
@@ -88,21 +88,35 @@ fn with_image(of: &str, text: &str, facts: &Facts, image: &str) -> Result<String
     Ok(out)
 }
 
-/// One manifest for each platform, the Job that restores everything, and the list of what is deleted after it.
+/// One manifest for each platform, the Job that restores everything, and what is deleted after it.
 pub fn manifests(facts: &Facts, to: &Path, images: &Images) -> Result<()> {
     for (name, image) in [
         ("kubernetes", &images.plain),
         ("self-managed", &images.plain),
         ("openshift", &images.openshift),
         ("uninstall", &images.plain),
+        ("remove", &images.plain),
     ] {
         let path = format!("deploy/{name}.yaml");
         let text = with_image(&path, &read(&path)?, facts, image)?;
         write(&to.join(format!("{name}.yaml")), &facts.publisher.fill(&text))?;
     }
-    // It has no image.
-    let text = read("deploy/remove.yaml")?;
-    write(&to.join("remove.yaml"), &facts.publisher.fill(&text))
+    Ok(())
+}
+
+/// What is applied beside numo: alerts with the publisher's runbooks, and the objects for Argo CD and Flux.
+pub fn beside(facts: &Facts, to: &Path) -> Result<()> {
+    let deploy = step::root().join("deploy");
+    for folder in ["monitoring", "gitops"] {
+        for path in files(&deploy.join(folder))? {
+            let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+            write(
+                &to.join(path.strip_prefix(&deploy)?),
+                &facts.publisher.fill(&text),
+            )?;
+        }
+    }
+    Ok(())
 }
 
 /// Who owns the chart's repository, for Artifact Hub: as a file in `to` and as an artifact. None if the publisher is not there.
@@ -168,6 +182,7 @@ pub fn chart(facts: &Facts, layout: &Layout, to: &Path, image: &str) -> Result<V
                 head = numo_install::objects(&text)?.into_iter().next();
             }
             "values.yaml" => text = by_digest(&text, image)?,
+            "README.md" => text = page::published(facts, &text, image)?,
             _ => {}
         }
         write(&staged.path().join("numo").join(name), &text)?;

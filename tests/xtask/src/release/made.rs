@@ -175,6 +175,7 @@ fn artifacts(parts: &Parts, to: &Path, layout: &Layout, licences: &str) -> Resul
         _ => anyhow::bail!("two images"),
     };
     install::manifests(facts, to, &images)?;
+    install::beside(facts, to)?;
     let platforms: Vec<Platform> = for_images(parts).map(|(platform, _)| *platform).collect();
     let chart = install::chart(facts, layout, to, &images.plain)?;
     let [bundle, catalog] = install::bundle(facts, layout, &to.join("olm"), &images.openshift, &platforms)?;
@@ -328,7 +329,7 @@ fn of_openshift(facts: &Facts) -> Labels {
 fn folders(facts: &Facts, to: &Path) -> Result<()> {
     let staged = tempfile::tempdir()?;
     let top = staged.path().join(format!("numo-{}", facts.version));
-    for folder in ["examples", "olm"] {
+    for folder in ["examples", "gitops", "monitoring", "olm"] {
         for path in texts(&to.join(folder), to)? {
             write(&top.join(&path), &fs::read_to_string(to.join(&path))?)?;
         }

@@ -10,6 +10,7 @@ mod install;
 mod layout;
 mod made;
 mod notes;
+mod page;
 pub mod publish;
 mod publisher;
 mod ready;
@@ -143,6 +144,7 @@ fn before(root: &Path, facts: &Facts, file: &str, arguments: &Arguments) -> Resu
         ready::is_clean(root),
         ready::is_tagged(root, &facts.version),
         ready::has_no_placeholder(root, &by_hand),
+        ready::is_announced(root, &facts.version),
     ];
     faults.extend(
         checks
@@ -198,7 +200,8 @@ fn missing(binaries: &[(Platform, Vec<u8>)], commit: &str) -> Vec<String> {
         .collect()
 }
 
-/// Reads, and where they are not given builds, what the release is made from.
+/// Reads, and where they are not given builds, what the release is made from. That the base for OpenShift is missing has been said by
+/// [`before`].
 fn parts(root: &Path, facts: Facts, arguments: &Arguments, changes: String) -> Result<Parts> {
     let mut given = arguments.binary.clone();
     if given.is_empty() {
@@ -228,9 +231,6 @@ fn parts(root: &Path, facts: Facts, arguments: &Arguments, changes: String) -> R
         "--binary: none for linux, wanted one for the image"
     );
     let mut missing = missing(&binaries, &facts.commit);
-    if arguments.openshift_base.is_none() {
-        missing.push("Red Hat's base below the image for OpenShift".to_owned());
-    }
     for one in &missing {
         eprintln!("a release would stop here: {one} is missing");
     }
@@ -239,6 +239,9 @@ fn parts(root: &Path, facts: Facts, arguments: &Arguments, changes: String) -> R
         "--binary: {} is missing, wanted all of a release",
         missing.join(", ")
     );
+    if arguments.openshift_base.is_none() {
+        missing.push("Red Hat's base below the image for OpenShift".to_owned());
+    }
     let rules = if let Some(folder) = &arguments.rules {
         folder.clone()
     } else {

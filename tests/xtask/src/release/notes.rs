@@ -55,14 +55,42 @@ pub fn section(path: &Path, name: &str) -> Result<String> {
     Ok(found.join("\n").trim().to_owned())
 }
 
+/// As many lines of a section as a page of downloads has room for.
+const PAGE: usize = 60;
+
+/// The section in full; of one that is longer than a page how many entries each heading has, where they are, and all that a reader has
+/// to do.
+fn short(section: &str, changelog: &str) -> String {
+    if section.lines().count() <= PAGE {
+        return section.to_owned();
+    }
+    let parts = section.split("### ").skip(1);
+    let (mut counted, mut upgrade) = (Vec::new(), String::new());
+    for part in parts {
+        let heading = part.lines().next().unwrap_or_default().trim();
+        let entries = part.lines().filter(|line| line.starts_with("- ")).count();
+        if HEADINGS.last() == Some(&heading) {
+            upgrade = format!("\n\n### {}", part.trim());
+        } else {
+            counted.push(format!("{heading}: {entries}"));
+        }
+    }
+    format!(
+        "Entries in the [changelog]({changelog}): {}.{upgrade}",
+        counted.join(", ")
+    )
+}
+
 /// The notes of a release.
 pub fn notes(facts: &Facts, section: &str, images: &[(&str, String)], missing: &[String]) -> String {
     let publisher = &facts.publisher;
     // Links that lead into the repository, as the changelog has them, lead nowhere from a page of downloads.
-    let place = format!("]({}/blob/v{}/", publisher.get("source"), facts.version);
+    let tree = format!("{}/blob/v{}/", publisher.get("source"), facts.version);
+    let place = format!("]({tree}");
+    let section = short(section, &format!("{tree}CHANGELOG.md"));
     let section = ["operator/", "SECURITY.md", "wit/", "deploy/"]
         .iter()
-        .fold(section.to_owned(), |text, path| {
+        .fold(section, |text, path| {
             text.replace(&format!("]({path}"), &format!("{place}{path}"))
         });
     let named: Vec<String> = images
@@ -76,7 +104,7 @@ pub fn notes(facts: &Facts, section: &str, images: &[(&str, String)], missing: &
     };
     format!(
         "# numo {version}\n\n{section}\n\n## Where it is\n\n| what | by its digest |\n|---|---|\n{named}\n\n\
-         The signature, what it is made of and where it was built: [how to check it]({docs}/verifying).\n{missing}",
+         The signature, what it is made of and where it was built: [how to check it]({docs}/verifying.html).\n{missing}",
         version = facts.version,
         named = named.join("\n"),
         docs = publisher.get("docs"),

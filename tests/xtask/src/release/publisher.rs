@@ -184,8 +184,9 @@ fn capital(text: &str) -> String {
 }
 
 /// What no text of a release says: beside the placeholders the domain of them all.
-const LEFT: [&str; 4] = [
+const LEFT: [&str; 5] = [
     "numo.example",
+    "image: numo:",
     "registry.example.com/numo",
     "the numo authors",
     "repositoryid: 00000000-0000-0000-0000-000000000000",

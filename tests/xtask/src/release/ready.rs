@@ -10,6 +10,11 @@ use super::{install::files, publisher};
 /// Files that name the publisher and are read where they are, by people and by GitHub: no release fills them.
 pub const BY_HAND: [&str; 3] = ["SECURITY.md", ".github/CODEOWNERS", ".github/MAINTAINERS.md"];
 
+/// The first page of the repository.
+const README: &str = "README.md";
+/// What it says before the first release.
+const UNRELEASED: &str = "no release yet";
+
 fn git(root: &Path, arguments: &[&str]) -> Result<String> {
     let mut git = Command::new("git");
     Ok(said(git.arg("-C").arg(root).args(arguments))?.trim().to_owned())
@@ -50,6 +55,18 @@ pub fn is_tagged(root: &Path, version: &str) -> Result<()> {
         tags.lines().any(|tag| tag == wanted),
         "HEAD: found {found}, wanted the tag {wanted}: git tag --sign {wanted}"
     );
+    Ok(())
+}
+
+/// The first page does not say that there is no release: who reads it has one.
+pub fn is_announced(root: &Path, version: &str) -> Result<()> {
+    let readme = fs::read_to_string(root.join(README)).context(README)?;
+    let found = (1..)
+        .zip(readme.lines())
+        .find(|(_, line)| line.contains(UNRELEASED));
+    if let Some((number, _)) = found {
+        bail!("{README}:{number}: found \"{UNRELEASED}\", wanted a page that knows of {version}");
+    }
     Ok(())
 }
 
@@ -94,10 +111,35 @@ pub fn pages(program: &Path) -> Result<BTreeMap<String, String>> {
     Ok(pages)
 }
 
-/// No placeholder is left in files, by their paths from a folder.
+/// No placeholder is left in files, by their paths from a folder, nor in what archives among them hold.
 pub fn has_no_placeholder(folder: &Path, paths: &[String]) -> Result<()> {
+    let left = placeholders(folder, paths)?;
+    ensure!(left.is_empty(), "{}", left.join("; "));
+    Ok(())
+}
+
+/// The placeholders in files, the first of each.
+fn placeholders(folder: &Path, paths: &[String]) -> Result<Vec<String>> {
     let mut left = Vec::new();
     for path in paths {
+        if [".tgz", ".tar.gz"].iter().any(|ending| path.ends_with(ending)) {
+            let unpacked = tempfile::tempdir()?;
+            let mut tar = Command::new("tar");
+            said(
+                tar.arg("-xzf")
+                    .arg(folder.join(path))
+                    .arg("-C")
+                    .arg(unpacked.path()),
+            )?;
+            let inside = files(unpacked.path())?;
+            let names = inside
+                .iter()
+                .filter_map(|one| one.strip_prefix(unpacked.path()).ok());
+            let names: Vec<String> = names.map(|one| one.to_string_lossy().into_owned()).collect();
+            let found = placeholders(unpacked.path(), &names)?;
+            left.extend(found.iter().map(|found| format!("{path}: {found}")));
+            continue;
+        }
         let bytes = fs::read(folder.join(path)).with_context(|| path.clone())?;
         // What is no text holds none.
         let Ok(text) = String::from_utf8(bytes) else {
@@ -109,6 +151,5 @@ pub fn has_no_placeholder(folder: &Path, paths: &[String]) -> Result<()> {
             ));
         }
     }
-    ensure!(left.is_empty(), "{}", left.join("; "));
-    Ok(())
+    Ok(left)
 }

@@ -100,6 +100,15 @@ fn the_programs_of_a_release_record_their_commit_and_are_run() {
     assert!(at("/numo version --client").is_some_and(|run| run > built));
 }
 
+/// A tag alone publishes nothing: every test has passed, and every program is there.
+#[test]
+fn a_release_waits_for_the_tests_of_its_commit() {
+    let jobs = &files()[".github/workflows/release.yaml"]["jobs"];
+    assert_eq!(jobs["release"]["needs"], serde_json::json!(["test", "programs"]));
+    let steps = jobs["test"]["steps"].as_array().unwrap();
+    assert!(steps.iter().any(|step| step["run"] == ".ci/run"), "{steps:?}");
+}
+
 /// A workflow has the rights that it needs, and runs no action of an unnamed version.
 #[test]
 fn workflows_have_few_rights_and_name_versions() {

@@ -1,16 +1,18 @@
 //! Admission: who gets the next turn. Every node that does not is reported with the first thing that
 //! keeps it from it.
 
-use super::{member::Member, run_decision::RunDecision, run_rules, run_view::RunView, ungated};
+use super::{member::Member, run_decision::RunDecision, run_rules, run_view::RunView, ungated, waves::stand};
 use crate::{
     action::Action,
     admit::{
+        approval::Approvals,
+        domains::Domains,
         gates::{self, Gate},
         not_ready::left_out_at,
         queue::{self, Queue},
         room::{Room, Words},
         schedule::Schedule,
-        waves::Waves,
+        waves::{Stand, Waves},
     },
     decision::Decision,
     key::Key,
@@ -38,14 +40,25 @@ use numo_api::{
 use std::collections::BTreeMap;
 
 /// Admits as many nodes as may go, and reports the rest.
-pub fn admit<'m>(decision: &mut RunDecision<'m>, waves: Waves<'m>, hold: Option<&Why>) {
+pub fn admit<'m>(
+    decision: &mut RunDecision<'m>,
+    (waves, approvals): (Waves<'m>, Approvals),
+    hold: Option<&Why>,
+) {
     let view = decision.view;
+    let elsewhere = of_run::run::held_elsewhere(view);
+    let room = room(view, &view.members, |_| true);
+    let may_be_next = |member: &Member<'_>| {
+        !elsewhere.contains_key(member.pool.name.as_str()) && waves.refusal(&member.node.name).is_none()
+    };
     queue::admit(&mut Waiting {
         decision,
         hold,
-        room: room(view, &view.members, |_| true),
+        domains: domains(view, &room, may_be_next),
+        room,
         waves,
-        elsewhere: of_run::run::held_elsewhere(view),
+        approvals,
+        elsewhere,
         asked_again: None,
     });
 }
@@ -57,6 +70,8 @@ struct Waiting<'w, 'm> {
     hold: Option<&'w Why>,
     room: Room<'m>,
     waves: Waves<'m>,
+    domains: Option<Domains<'m>>,
+    approvals: Approvals,
     /// Pools that other runs hold.
     elsewhere: BTreeMap<&'m str, Why>,
     /// What of phase PreRun is asked again, as a node could begin.
@@ -162,6 +177,8 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
         match gate {
             Gate::Owner => self.hold.cloned(),
             Gate::Wave => self.waves.refusal(&member.node.name),
+            Gate::Domain => self.domains.as_ref()?.refusal(member.node),
+            Gate::Approval => self.approvals.refusal(&self.waves, &member.node.name),
             Gate::Room => {
                 let of_wave = || self.waves.no_room(member.node);
                 no_room(&self.room, self.decision.view, member.node).or_else(of_wave)
@@ -198,6 +215,9 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
     fn take_place(&mut self, member: Self::One, is_asked_about: bool) {
         self.room.take(member.node, is_asked_about);
         self.waves.take_place(member.node, is_asked_about);
+        if let Some(domains) = &mut self.domains {
+            domains.take(member.node);
+        }
     }
 
     fn take_turn(&mut self, member: Self::One) {
@@ -224,6 +244,22 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
         }
         self.decision.report(member, Step::Selected, why);
     }
+}
+
+/// How far the run is with its domains; none if it asks for no order of such. `may_be_next` says which nodes have their turns now, by
+/// all other order.
+fn domains<'a>(
+    view: &RunView<'a>,
+    room: &Room<'a>,
+    may_be_next: impl Fn(&Member<'_>) -> bool,
+) -> Option<Domains<'a>> {
+    let order = view.intent.domains.clone()?;
+    let members = view.members.iter().filter(|member| may_be_next(member));
+    let behind = members.filter_map(|member| match stand(view, member, false) {
+        Stand::Behind { goes_on } => Some((member.node, goes_on)),
+        Stand::Done(_) | Stand::LeftOut => None,
+    });
+    Some(Domains::of(order, behind, room.away()))
 }
 
 /// What a rule of phase Admit had against the node when the status was written.
@@ -284,7 +320,10 @@ fn ask_again(decision: &mut RunDecision<'_>, member: &Member<'_>, change: &Chang
     }
     journal.enter(Step::PostRules, None);
     journal.write(decision, None);
-    let why = Why::new(Reason::RuleStarting, "its rules after the change are asked again");
+    let why = Why::new(
+        Reason::RuleStarting,
+        "its rules after the change are evaluated again",
+    );
     decision.report(member, Step::PostRules, why);
 }
 

@@ -79,7 +79,7 @@ impl RunView<'_> {
     /// How a person lets the run's own rules be asked again.
     pub fn ways_to_ask_again(&self) -> String {
         format!(
-            "`numo retry -n {} mutexrunconfig/{}` asks the rules of the run again",
+            "`numo retry -n {} mutexrunconfig/{}` evaluates the rules of the run again",
             self.run.key.namespace, self.run.key.name
         )
     }

@@ -21,7 +21,7 @@ pub(super) struct Journals<'a> {
 
 impl<'a> Journals<'a> {
     pub(super) fn of(
-        (run, run_id): (&RunConfigView, &str),
+        (run, run_id, version_id): (&RunConfigView, &str, &str),
         observed: &Observed,
         nodes: &HashMap<&str, &NodeView>,
         own: &[&'a ChangeView],
@@ -34,6 +34,7 @@ impl<'a> Journals<'a> {
         // Where this kind is not watched anyone may have written a NodeChange: only a node that carries our
         // shield had its turn.
         let watched = not_watched(run, &observed.settings).is_none();
+        let mut words: Changes<'a> = Changes::new();
         for change in own.iter().copied() {
             let node = change.spec.node_name.as_str();
             match nodes.get(node).filter(|found| found.uid == change.spec.node_uid) {
@@ -42,11 +43,22 @@ impl<'a> Journals<'a> {
                 Some(_) if change.spec.target.run_id == run_id => {
                     found.current.insert(node, change);
                 }
+                // With `trigger: AnyConfig` the run has another id once its version is rendered. What a person said of a node before that
+                // is said of this run; what was taken back, and what was said of another one, is said of none.
+                Some(_) if change.is_word() => {
+                    let is_said = change.spec.directive.is_some() && change.spec.target.run_id == version_id;
+                    if is_said {
+                        words.insert(node, change);
+                    }
+                }
                 Some(_) if change.in_flight() => {
                     found.superseded.insert(node, change);
                 }
                 None | Some(_) => {}
             }
+        }
+        for (node, change) in words {
+            found.current.entry(node).or_insert(change);
         }
         found
     }

@@ -71,9 +71,9 @@ fn released(view: &RunView<'_>, member: &Member<'_>) -> Checked {
         );
     }
     if view.leaving().is_some() {
-        return breach(5, format!("{name} would be let go while the run is being left"));
+        return breach(5, format!("{name} would be released while the run is being left"));
     }
-    not_stopped(view.observed, member.node, "let go")?;
+    not_stopped(view.observed, member.node, "released")?;
     not_suspended(view, name)?;
     if member.node.annotation(openshift::STATE) != "Done" || !member.node.ready || member.node.unschedulable {
         return breach(1, format!("{name} is not Ready, schedulable and Done"));
@@ -118,7 +118,7 @@ fn pre_run_passed(view: &RunView<'_>, name: &str) -> Checked {
         if passed.is_none_or(|verdict| verdict.edition.as_deref() != Some(rule.edition().as_str())) {
             return breach(
                 1,
-                format!("{name} would be let go although PreRun rule {key} has not passed as it is now"),
+                format!("{name} would be released although PreRun rule {key} has not passed as it is now"),
             );
         }
     }
@@ -183,7 +183,7 @@ impl Checks for Lint<'_, '_> {
                 in_hours(
                     self.schedule(),
                     (self.seen.observed, node),
-                    "let go",
+                    "released",
                     self.seen.now,
                 )?;
                 released(view, member)

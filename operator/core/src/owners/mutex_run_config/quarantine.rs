@@ -35,7 +35,7 @@ pub fn tend(decision: &mut RunDecision<'_>, wanted: bool) {
                 let mut list = taints(node).to_vec();
                 list.push(json!({"key": marks::QUARANTINE, "value": value, "effect": "NoSchedule"}));
                 let note = format!(
-                    "quarantined: taint {} is on until it is mended",
+                    "quarantined: taint {} is on until the node is repaired",
                     marks::QUARANTINE
                 );
                 let event = Event::warning("Quarantined", EventAction::Hold, note);

@@ -10,7 +10,6 @@ use super::{
     turn, ungated, waves,
 };
 use crate::{
-    action::{Action, FORGET_CHAIN},
     admit::waves::Waves,
     decision::Decision,
     intent::loses_pools,
@@ -21,7 +20,7 @@ use crate::{
     report::{LastWord, NodeReport, PoolReport, RunPhase},
     turn::{
         directive::retry_asked,
-        journal::{self, forgotten},
+        journal,
         steps::{Next, ON, STAY},
     },
     verdict::Answers,
@@ -127,6 +126,7 @@ impl Pass for Run<'_> {
     fn go_on(&mut self) {
         let decision = &mut self.decision;
         orphans::free_jobs(decision, decision.view.run.deleting);
+        decision.out.report.waves_over = self.waves.over(decision.view.now);
         let over = self.leaving.is_some() || is_over(decision.view);
         quarantine::tend(decision, decision.view.is_active() && !over);
         if over {
@@ -146,7 +146,7 @@ impl Pass for Run<'_> {
         if let Some(first) = ends.filter(|until| *until > decision.view.now).min() {
             decision.wake(first);
         }
-        forget(decision);
+        decision.forget();
         if self.dry {
             write_nothing(decision);
         }
@@ -430,30 +430,35 @@ fn report_the_rest(decision: &mut RunDecision<'_>, why: &Why) -> usize {
     left_out
 }
 
+/// No upgrade is under way: pools that are to be held always are held, and nothing else is done.
+fn rest(decision: &mut RunDecision<'_>, hold: Option<Why>, refusal: Option<&Why>) {
+    let has_nodes = !decision.view.members.is_empty();
+    let holds = refusal.is_none_or(|why| gates::run::holds_when_refused(decision.view, why));
+    if decision.view.intent.hold_always && holds && has_nodes {
+        pause::arm(decision, refusal);
+    }
+    decision.out.report.phase = RunPhase::Idle;
+    decision.out.report.hold = idle(decision.view, hold, refusal);
+    let last = decision.view.run.status.run.as_ref();
+    decision.out.report.result = last
+        .filter(|last| last.id == decision.view.run_id && last.finished_at.is_some())
+        .and_then(|last| last.result);
+    if !decision.out.report.ungated.is_empty() {
+        // Also of an upgrade that came and went while nobody looked.
+        decision.out.report.result = Some(RunResult::SucceededUngated);
+    }
+    let why = Why::new(
+        Reason::UpToDate,
+        "it runs the version asked for; the MCO alone brings it to its pool's configuration",
+    );
+    report_the_rest(decision, &why);
+    finalizer::drop_finalizer(decision);
+}
+
 /// Arms the pools and admits nodes, as far as the gates allow.
 fn drive<'m>(decision: &mut RunDecision<'m>, waves: Waves<'m>, hold: Option<Why>, refusal: Option<&Why>) {
     if !decision.view.is_active() {
-        let has_nodes = !decision.view.members.is_empty();
-        let holds = refusal.is_none_or(|why| gates::run::holds_when_refused(decision.view, why));
-        if decision.view.intent.hold_always && holds && has_nodes {
-            pause::arm(decision, refusal);
-        }
-        decision.out.report.phase = RunPhase::Idle;
-        decision.out.report.hold = idle(decision.view, hold, refusal);
-        let last = decision.view.run.status.run.as_ref();
-        decision.out.report.result = last
-            .filter(|last| last.id == decision.view.run_id && last.finished_at.is_some())
-            .and_then(|last| last.result);
-        if !decision.out.report.ungated.is_empty() {
-            // Also of an upgrade that came and went while nobody looked.
-            decision.out.report.result = Some(RunResult::SucceededUngated);
-        }
-        let why = Why::new(
-            Reason::UpToDate,
-            "it runs the version asked for; the MCO alone brings it to its pool's configuration",
-        );
-        report_the_rest(decision, &why);
-        finalizer::drop_finalizer(decision);
+        rest(decision, hold, refusal);
         return;
     }
     decision.out.report.phase = RunPhase::Active;
@@ -465,6 +470,7 @@ fn drive<'m>(decision: &mut RunDecision<'m>, waves: Waves<'m>, hold: Option<Why>
         decision.out.report.phase = RunPhase::Refused;
     }
     pause::tend_canary(decision);
+    decision.out.report.notes = waves::notes(decision.view);
     let hold = match hold
         .or_else(|| all_stopped(decision.view))
         .or_else(|| run_rules_hold(decision, Phase::PreRun))
@@ -483,13 +489,21 @@ fn drive<'m>(decision: &mut RunDecision<'m>, waves: Waves<'m>, hold: Option<Why>
         }
     });
     let closed = || decision.view.intent.schedule.closed(decision.view.now);
+    let approvals = waves::approvals(decision.view, &waves);
     let report = &mut decision.out.report;
-    report.hold = said.or_else(closed).or_else(|| waves.soaking());
+    report.hold = said
+        .or_else(closed)
+        .or_else(|| waves.soaking())
+        .or_else(|| approvals.hold());
     report.wave = waves.report();
+    (report.approval, report.approved) = (approvals.report(), approvals.given());
     if let Some(at) = report.wave.as_ref().and_then(|wave| wave.soak_until) {
         decision.wake(at);
     }
-    admit::admit(decision, waves, hold.as_ref());
+    if let Some(at) = approvals.ends() {
+        decision.wake(at);
+    }
+    admit::admit(decision, (waves, approvals), hold.as_ref());
 }
 
 /// What a dry run says: nothing is held by it. A run that has begun keeps its pools paused, which says itself elsewhere.
@@ -540,7 +554,7 @@ fn foretold(view: &RunView<'_>, why: Why) -> Why {
     } else if let Some(unpaused) = gates::run::unpaused_by_other(view) {
         format!("{unpaused}: it rolls WITHOUT rules")
     } else if gates::run::holds_when_refused(view, &why) {
-        format!("{when}{pools} {is} paused and every node keeps {its} version until this is mended")
+        format!("{when}{pools} {is} paused and every node keeps {its} version until this is fixed")
     } else {
         format!("{when}{pools} {rolls} WITHOUT rules (spec.onRefusal: Roll)")
     };
@@ -580,13 +594,4 @@ fn idle(view: &RunView<'_>, hold: Option<Why>, refusal: Option<&Why>) -> Option<
     } else {
         hold
     })
-}
-
-/// Journals that ended are kept for the last three targets of each node, thirty days at most.
-fn forget(decision: &mut RunDecision<'_>) {
-    let view = decision.view;
-    let old: Vec<Action> = forgotten(view.changes(), &view.run_id, view.now).collect();
-    for action in old {
-        decision.act(FORGET_CHAIN, action, None);
-    }
 }

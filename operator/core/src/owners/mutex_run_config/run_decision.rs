@@ -2,10 +2,10 @@
 
 use super::{member::Member, run_view::RunView};
 use crate::{
-    action::{Action, EvaluationRequest, Event, Planned},
+    action::{Action, EvaluationRequest, Event, FORGET_CHAIN, Planned},
     decision::Decision,
     report::NodeReport,
-    turn::journal::Journal,
+    turn::journal::{Journal, forgotten},
     verdict::{Answers, Question},
     why::Why,
 };
@@ -33,6 +33,14 @@ impl RunDecision<'_> {
             action,
             event,
         });
+    }
+
+    /// Journals that ended are kept for the last three targets of each node, thirty days at most.
+    pub fn forget(&mut self) {
+        let view = self.view;
+        for action in forgotten(view.changes(), &view.run_id, view.now) {
+            self.act(FORGET_CHAIN, action, None);
+        }
     }
 
     /// Says where a node is.
@@ -75,7 +83,7 @@ impl Journal<'_> {
 
 /// Has a wasm rule asked, and says so.
 pub(super) fn asks(decision: &mut RunDecision<'_>, request: Box<EvaluationRequest>) -> Why {
-    let message = format!("rule {} is being asked", request.rule);
+    let message = format!("rule {} is being evaluated", request.rule);
     decision.out.questions.push(Question::Evaluate(request));
     Why::new(Reason::RuleStarting, message)
 }

@@ -132,7 +132,7 @@ pub(super) fn no_longer_passed(view: &RunView<'_>, answers: &Answers) -> Option<
     let rules = view.intent.rules.iter();
     let known: Vec<_> = rules.filter(|(key, _)| asked(key)).cloned().collect();
     let again = |rule: &Key| {
-        let message = format!("rule {rule} of phase PreRun is asked again before any node is released");
+        let message = format!("rule {rule} of phase PreRun is evaluated again before any node is released");
         Some(Why::new(Reason::RuleRunning, message))
     };
     // Nobody's age counts for those that have their turn: it would send them back again and again.

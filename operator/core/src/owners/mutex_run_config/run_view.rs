@@ -115,7 +115,7 @@ impl<'a> RunView<'a> {
             current,
             superseded,
             mut orphans,
-        } = Journals::of((run, &run_id), observed, &nodes, &own);
+        } = Journals::of((run, &run_id, &version_id), observed, &nodes, &own);
         let busy = observed
             .changing()
             .filter(|change| change.spec.owner_ref.uid != run.uid)

@@ -297,7 +297,7 @@ impl<'m> Turn<'_, 'm> {
     /// Ends or begins anew what the node was pinned to, if that is no longer so. The rules run again for what is asked now.
     fn follow_pool(&mut self) -> Next {
         if self.decision.view.at_target(self.member) {
-            let why = Why::new(Reason::Ungated, "it is at the target, let go by someone else");
+            let why = Why::new(Reason::Ungated, "it is at the target, released by someone else");
             self.end(Step::Done, &why);
             return STAY;
         }

@@ -117,5 +117,5 @@ fn no_rule_asked(view: &RunView<'_>) -> String {
     } else {
         "its pool was not paused when it began"
     };
-    format!("{cause}, and no rule was asked{first}")
+    format!("{cause}, and no rule was evaluated{first}")
 }

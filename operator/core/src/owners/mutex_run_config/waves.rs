@@ -2,7 +2,11 @@
 
 use super::{gates, member::Member, run_view::RunView};
 use crate::{
-    admit::waves::{Row, Stand, Waves},
+    admit::{
+        approval::{About, Approvals},
+        notes,
+        waves::{Row, Stand, Waves},
+    },
     failures, ledger,
     turn::{
         directive::{retry_asked, skip_asked},
@@ -13,7 +17,7 @@ use std::collections::BTreeSet;
 
 /// The waves of the run.
 pub(super) fn waves<'a>(view: &RunView<'a>) -> Waves<'a> {
-    if view.intent.waves.is_empty() {
+    if view.intent.waves.is_empty() && !view.intent.approval.is_any() {
         return Waves::default();
     }
     let elsewhere = gates::run::held_elsewhere(view);
@@ -33,9 +37,26 @@ pub(super) fn waves<'a>(view: &RunView<'a>) -> Waves<'a> {
     Waves::of(&view.intent.waves, &rows, view.now)
 }
 
+/// What of the run was approved, and what waits for that.
+pub(super) fn approvals(view: &RunView<'_>, waves: &Waves<'_>) -> Approvals {
+    let subject = || {
+        let changes = view.changes();
+        let of_run = changes.filter(|change| change.spec.target.run_id == view.run_id);
+        About {
+            owner: view.owner,
+            uid: &view.run.uid,
+            specs: vec![("spec", serde_json::to_value(&view.run.spec).unwrap_or_default())],
+            target: [&view.run_id, view.desired.as_ref().map_or("", String::as_str)],
+            rules: &view.intent.rules,
+            failed: failures::failed(view.observed, of_run),
+        }
+    };
+    Approvals::of(&view.intent.approval, waves, view.observed, view.now, subject)
+}
+
 /// A node that is in its soak time is not done. One of a pool that another run holds has no turn before that run lets it go, and nobody
 /// waits for it.
-fn stand(view: &RunView<'_>, member: &Member<'_>, is_elsewhere: bool) -> Stand {
+pub(super) fn stand(view: &RunView<'_>, member: &Member<'_>, is_elsewhere: bool) -> Stand {
     if member.in_flight().is_none() && view.at_target(member) {
         return Stand::Done(member.change.and_then(journal::done_at));
     }
@@ -50,4 +71,13 @@ fn stand(view: &RunView<'_>, member: &Member<'_>, is_elsewhere: bool) -> Stand {
         None => member.node.ready,
     };
     Stand::Behind { goes_on }
+}
+
+/// What the run asks for and no node of it has.
+pub(super) fn notes(view: &RunView<'_>) -> Vec<String> {
+    let given = notes::Given {
+        waves: &view.intent.waves,
+        keys: ("spec.mutexKeys", view.intent.mutex_keys.iter().collect()),
+    };
+    notes::of_nobody(&given, &view.members.iter().map(|member| member.node))
 }

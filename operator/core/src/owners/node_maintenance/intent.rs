@@ -253,16 +253,16 @@ pub(super) fn spent(view: &MaintenanceView, observed: &Observed) -> Option<Why> 
         let budget = budget.of(observed.nodes.len()).max(1);
         let journals = of_binding(observed, name).flat_map(|view| changes(observed, &view.uid));
         let failed = failures::failed(observed, journals);
-        (failed.len() >= budget).then(|| {
-            let names = failed.iter().take(5).map(|change| change.spec.node_name.as_str());
-            let message = format!(
-                "MutexBinding {name} spec.failureBudget: {} of {budget} nodes may fail, and have: {}; `numo retry NODE` tries one again, \
-                 and deleting its NodeMaintenance gives it up",
-                failed.len(),
-                names.collect::<Vec<_>>().join(", ")
-            );
-            Why::new(Reason::FailureBudgetSpent, message)
-        })
+        let field = format!("MutexBinding {name} spec.failureBudget");
+        let budget = failures::Budget {
+            field: &field,
+            most: budget,
+            whose: "",
+        };
+        budget.spent(
+            &failures::names(&failed),
+            "; `numo retry NODE` tries one again, and deleting its NodeMaintenance gives it up",
+        )
     })
 }
 

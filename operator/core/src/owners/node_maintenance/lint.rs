@@ -41,7 +41,7 @@ impl Lint<'_> {
             return breach(1, format!("{name} has no turn"));
         };
         if self.view.deleting {
-            return breach(5, format!("{name} would be cordoned while it is given back"));
+            return breach(5, format!("{name} would be cordoned while it is restored"));
         }
         if self.has_cordoned(node) {
             return Ok(());
@@ -104,7 +104,7 @@ impl Checks for Lint<'_> {
             return breach(1, format!("{name} would be drained without a cordon of ours"));
         }
         if self.view.deleting {
-            return breach(13, format!("{name} would be drained while it is given back"));
+            return breach(13, format!("{name} would be drained while it is restored"));
         }
         Ok(())
     }

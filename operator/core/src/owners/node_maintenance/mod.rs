@@ -270,7 +270,7 @@ impl Pass<'_> {
                 if self.out.actions.len() == before {
                     return false;
                 }
-                let why = Why::new(Reason::GivingBack, "lease and shield are given back");
+                let why = Why::new(Reason::GivingBack, "lease and shield are removed");
                 self.say(Step::Selected, why, other);
             }
         }
@@ -332,6 +332,8 @@ impl Pass<'_> {
             | Gate::State
             | Gate::Lease
             | Gate::Wave
+            | Gate::Domain
+            | Gate::Approval
             | Gate::Room
             | Gate::Budget
             | Gate::Drain => None,

@@ -410,7 +410,14 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
                 .or_else(|| self.waves.no_room(node))
                 .or_else(|| self.no_machine(node)),
             // The page of admission weighs these itself, or there is nothing to weigh.
-            Gate::Waits | Gate::Stop | Gate::Window | Gate::Leaving | Gate::Budget | Gate::Drain => None,
+            Gate::Waits
+            | Gate::Stop
+            | Gate::Window
+            | Gate::Leaving
+            | Gate::Domain
+            | Gate::Approval
+            | Gate::Budget
+            | Gate::Drain => None,
         }
     }
 

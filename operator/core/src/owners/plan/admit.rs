@@ -109,17 +109,12 @@ impl<'a> Pass<'a> {
             .intent
             .failures(nodes.filter(|node| self.selects(node)).count())?;
         let failed = self.failed_turns();
-        if failed.len() < budget {
-            return None;
-        }
-        let names = failed.iter().take(5).map(|change| change.spec.node_name.as_str());
-        let message = format!(
-            "{} of {budget} nodes may fail, and have: {}{}",
-            failed.len(),
-            names.collect::<Vec<_>>().join(", "),
-            failures::way_on(&failed)
-        );
-        Some(Why::new(Reason::FailureBudgetSpent, message))
+        let budget = failures::Budget {
+            field: "failureBudget of spec.mutex or a MutexBinding",
+            most: budget,
+            whose: "",
+        };
+        budget.spent(&failures::names(&failed), &failures::way_on(&failed))
     }
 
     /// What no node could be labelled with.

@@ -4,6 +4,8 @@
 use super::{duration::duration_millis, watched::stood_off};
 use crate::{
     admit::{
+        approval::Wanted,
+        domains::DomainOrder,
         hours::Hours,
         schedule::Schedule,
         wave::{self, Wave},
@@ -12,14 +14,14 @@ use crate::{
     drain::DrainOptions,
     intent,
     key::Key,
-    ledger,
+    ledger, names,
     observed::{BindingView, IntOrPercent, Observed, PlanView, RuleView},
     owner::OwnerKind,
     selector, suspended,
     why::Why,
 };
 use numo_api::{
-    DrainBy, DrainSettings, MutexBindingSpec, MutexSettings, Order, Phase, PlanDrain, Reason, marks,
+    DrainBy, DrainSettings, MutexBindingSpec, MutexSettings, Order, Phase, PlanDrain, PlanSpec, Reason, marks,
 };
 use serde_json::{Value, json};
 
@@ -47,6 +49,12 @@ pub struct Intent<'a> {
     pub first: Vec<Value>,
     /// Which nodes go before others, those that go first among them.
     pub waves: Vec<Wave>,
+    /// In which order it goes through domains of nodes.
+    pub(crate) domains: Option<DomainOrder<'a>>,
+    /// What a person must approve.
+    pub(crate) approval: Wanted,
+    /// The settings of all that gates it, each with what says them.
+    pub(crate) settings: Vec<(String, &'a MutexSettings)>,
     /// When nodes begin, beside the Plan's own `spec.window`.
     pub schedule: Schedule<'a>,
     /// How many nodes may fail: each bound holds.
@@ -93,6 +101,21 @@ fn binding_views<'a>(
     all.filter(|(_, binding)| {
         binding::speaks_of(&binding.spec, OwnerKind::Plan, &view.key.namespace, &view.labels)
     })
+}
+
+/// What is wrong with the owner selectors of the bindings of a Plan.
+fn wrong_selectors<'a>(view: &'a PlanView, observed: &'a Observed) -> impl Iterator<Item = String> + use<'a> {
+    bindings(view, observed).filter_map(|(name, spec)| {
+        let problem = binding::wrong_selector(spec)?;
+        Some(format!("MutexBinding {name} {problem}"))
+    })
+}
+
+/// `spec.postCompleteDelay` in milliseconds; none if it cannot be understood.
+fn delay_millis(spec: &PlanSpec) -> Option<i64> {
+    let delay = spec.post_complete_delay.as_deref();
+    let delay = delay.filter(|text| !text.is_empty());
+    delay.map_or(Some(0), duration_millis)
 }
 
 /// What gates a Plan: on itself, or in a MutexBinding.
@@ -196,11 +219,7 @@ impl<'a> Intent<'a> {
         let mut wrong = |message: String| {
             of_gates.get_or_insert(Why::new(Reason::InvalidField, message));
         };
-        for (name, spec) in bindings(view, observed) {
-            if let Some(problem) = binding::wrong_selector(spec) {
-                wrong(format!("MutexBinding {name} {problem}"));
-            }
-        }
+        wrong_selectors(view, observed).for_each(&mut wrong);
         let schedule = schedule(view, observed).unwrap_or_else(|problem| {
             wrong(problem);
             Schedule::default()
@@ -209,14 +228,15 @@ impl<'a> Intent<'a> {
         let closed = all.iter().find_map(Gating::closed);
         let (limits, first, failure_budgets) = bounds(&all, &mut wrong);
         let waves = waves(&all, &first).map_err(&mut wrong).unwrap_or_default();
+        let domains = domains(&all, &mut wrong);
+        let approval = approval(&all).map_err(&mut wrong).unwrap_or_default();
+        let settings = all.iter().map(|one| (one.field.clone(), one.settings)).collect();
         let all = || all.iter().map(|one| one.settings);
         let drain_by = all().find_map(|one| one.drain_by);
         let bound = bindings(view, observed).find_map(|(_, binding)| binding.drain.as_ref());
         let drain = spec.drain.as_ref().map(|drain| options(drain, bound));
         let cordons = drain.is_some() || spec.cordon == Some(true);
-        let delay = spec.post_complete_delay.as_deref();
-        let delay = delay.filter(|text| !text.is_empty());
-        let delay_millis = delay.map_or(Some(0), duration_millis);
+        let delay_millis = delay_millis(spec);
         let selector_problem = selector::wrong(&view.selector);
         Self {
             rules: rules.into_iter().map(|(_, key, rule)| (key, rule)).collect(),
@@ -228,6 +248,9 @@ impl<'a> Intent<'a> {
             mutex_keys: all().flat_map(|one| one.mutex_keys.iter().flatten()).collect(),
             first,
             waves,
+            domains,
+            approval,
+            settings,
             schedule,
             failure_budgets,
             take_not_ready: all().find_map(|one| one.take_not_ready) == Some(true),
@@ -288,6 +311,10 @@ fn bounds(
             Some(Err(problem)) => wrong(format!("{field}.maxUnavailable: {problem}")),
             None => {}
         }
+        let keys = settings.mutex_keys.iter().flatten();
+        if let Some(problem) = names::wrong_label_keys(&format!("{field}.mutexKeys"), keys) {
+            wrong(problem);
+        }
         if let Some(selector) = settings.first.as_ref() {
             let selector = serde_json::to_value(selector).unwrap_or_default();
             match selector::wrong(&selector) {
@@ -329,6 +356,37 @@ fn waves(all: &[Gating<'_>], first: &[Value]) -> Result<Vec<Wave>, String> {
         }
     }
     Ok(waves)
+}
+
+/// What of the Plan a person must approve, by all that gates it.
+///
+/// Errors: the field, what was found and what is wanted.
+fn approval(all: &[Gating<'_>]) -> Result<Wanted, String> {
+    let mut wanted = Wanted::default();
+    for Gating { field, settings, .. } in all {
+        wanted.add(field, settings.approval.as_ref())?;
+    }
+    Ok(wanted)
+}
+
+/// In which order the Plan goes through domains of nodes, by all that gates it. Two orders would keep each other's nodes for ever; that
+/// they differ is told to `wrong`.
+fn domains<'a>(all: &[Gating<'a>], wrong: &mut impl FnMut(String)) -> Option<DomainOrder<'a>> {
+    let mut known: Option<DomainOrder<'a>> = None;
+    for Gating { field, settings, .. } in all {
+        let Some(given) = &settings.domains else { continue };
+        match (DomainOrder::parse(&format!("{field}.domains"), given), &known) {
+            (Err(problem), _) => wrong(problem),
+            (Ok(found), Some(known)) if !found.agrees_with(known) => wrong(format!(
+                "{}: found another order than in {}, wanted the same, or only one of them",
+                found.field(),
+                known.field()
+            )),
+            (Ok(_), Some(_)) => {}
+            (Ok(found), None) => known = Some(found),
+        }
+    }
+    known
 }
 
 /// What the reference calls invalid, in its words, and what its Jobs could never be.

@@ -35,7 +35,7 @@ pub use watched::{not_watched, stood_off};
 
 use crate::{
     action::{Action, FORGET_CHAIN, NodePurpose},
-    admit::{queue, waves::Waves},
+    admit::{approval::Approvals, notes, queue, waves::Waves},
     decision::{Decision, Snapshot},
     key::Key,
     ledger, mark,
@@ -98,6 +98,7 @@ impl<'a> Pass<'a> {
             in_flight: BTreeSet::new(),
             hold: None,
             waves: Waves::default(),
+            approvals: Approvals::default(),
             kept: false,
             out: Decision::default(),
             pool: "".into(),
@@ -221,6 +222,7 @@ impl crate::pass::Pass for Pass<'_> {
 
     fn restore_rest(&mut self) {
         self.waves = waiting::waves(self);
+        self.approvals = waiting::approvals(self);
         self.hold = self.hold();
         self.kept = self.give_back();
         self.remove_jobs();
@@ -254,6 +256,21 @@ impl<'a> Pass<'a> {
         let hold = self.hold.take().or(gate);
         let soaking = self.waves.soaking();
         self.out.report.wave = self.waves.report();
+        let given = notes::Given {
+            waves: &self.intent.waves,
+            keys: (
+                "mutexKeys of spec.mutex or a MutexBinding",
+                self.intent.mutex_keys.clone(),
+            ),
+        };
+        self.out.report.notes = notes::of_nobody(&given, &selected.iter().copied());
+        self.out.report.waves_over = self.waves.over(self.now);
+        self.out.report.approval = self.approvals.report();
+        self.out.report.approved = self.approvals.given();
+        let unapproved = self.approvals.hold();
+        if let Some(at) = self.approvals.ends() {
+            self.out.wake(at);
+        }
         if let Some(at) = soaking.as_ref().and_then(|why| why.until) {
             self.out.wake(at);
         }
@@ -272,6 +289,7 @@ impl<'a> Pass<'a> {
         hold.or_else(|| self.outside())
             .or_else(|| self.intent.schedule.closed(self.now))
             .or(soaking)
+            .or(unapproved)
             .or_else(|| self.unsettled().filter(|_| self.is_any_behind()))
     }
 
@@ -325,14 +343,16 @@ impl<'a> Pass<'a> {
                 matches!(directive.action, DirectiveAction::Skip | DirectiveAction::Hold)
             })
         };
-        // A node that waits for those that go first is given back: its cordon could take the budget that they wait for.
+        // A node that waits for those that go before it is given back: its cordon could take the budget that they wait for.
+        let are_next = waiting::are_next(self);
+        let is_next = |name: &&str| self.observed.nodes.get(*name).is_none_or(&are_next);
         let name = |change: &&'a ChangeView| change.spec.node_name.as_str();
         let over = self.over.iter();
         let kept_back: BTreeSet<&str> = over.clone().filter(is_kept_back).map(name).collect();
         over.filter(|change| journal::is_for(change, Reason::Superseded))
             .map(name)
             .filter(|name| !kept_back.contains(name))
-            .filter(|name| self.waves.refusal(name).is_none())
+            .filter(is_next)
             .collect()
     }
 

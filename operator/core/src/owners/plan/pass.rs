@@ -3,7 +3,7 @@
 use super::{intent::Intent, resolve::Resolved};
 use crate::{
     action::{Action, Event, Planned},
-    admit::waves::Waves,
+    admit::{approval::Approvals, waves::Waves},
     decision::Decision,
     key::Key,
     observed::{ChangeView, NodeView, Observed, PlanJobView, PlanView},
@@ -60,6 +60,7 @@ pub(crate) struct Pass<'a> {
     pub(super) hold: Option<Why>,
     /// Which nodes go before others.
     pub(super) waves: Waves<'a>,
+    pub(super) approvals: Approvals,
     /// Something is yet to be given back.
     pub(super) kept: bool,
     pub(super) out: Decision,

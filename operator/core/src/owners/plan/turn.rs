@@ -121,6 +121,8 @@ impl<'a> Pass<'a> {
             | Gate::Busy
             | Gate::Lease
             | Gate::Wave
+            | Gate::Domain
+            | Gate::Approval
             | Gate::Room
             | Gate::Budget
             | Gate::Drain => None,

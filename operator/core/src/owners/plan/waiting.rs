@@ -3,6 +3,8 @@
 use super::{admit::stays_out, pass::Pass};
 use crate::{
     admit::{
+        approval::{About, Approvals},
+        domains::Domains,
         gates::Gate,
         queue::Queue,
         room::{Room, Words},
@@ -37,6 +39,8 @@ pub(super) struct Waiting<'p, 'a> {
     /// Their journals of what is asked for now, by the uids of the nodes.
     ended: BTreeMap<&'a str, &'a ChangeView>,
     waves: Waves<'a>,
+    domains: Option<Domains<'a>>,
+    approvals: Approvals,
     /// Nodes that have their turn with somebody else.
     busy: BTreeMap<&'a str, &'a ChangeView>,
     /// Nodes with the same host name, by that.
@@ -74,13 +78,16 @@ impl<'p, 'a> Waiting<'p, 'a> {
         }
         let is_adopted = |node: &&NodeView| adopted.contains(node.name.as_str());
         let mut begun = nodes.iter().copied().filter(is_adopted);
+        let room = room(pass, limit, &adopted);
         Self {
             took_control_plane: begun.any(quorum::is_control_plane),
             hold,
+            domains: domains(pass, (selected, &ended), &pass.waves, room.away()),
             waves: std::mem::take(&mut pass.waves),
+            approvals: std::mem::take(&mut pass.approvals),
             busy: pass.busy(),
             twice: same_hosts(pass.observed),
-            room: room(pass, limit, &adopted),
+            room,
             not_yet: pass.outside().or_else(|| pass.unsettled()),
             nodes,
             ended,
@@ -135,7 +142,7 @@ fn ended<'a>(pass: &Pass<'a>) -> BTreeMap<&'a str, &'a ChangeView> {
 /// The waves of the Plan.
 pub(super) fn waves<'a>(pass: &Pass<'a>) -> Waves<'a> {
     let waves = &pass.intent.waves;
-    if waves.is_empty() {
+    if waves.is_empty() && !pass.intent.approval.is_any() {
         return Waves::default();
     }
     let nodes = pass.observed.nodes.values();
@@ -170,6 +177,32 @@ pub(super) fn waves<'a>(pass: &Pass<'a>) -> Waves<'a> {
     Waves::of(waves, &rows, pass.now)
 }
 
+/// What of the Plan was approved, and what waits for that.
+pub(super) fn approvals(pass: &Pass<'_>) -> Approvals {
+    let subject = || {
+        let plan = serde_json::to_value(&pass.view.spec).unwrap_or_default();
+        let settings = pass.intent.settings.iter().map(|(field, settings)| {
+            let settings = serde_json::to_value(settings).unwrap_or_default();
+            (field.as_str(), settings)
+        });
+        About {
+            owner: pass.owner,
+            uid: &pass.view.uid,
+            specs: std::iter::once(("spec", plan)).chain(settings).collect(),
+            target: [&pass.run_id, &pass.resolved.version],
+            rules: &pass.intent.rules,
+            failed: pass.failed_turns(),
+        }
+    };
+    Approvals::of(
+        &pass.intent.approval,
+        &pass.waves,
+        pass.observed,
+        pass.now,
+        subject,
+    )
+}
+
 /// A node that has changed is not done before its rules have passed and it has soaked.
 fn stand(pass: &Pass<'_>, node: &NodeView, turn: Option<&ChangeView>, ended: Option<&ChangeView>) -> Stand {
     if !pass.is_behind(node) && turn.is_none() {
@@ -185,6 +218,49 @@ fn stand(pass: &Pass<'_>, node: &NodeView, turn: Option<&ChangeView>, ended: Opt
         !ledger::is_kept(pass.observed, change, pass.now)
     });
     Stand::Behind { goes_on }
+}
+
+/// Which nodes of the Plan have their turns now, by its order: those of the wave under way, and among these those of the domains whose
+/// turn it is; none of those that wait for a person's word.
+pub(super) fn are_next<'p, 'a>(pass: &'p Pass<'a>) -> impl Fn(&NodeView) -> bool + use<'p, 'a> {
+    let nodes = pass.observed.nodes.values();
+    let selected: Vec<&NodeView> = nodes.filter(|node| pass.selects(node)).collect();
+    let ended = ended(pass);
+    let waves = &pass.waves;
+    let domains = domains(pass, (&selected, &ended), waves, in_turn(pass));
+    move |node| {
+        let domains = domains.as_ref();
+        waves.refusal(&node.name).is_none()
+            && domains.is_none_or(|domains| domains.refusal(node).is_none())
+            && pass.approvals.refusal(waves, &node.name).is_none()
+    }
+}
+
+/// How far the Plan is with its domains; none if nobody asks for an order of such.
+fn domains<'a>(
+    pass: &Pass<'a>,
+    (selected, ended): (&[&'a NodeView], &BTreeMap<&str, &ChangeView>),
+    waves: &Waves<'_>,
+    in_turn: impl Iterator<Item = (&'a NodeView, bool)>,
+) -> Option<Domains<'a>> {
+    let order = pass.intent.domains.clone()?;
+    let flying = pass.flying.iter().copied();
+    let turns: BTreeMap<&str, &ChangeView> = flying
+        .map(|change| (change.spec.node_name.as_str(), change))
+        .collect();
+    let now = selected
+        .iter()
+        .copied()
+        .filter(|node| waves.refusal(&node.name).is_none());
+    let behind = now.filter_map(|node| {
+        let turn = turns.get(node.name.as_str()).copied();
+        let ended = ended.get(node.uid.as_str()).copied();
+        match stand(pass, node, turn, ended) {
+            Stand::Behind { goes_on } => Some((node, goes_on)),
+            Stand::Done(_) | Stand::LeftOut => None,
+        }
+    });
+    Some(Domains::of(order, behind, in_turn))
 }
 
 /// Nodes with the same label of their host name: the Job of one could run on the other.
@@ -208,11 +284,8 @@ fn room<'a>(pass: &Pass<'a>, limit: usize, adopted: &BTreeSet<&str>) -> Room<'a>
         keys: "mutexKeys of spec.mutex or a MutexBinding".to_owned(),
     };
     let mut room = Room::of(limit, pass.intent.mutex_keys.iter().copied(), words);
-    for change in &pass.flying {
-        let node = pass.observed.nodes.get(&change.spec.node_name);
-        if let Some(node) = node.filter(|node| pass.in_flight.contains(node.name.as_str())) {
-            room.keep(node, ledger::is_kept(pass.observed, change, pass.now));
-        }
+    for (node, is_kept) in in_turn(pass) {
+        room.keep(node, is_kept);
     }
     for node in pass.observed.nodes.values() {
         if adopted.contains(node.name.as_str()) {
@@ -220,6 +293,15 @@ fn room<'a>(pass: &Pass<'a>, limit: usize, adopted: &BTreeSet<&str>) -> Room<'a>
         }
     }
     room
+}
+
+/// The nodes that have their turn, each with whether it goes on by a person's word only.
+fn in_turn<'a>(pass: &Pass<'a>) -> impl Iterator<Item = (&'a NodeView, bool)> {
+    pass.flying.iter().filter_map(|change| {
+        let node = pass.observed.nodes.get(&change.spec.node_name);
+        let node = node.filter(|node| pass.in_flight.contains(node.name.as_str()))?;
+        Some((node, ledger::is_kept(pass.observed, change, pass.now)))
+    })
 }
 
 /// The node cannot have a Job of its own.
@@ -324,6 +406,8 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
             }),
             Gate::Lease => pass.leased(node),
             Gate::Wave => self.waves.refusal(&node.name),
+            Gate::Domain => self.domains.as_ref()?.refusal(node),
+            Gate::Approval => self.approvals.refusal(&self.waves, &node.name),
             Gate::Room => self.room.refusal(node).or_else(|| self.waves.no_room(node)),
             // The page of admission weighs these itself.
             Gate::Stop | Gate::Window | Gate::Leaving | Gate::Budget | Gate::Drain => None,
@@ -349,6 +433,9 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
     fn take_place(&mut self, node: &'a NodeView, is_asked_about: bool) {
         self.room.take(node, is_asked_about);
         self.waves.take_place(node, is_asked_about);
+        if let Some(domains) = &mut self.domains {
+            domains.take(node);
+        }
         self.took_control_plane |= !is_asked_about && quorum::is_control_plane(node);
     }
 

@@ -62,7 +62,7 @@ fn why(view: Option<&BudgetView>, of_budget: &[&Use<'_>]) -> (Option<Reason>, St
         ),
         (_, Some(problem)) => (
             Some(Reason::InvalidField),
-            format!("{problem}; until that is mended no further node of it may become unavailable"),
+            format!("{problem}; until that is fixed no further node of it may become unavailable"),
         ),
         _ if of_budget.is_empty() => (None, "its spec.nodeSelector selects no node".to_owned()),
         (Some(used), _) if used.allowed == Some(0) => (

@@ -12,6 +12,7 @@ mod gates;
 mod journal;
 mod maintenance;
 mod node;
+mod notifier;
 mod owner;
 mod reason;
 mod surroundings;
@@ -24,7 +25,8 @@ use self::{
     explanation::Explanation,
     maintenance::maintenance,
     node::node,
-    owner::{plan, run},
+    notifier::notifier,
+    owner::{plan, run, version},
     reason::reason,
     window::window,
 };
@@ -38,11 +40,12 @@ use crate::{
         output::OutputArgs,
         status::say_unseen,
     },
-    shell::{client::Connection, list},
+    shell::{client::Connection, list, store::Store},
 };
 use clap::Args;
 use jiff::Timestamp;
-use numo_core::observed::Key;
+use numo_core::{Decision, Owner, OwnerKind, observed::Key};
+use serde_json::Value;
 
 /// Arguments of `numo explain`.
 #[derive(Debug, Args)]
@@ -63,7 +66,7 @@ pub struct ExplainArgs {
     /// End with exit code 3 if it waits for anything
     #[arg(long, conflicts_with = "watch")]
     exit_code: bool,
-    /// A node, or KIND/NAME: node, mutexrunconfig, plan, nodemaintenance, mutexrule, mutextarget, mutexbudget, mutexwindow, mutexbinding, reason
+    /// A node, or KIND/NAME: node, mutexrunconfig, plan, nodemaintenance, mutexrule, mutextarget, mutexbudget, mutexwindow, mutexnotifier, mutexbinding, reason
     #[arg(value_name = "NODE|KIND/NAME", add = clap_complete::ArgValueCompleter::new(completion::explained))]
     object: ObjectArg,
 }
@@ -165,6 +168,29 @@ fn print(found: &[Explanation], now: Timestamp, output: &OutputArgs) -> Result<(
     )
 }
 
+/// What is said of one owner, as JSON, for whoever has decided about it already: the store is lent, and given back.
+pub fn as_json(store: Store, owner: &Owner, decision: &Decision, now: Timestamp) -> (Store, Value) {
+    let look = Look {
+        store,
+        runs: Vec::new(),
+        plans: Vec::new(),
+        unseen: Vec::new(),
+        idle: None,
+        now,
+    };
+    let one = match owner.kind {
+        OwnerKind::MutexRunConfig => Some(run(&look, &owner.key, decision)),
+        OwnerKind::Plan => Some(plan(&look, &owner.key, decision)),
+        OwnerKind::NodeMaintenance(_) => {
+            let view = look.store.observed.maintenances.get(owner);
+            view.map(|view| maintenance(&look, view))
+        }
+        OwnerKind::NodeVersion => Some(version(&look, &owner.key, decision)),
+    };
+    let json = one.and_then(|one| serde_json::to_value(&one).ok());
+    (look.store, json.unwrap_or_default())
+}
+
 /// What was found of the object, or why nothing was.
 fn explained(look: &Look, args: &ExplainArgs) -> Result<Vec<Explanation>, CliError> {
     let found = found(look, args)?;
@@ -223,18 +249,22 @@ fn found(look: &Look, args: &ExplainArgs) -> Result<Vec<Explanation>, CliError> 
                 .map(|target| verdict_of("MutexTarget", &target.key, &target.status.conditions))
                 .collect()
         }
-        What::Budget if observed.budgets.contains_key(name) => vec![budget(look, name)],
-        What::Budget => Vec::new(),
-        What::Window => {
-            let view = observed.windows.get(name);
-            view.map(|view| window(look, view)).into_iter().collect()
-        }
-        What::Binding => {
-            let bindings = observed.bindings.get(name).into_iter();
-            bindings.map(|view| binding(look, name, view)).collect()
-        }
+        What::Budget | What::Window | What::Notifier | What::Binding => policy(look, args.object.what, name),
         What::Reason => vec![reason(name)?],
     })
+}
+
+/// An object of a kind that has no namespace and is no owner, if it is there.
+fn policy(look: &Look, what: Option<What>, name: &str) -> Vec<Explanation> {
+    let observed = &look.store.observed;
+    let found = match what {
+        Some(What::Budget) => observed.budgets.get(name).map(|_| budget(look, name)),
+        Some(What::Window) => observed.windows.get(name).map(|view| window(look, view)),
+        Some(What::Notifier) => look.store.notifiers.get(name).map(|view| notifier(look, view)),
+        Some(What::Binding) => observed.bindings.get(name).map(|view| binding(look, name, view)),
+        _ => None,
+    };
+    found.into_iter().collect()
 }
 
 /// The error of an object that is not there: it says where to look.

@@ -100,6 +100,7 @@ pub(super) fn of_node(
             | Reason::MutexKeyBusy
             | Reason::FirstNodes
             | Reason::WaitsForWave
+            | Reason::OtherDomain
             | Reason::NodeBusy
             | Reason::EtcdQuorum
     ) {

@@ -1,10 +1,13 @@
 //! What a MutexRunConfig or a Plan waits for, and its nodes in flight.
 
 use super::explanation::Explanation;
-use crate::cli::{
-    live::{self, Look},
-    remedy,
-    word::Word,
+use crate::{
+    cli::{
+        live::{self, Look},
+        remedy,
+        word::Word,
+    },
+    frontends::node_version,
 };
 use numo_api::{Phase, Step, marks};
 use numo_core::{Decision, Owner, observed::Key, report::Report, suspended::suspended, text::counted};
@@ -30,6 +33,30 @@ pub(super) fn plan(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     one
 }
 
+/// A NodeVersion: what it waits for, who can end it, and its nodes in flight.
+pub(super) fn version(look: &Look, key: &Key, decision: &Decision) -> Explanation {
+    let report = &decision.report;
+    let standing = node_version::standing(report);
+    let (reason, who) = (standing.reason, standing.who);
+    let mut one = Explanation::of_owner(format!("NodeVersion {}", key.name), standing);
+    let owner = Owner::node_version(key.name.as_str());
+    one.tell_pause(suspended(&look.store.observed, &owner));
+    let said = (reason, who, one.message.as_str());
+    one.commands = remedy::of_owner(look, &owner, report, said);
+    one.target.clone_from(&report.target);
+    for problem in &report.problems {
+        one.link("wrong", format!("{}: {}", problem.reason, problem.message));
+    }
+    if !report.nodes.is_empty() {
+        one.link("nodes", progress(look, report));
+    }
+    waves(&mut one, report);
+    one.behind("flight", report, "");
+    let annotations = look.annotations(&owner);
+    one.said = Word::kept(annotations.and_then(|all| all.get(marks::SAID)));
+    one
+}
+
 /// The wave under way, and what a person should know of all.
 fn waves(one: &mut Explanation, report: &Report) {
     if let Some(wave) = &report.wave {
@@ -37,6 +64,23 @@ fn waves(one: &mut Explanation, report: &Report) {
         for note in &wave.notes {
             one.link("waves", note.clone());
         }
+    }
+    if let Some(waits) = &report.approval {
+        one.link(
+            "approval",
+            format!("{} is not approved: {}", waits.point, waits.why.message),
+        );
+    }
+    for approved in &report.approved {
+        let (point, by, name) = (&approved.point, &approved.by, &approved.name);
+        let words = format!(
+            "{point} is approved by {by} (MutexApproval {name}): {}",
+            approved.reason
+        );
+        one.link("approval", words);
+    }
+    for note in &report.notes {
+        one.link("note", note.clone());
     }
 }
 

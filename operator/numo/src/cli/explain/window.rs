@@ -9,6 +9,9 @@ use numo_core::{
     text::counted,
 };
 
+/// What looks like a bound and is none.
+const NOBODY: &str = "spec.nodeSelector selects no node: nothing waits for it";
+
 /// How a window stands by itself, and which nodes it speaks of.
 pub(super) fn window(look: &Look, view: &WindowView) -> Explanation {
     let observed = &look.store.observed;
@@ -54,6 +57,9 @@ pub(super) fn window(look: &Look, view: &WindowView) -> Explanation {
         "nodes",
         format!("{}{colon}{named}{more}", counted(names.len(), "node")),
     );
+    if names.is_empty() {
+        one.link("note", NOBODY.to_owned());
+    }
     one
 }
 

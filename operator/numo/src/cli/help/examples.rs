@@ -148,11 +148,11 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "retry",
         &[
             (
-                "Ask the rules of a node again that failed one",
+                "Evaluate the rules of a node again after one failed",
                 "numo retry worker-3",
             ),
             (
-                "Ask the PreRun rules of a run again",
+                "Evaluate the PreRun rules of a run again",
                 "numo retry mutexrunconfig/upgrade -n node-upgrade-mutex-operator",
             ),
         ],
@@ -172,6 +172,16 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "numo abort upgrade --reason 'the release is bad'",
             ),
             ("Take that back", "numo abort upgrade --undo"),
+        ],
+    ),
+    (
+        "approve",
+        &[
+            ("What waits for somebody's word", "numo approve --list"),
+            (
+                "The wave that is due may begin",
+                "numo approve plan/server-plan -n system-upgrade --wave 2 --reason 'canaries are fine'",
+            ),
         ],
     ),
     (
@@ -264,7 +274,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "plugin run",
         &[(
-            "Ask it about one node of your cluster; nothing is changed",
+            "Evaluate it for one node of your cluster; nothing is changed",
             "numo plugin run rule.wasm --node worker-3",
         )],
     ),

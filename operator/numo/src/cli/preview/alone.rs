@@ -83,7 +83,7 @@ fn node_of<'o>(observed: &'o Observed, named: Option<&str>) -> Result<&'o NodeVi
     nodes()
         .find(is_worker)
         .or_else(|| nodes().next())
-        .ok_or_else(|| CliError::Usage("found no node to ask the rule about".to_owned()))
+        .ok_or_else(|| CliError::Usage("found no node to evaluate the rule for".to_owned()))
 }
 
 /// What one rule is asked of one node.

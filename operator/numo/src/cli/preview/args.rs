@@ -19,7 +19,7 @@ pub struct PreviewArgs {
     /// Manifests that are taken for applied; - is standard input
     #[arg(short = 'f', long, value_name = "FILE")]
     pub(super) filename: Option<PathBuf>,
-    /// Decide on this file of `numo snapshot`, without a cluster: rules are not asked
+    /// Decide on this file of `numo snapshot`, without a cluster: rules are not evaluated
     #[arg(long, value_name = "FILE")]
     pub(super) snapshot: Option<PathBuf>,
     /// Namespace of the owner [default: that of the kubeconfig's context]
@@ -31,10 +31,10 @@ pub struct PreviewArgs {
     /// Nodes whose drains are looked at
     #[arg(long, value_name = "NUMBER", default_value_t = DRAINED)]
     pub(super) drains: usize,
-    /// The node that a MutexRule is asked about [default: the first worker]
+    /// The node that a MutexRule is evaluated for [default: the first worker]
     #[arg(long, value_name = "NODE", add = clap_complete::ArgValueCompleter::new(completion::nodes))]
     pub(super) node: Option<String>,
-    /// Ask no rule
+    /// Evaluate no rule
     #[arg(long)]
     pub(super) without_rules: bool,
     /// As numo run takes it
@@ -46,7 +46,7 @@ pub struct PreviewArgs {
         action = clap::ArgAction::SetTrue
     )]
     pub(super) registries_on_loopback: bool,
-    /// The owner, or mutexrule/NAME to ask a rule by itself [default: every owner in the manifests, else their rules]
+    /// The owner, or mutexrule/NAME to evaluate a rule by itself [default: every owner in the manifests, else their rules]
     #[arg(value_parser = ObjectArg::of_preview, value_name = "KIND/NAME", required_unless_present = "filename", add = clap_complete::ArgValueCompleter::new(completion::previewed))]
     pub(super) object: Option<ObjectArg>,
 }

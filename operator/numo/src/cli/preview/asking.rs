@@ -80,7 +80,7 @@ impl Asking {
             Some(RuleAnswer::Pass(words)) => ("pass", words.shown()),
             Some(RuleAnswer::Wait(words, seconds)) => (
                 "wait",
-                format!("{}; asked again after {seconds} s", words.shown()),
+                format!("{}; evaluated again after {seconds} s", words.shown()),
             ),
             Some(RuleAnswer::Block(words)) => ("block", words.shown()),
             Some(RuleAnswer::NoVerdict(reason, message)) => ("error", format!("{reason}: {message}")),

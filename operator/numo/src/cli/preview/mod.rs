@@ -88,7 +88,7 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
     say_unseen(&unseen);
     if args.snapshot.is_some() {
         eprintln!(
-            "numo: from a snapshot of {now}: rules were not asked, and nothing was judged by an API server"
+            "numo: from a snapshot of {now}: rules were not evaluated, and nothing was judged by an API server"
         );
     }
     let against = previews.iter().map(Preview::against).sum::<usize>();
@@ -114,7 +114,7 @@ fn refuse_wrong_flags(args: &PreviewArgs) -> Result<(), CliError> {
         .is_some_and(|object| object.what != Some(What::Rule));
     if let Some(node) = args.node.as_ref().filter(|_| asks_no_rule) {
         return Err(CliError::Usage(format!(
-            "--node {node} is for a mutexrule, which is asked about one node; `numo explain {node}` says what an owner \
+            "--node {node} is for a mutexrule, which is evaluated for one node; `numo explain {node}` says what an owner \
              waits for there"
         )));
     }

@@ -31,9 +31,15 @@ pub(super) struct Preview {
     pub(super) assumed: bool,
     /// What stands against it as a whole.
     pub(super) refused: Vec<Said>,
+    /// What looks like an order or a limit of it and keeps no node from its turn, and what a person should know of its waves.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) notes: Vec<String>,
     /// When the first node would begin, where hours keep it waiting; none is now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) begins: Option<BeginSaid>,
+    /// What a person would have to approve, in that order. It is taken for given.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) approvals: Vec<String>,
     /// What their order is by, where the owner says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ordered_by: Option<String>,
@@ -128,7 +134,7 @@ impl Preview {
     fn head(&self) -> String {
         let owner = paint(output::head(), &self.owner);
         if let Some(node) = &self.asked_about {
-            return format!("{owner}: asked about Node {node}");
+            return format!("{owner}: evaluated for Node {node}");
         }
         if self.is_maintenance {
             return owner;
@@ -158,12 +164,21 @@ impl Preview {
                 said.message, said.ends_by
             );
         }
+        for note in &self.notes {
+            let _ = writeln!(text, "  note    {note}");
+        }
         for missing in &self.missing {
             let _ = writeln!(text, "  missing {missing}");
         }
         if let Some(begins) = &self.begins {
             let reason = paint(output::of_reason(begins.reason), begins.reason.name());
             let _ = writeln!(text, "  begins  {}: {reason}: {}", begins.at, begins.message);
+        }
+        for point in &self.approvals {
+            let _ = writeln!(
+                text,
+                "  waits   for approval of {point}, which is taken for given here"
+            );
         }
         self.write_waves(&mut text);
         self.write_left(&mut text);

@@ -89,15 +89,23 @@ pub(super) async fn of_owner(
     Ok(one)
 }
 
+/// What a person should know of its waves, and what keeps no node from its turn.
+fn notes(report: &Report) -> Vec<String> {
+    let of_waves = report.wave.iter().flat_map(|wave| &wave.notes);
+    of_waves.chain(&report.notes).cloned().collect()
+}
+
 /// Who has turns in which order, from when on, and who has none.
 fn say_waves(one: &mut Preview, imagined: Waves) {
     let Waves {
         waves,
         begins,
+        approvals,
         more,
         last,
     } = imagined;
     one.more = more;
+    one.approvals = approvals.iter().map(ToString::to_string).collect();
     one.begins = begins.filter(|_| !waves.is_empty()).map(|(at, why)| BeginSaid {
         at: at.to_string(),
         reason: why.reason,
@@ -182,6 +190,7 @@ fn later(observed: &Observed) -> Option<String> {
 }
 
 fn refusals(one: &mut Preview, report: &Report) {
+    one.notes = notes(report);
     let hold = report.hold.iter();
     for why in report.problems.iter().chain(hold).chain(&report.unchecked) {
         // What ends by itself is no refusal, hours that open among it.

@@ -65,6 +65,16 @@ impl Wait<'_> {
         annotations.is_some_and(|all| all.contains_key(marks::ABORT))
     }
 
+    /// The sentence has the command.
+    fn approve(&self) -> Vec<String> {
+        let command = self.message.split("`numo approve ").nth(1);
+        let command = command.and_then(|rest| rest.split('`').next());
+        command
+            .map(|rest| format!("numo approve {rest}"))
+            .into_iter()
+            .collect()
+    }
+
     /// Too many nodes have failed: those that are held come first.
     fn of_failure_budget(&self) -> Vec<String> {
         // Of a node that is gone the sentence has the command.
@@ -95,8 +105,11 @@ impl Wait<'_> {
                     bindings
                 }
             }
-            Reason::FirstNodes => self.of_each("Node", |name| format!("numo explain {name}")),
+            Reason::FirstNodes | Reason::OtherDomain => {
+                self.of_each("Node", |name| format!("numo explain {name}"))
+            }
             Reason::WaitsForWave => self.of_wave(),
+            Reason::WaitsForApproval | Reason::ApprovalExpired => self.approve(),
             Reason::WaitsForPlan => self.of_each("Plan", |name| {
                 let (place, name) = self.placed_name(name);
                 format!("numo explain plan/{name} -n {place}")
@@ -110,6 +123,12 @@ impl Wait<'_> {
             }
             Reason::NodeLeaseUnavailable => {
                 vec![format!("kubectl create namespace {}", marks::LEASE_NAMESPACE)]
+            }
+            Reason::NoDomain => {
+                let node = self
+                    .node
+                    .map(|node| format!("kubectl get node {node} --show-labels"));
+                node.into_iter().collect()
             }
             Reason::NodeInTwoPools | Reason::NodeInNoPool | Reason::NodeDegraded => self.of_nodes("describe"),
             Reason::NodeInMaintenance => self.other_maintenance(),
@@ -389,7 +408,7 @@ mod tests {
         assert_eq!(
             first(
                 Reason::FailureBudgetSpent,
-                "1 of 1 nodes may fail, and have: a; `numo skip a` goes on without the node that is gone"
+                "Stopped after 1 failed node (spec.failureBudget 1): a; `numo explain a` says why; `numo skip a` goes on without the node that is gone"
             ),
             ["numo skip a"]
         );

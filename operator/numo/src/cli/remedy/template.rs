@@ -39,7 +39,16 @@ pub fn of_reason(reason: Reason) -> Vec<String> {
         who: reason.who(),
         message: named,
     };
-    wait.commands()
+    let mut all = match reason {
+        // What upgrades the nodes by a run comes before the patch, which gives up their rules.
+        Reason::PoolHeld => vec![
+            "numo abort RUN -n NAMESPACE --undo".to_owned(),
+            "numo retry NODE".to_owned(),
+        ],
+        _ => Vec::new(),
+    };
+    all.extend(wait.commands());
+    all
 }
 
 /// A cluster with a stop, and nothing else.
@@ -117,10 +126,7 @@ mod tests {
             }
         }
         for (reason, wanted) in [
-            (
-                Reason::PoolHeld,
-                "kubectl patch machineconfigpool POOL --type merge -p '{\"spec\":{\"paused\":false}}'",
-            ),
+            (Reason::PoolHeld, "numo abort RUN -n NAMESPACE --undo"),
             (Reason::RuleNotFound, "kubectl -n NAMESPACE get mutexrules"),
             (
                 Reason::EvictionBlocked,
@@ -137,5 +143,13 @@ mod tests {
                 "{reason}"
             );
         }
+        assert_eq!(
+            of_reason(Reason::PoolHeld).last().map(String::as_str),
+            Some("kubectl patch machineconfigpool POOL --type merge -p '{\"spec\":{\"paused\":false}}'")
+        );
+        assert!(
+            Reason::PoolHeld.meaning().contains("without rules"),
+            "what the patch costs"
+        );
     }
 }

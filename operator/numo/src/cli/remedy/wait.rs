@@ -26,7 +26,7 @@ pub struct Wait<'a> {
 impl Wait<'_> {
     /// Whether only a person ends this wait.
     pub(super) fn is_a_persons(&self) -> bool {
-        self.who == Actor::ClusterAdmin
+        self.who.is_person()
     }
 
     /// Whether it is a node that is not Ready and waits for its turn or keeps its place in one: others go on without it by a

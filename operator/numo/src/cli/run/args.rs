@@ -253,7 +253,7 @@ pub(super) struct PlanArgs {
         value_parser = number::<600>
     )]
     plan_job_active_deadline_seconds: i64,
-    /// The most that activeDeadlineSeconds may be; 0 is without limit
+    /// The most that activeDeadlineSeconds may be; 0: no limit
     #[arg(
         long,
         env = "SYSTEM_UPGRADE_JOB_ACTIVE_DEADLINE_SECONDS_MAX",

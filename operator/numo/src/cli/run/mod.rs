@@ -23,6 +23,7 @@ use crate::{
             evaluator::{EvaluatorOptions, PrometheusServer},
         },
         operator,
+        planner::Explain,
         webhook::{WebhookCerts, WebhookOptions},
     },
 };
@@ -52,8 +53,8 @@ impl RunArgs {
     }
 }
 
-/// Runs the operator until SIGTERM or SIGINT.
-pub async fn run(args: RunArgs) -> Result<(), CliError> {
+/// Runs the operator until SIGTERM or SIGINT. `explain` says what people are told of an owner.
+pub async fn run(args: RunArgs, explain: Explain) -> Result<(), CliError> {
     can_run(std::env::consts::OS)?;
     start_log(&args)?;
     let metrics_address = address("--metrics-address", &args.metrics_address)?;
@@ -77,6 +78,7 @@ pub async fn run(args: RunArgs) -> Result<(), CliError> {
         channels,
         provider: args.machine_provider.option(),
         evaluator,
+        explain,
     };
     let stopped = stopped_by_signal();
     // It holds the whole operator: on the stack it would be copied around.

@@ -35,7 +35,8 @@ fn limit(budget: &BudgetView) -> String {
     match &budget.max_unavailable {
         Ok(IntOrPercent::Int(number)) => number.to_string(),
         Ok(IntOrPercent::Percent(percent)) => format!("{percent}%"),
-        Err(problem) => problem.clone(),
+        // `numo explain` says what is wrong with it.
+        Err(_) => "invalid".to_owned(),
     }
 }
 

@@ -14,7 +14,7 @@ use numo_core::{
     Decision, Owner,
     eta::Eta,
     observed::Key,
-    report::{Report, WaveReport},
+    report::{ApprovalReport, Report, WaveReport},
     suspended::suspended,
     time,
 };
@@ -45,6 +45,11 @@ pub(super) struct OwnerLine {
     /// The wave under way.
     #[serde(skip_serializing_if = "Option::is_none")]
     wave: Option<WaveLine>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approval: Option<ApprovalLine>,
+    /// What looks like an order or a limit of it and keeps no node from its turn.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
     /// The last run, once it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     over: Option<Over>,
@@ -80,6 +85,25 @@ impl WaveLine {
             done: wave.done,
             soak_until: wave.soak_until.map(|at| at.to_string()),
             notes: wave.notes.clone(),
+        }
+    }
+}
+
+/// What waits for a person's word.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ApprovalLine {
+    waits: String,
+    reason: Reason,
+    digest: String,
+}
+
+impl ApprovalLine {
+    fn of(waits: &ApprovalReport) -> Self {
+        Self {
+            waits: waits.point.to_string(),
+            reason: waits.why.reason,
+            digest: waits.digest.clone(),
         }
     }
 }
@@ -213,6 +237,8 @@ impl OwnerLine {
             },
             eta: live::eta_words(eta.as_ref()),
             wave: report.wave.as_ref().map(WaveLine::of),
+            approval: report.approval.as_ref().map(ApprovalLine::of),
+            notes: report.notes.clone(),
             over: Over::of(run),
             pools: report
                 .pools
@@ -265,6 +291,12 @@ impl OwnerLine {
             for note in &wave.notes {
                 let _ = writeln!(text, "  waves   {note}");
             }
+        }
+        if let Some(approval) = &self.approval {
+            let _ = writeln!(text, "  waits   for approval of {}", approval.waits);
+        }
+        for note in &self.notes {
+            let _ = writeln!(text, "  note    {note}");
         }
         if let Some(over) = &self.over {
             let _ = writeln!(text, "  over    {}", over.words(look.now));

@@ -164,8 +164,8 @@ impl Picture {
                     return Ok(());
                 }
                 eprintln!(
-                    "numo: found no {kinds}: nothing changes any node. README.md shows the first of each; \
-                     `numo doctor` checks the installation"
+                    "numo: found no {kinds}: nothing changes any node. The tutorials \
+                     (operator/docs/tutorials) show the first of each; `numo doctor` checks the installation"
                 );
                 Ok(())
             }

@@ -76,7 +76,8 @@ pub(super) async fn definitions(connection: &Connection, found: &mut Findings) {
     if !missing.is_empty() {
         found.wrong(
             format!("{} CustomResourceDefinitions are not there: {}", missing.len(), missing.join(", ")),
-            "install numo's definitions: kubectl apply -k deploy/kustomize/all/kubernetes, or crds.install=true with Helm",
+            "install numo's definitions: kubectl apply -k deploy/kustomize/all/self-managed (all/kubernetes where a provider runs the \
+             control plane, all/openshift on OpenShift), or crds.install=true with Helm",
         );
     }
     if found.all.len() == before {

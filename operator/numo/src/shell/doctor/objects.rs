@@ -1,4 +1,4 @@
-//! Checks the objects that people write: rules, bindings, budgets, windows and runs. What numo says of them is in their status.
+//! Checks the objects that people write: rules, bindings, budgets, windows, notifiers and runs. What numo says of them is in their status.
 
 use super::finding::{Findings, counted};
 use crate::shell::{
@@ -13,8 +13,9 @@ use kube::{
     api::{ListParams, ObjectMeta},
 };
 use numo_api::{
-    Condition, MutexBinding, MutexBindingStatus, MutexBudget, MutexBudgetStatus, MutexRule, MutexRunConfig,
-    MutexWindow, MutexWindowStatus, Reason, conditions::types,
+    Condition, MutexBinding, MutexBindingStatus, MutexBudget, MutexBudgetStatus, MutexNotifier,
+    MutexNotifierStatus, MutexRule, MutexRunConfig, MutexWindow, MutexWindowStatus, Reason,
+    conditions::types,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -66,8 +67,8 @@ pub(super) async fn rules(connection: &Connection, found: &mut Findings) -> Vec<
     if found.all.len() == before {
         found.ok(match list.len() {
             0 => "there are no MutexRules yet".to_owned(),
-            1 => "the one MutexRule can be asked".to_owned(),
-            number => format!("all {number} MutexRules can be asked"),
+            1 => "the one MutexRule can be evaluated".to_owned(),
+            number => format!("all {number} MutexRules can be evaluated"),
         });
     }
     list
@@ -241,6 +242,28 @@ pub(super) async fn windows(connection: &Connection, found: &mut Findings) {
             observed_generation: status.observed_generation,
             conditions: &status.conditions,
             idle: (status.nodes == Some(0)).then(|| "selects no node".to_owned()),
+        }
+    });
+    judged.tell(found, seen);
+}
+
+/// All notifiers: one whose sink takes nothing tells nobody, and nothing else shows that.
+pub(super) async fn notifiers(connection: &Connection, found: &mut Findings) {
+    let all: Vec<MutexNotifier> = listed(connection, found, "MutexNotifiers").await;
+    let judged = Judged {
+        kind: "MutexNotifier",
+        resource: "mutexnotifier",
+        all_well: "can tell people",
+        subjects: "owners",
+    };
+    let none = MutexNotifierStatus::default();
+    let seen = all.iter().map(|one| {
+        let status = one.status.as_ref().unwrap_or(&none);
+        Seen {
+            metadata: &one.metadata,
+            observed_generation: status.observed_generation,
+            conditions: &status.conditions,
+            idle: None,
         }
     });
     judged.tell(found, seen);

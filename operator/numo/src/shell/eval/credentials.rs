@@ -4,16 +4,15 @@
 //! next evaluation on.
 
 use super::state::{PATIENCE, unavailable};
-use crate::{runners::wasm::Fault, shell::item::Item};
+use crate::{
+    runners::wasm::Fault,
+    shell::{item::Item, servers::Server},
+};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{Api, Client, api::ApiResource};
 use numo_api::marks;
-use numo_plugin::{
-    Grants,
-    grants::{HttpGrant, Scheme},
-    services::Credential,
-};
+use numo_plugin::{Grants, grants::HttpGrant, services::Credential};
 use std::collections::BTreeMap;
 
 /// What the grants name, by name.
@@ -51,15 +50,10 @@ pub(super) async fn of(
             Ok(Err(error)) => return Err(wrong(error.to_string())),
         };
         if let Some(grant) = servers.into_iter().find(|grant| !is_for(&secret, grant)) {
-            let plain = if grant.scheme == Scheme::Http {
-                "http://"
-            } else {
-                ""
-            };
             return Err(wrong(format!(
-                "its annotation {} does not name {plain}{}",
+                "its annotation {} does not name {}",
                 marks::RULE_HOSTS,
-                grant.host
+                server(grant).shown()
             )));
         }
         let credential = credential(&secret).ok_or_else(|| {
@@ -70,20 +64,17 @@ pub(super) async fn of(
     Ok(all)
 }
 
-/// Whether its owner says that it is for this server: `host` or `host:port` for TLS, `http://host` where it may be sent
-/// in the clear.
+fn server(grant: &HttpGrant) -> Server<'_> {
+    Server {
+        scheme: grant.scheme.as_str(),
+        host: &grant.host,
+        port: grant.effective_port(),
+    }
+}
+
+/// Whether its owner says that it is for this server.
 fn is_for(secret: &Item, grant: &HttpGrant) -> bool {
-    let servers: Option<String> = secret.at(&["metadata", "annotations", marks::RULE_HOSTS]);
-    let names = |one: &str| {
-        let (scheme, server) = match one.split_once("://") {
-            Some((scheme, server)) => (scheme, server),
-            None => ("https", one),
-        };
-        let with_port = format!("{}:{}", grant.host, grant.effective_port());
-        let is_host = server.eq_ignore_ascii_case(&grant.host) || server.eq_ignore_ascii_case(&with_port);
-        scheme == grant.scheme.as_str() && is_host
-    };
-    servers.is_some_and(|servers| servers.split(',').any(|one| names(one.trim())))
+    server(grant).is_named_by(secret, marks::RULE_HOSTS)
 }
 
 /// `token` is a bearer token; `username` and `password` are basic authorisation, as in type kubernetes.io/basic-auth;

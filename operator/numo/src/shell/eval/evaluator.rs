@@ -152,7 +152,7 @@ impl Evaluator {
             let mut answer = this.0.evaluate(what, &request, &reader).await;
             if is_component && this.policy() != policy {
                 let (reason, message) =
-                    unavailable("signers of components changed while it was asked".to_owned());
+                    unavailable("signers of components changed while it was evaluated".to_owned());
                 answer = RuleAnswer::NoVerdict(reason, message);
             }
             if matches!(&answer, RuleAnswer::NoVerdict(_, message) if message.contains(component::FORGOTTEN))

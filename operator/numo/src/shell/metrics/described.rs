@@ -34,13 +34,14 @@ described! {
     NODE_STEP_SINCE = "node_step_since_timestamp_seconds", "gauge", &["kind", "namespace", "name", "node"], "When a node in flight came to its step (Unix time)";
     OWNER_REASON = "owner_reason", "gauge", &["kind", "namespace", "name", "reason"], "1 for what an owner waits for, or is";
     OWNER_STALLED = "owner_stalled", "gauge", &OWNER, "Whether an owner waits for a person";
+    OWNER_WAITS_FOR_APPROVAL = "owner_waits_for_approval", "gauge", &OWNER, "Whether something of an owner waits for a person's word (numo approve)";
     OWNER_WAVE = "owner_wave", "gauge", &OWNER, "Which wave of an owner is under way, from 1; absent without waves, and when all are done";
     ETA = "owner_eta_timestamp_seconds", "gauge", &OWNER, "When an owner will be done (Unix time), by the median of its nodes; absent where no time can be told";
     ETA_BASIS = "owner_eta_basis_nodes", "gauge", &OWNER, "Of how many nodes that median is: the more, the better the time";
     OPENS = "owner_opens_timestamp_seconds", "gauge", &OWNER, "When nodes of an owner begin again whose hours are closed (Unix time)";
     RUN_FINISHED = "run_finished_timestamp_seconds", "gauge", &["namespace", "name", "result"], "When the last run of a MutexRunConfig ended (Unix time), and how; absent while one goes on";
     RUN_SECONDS = "run_duration_seconds", "gauge", &["namespace", "name", "result"], "How long that run took, from the pause of its pools on";
-    UPGRADE_HELD = "upgrade_held", "gauge", &OWNER, "Whether an upgrade has begun while its MutexRunConfig is refused: no node changes until that is mended";
+    UPGRADE_HELD = "upgrade_held", "gauge", &OWNER, "Whether an upgrade has begun while its MutexRunConfig is refused: no node changes until that is fixed";
     POOL_PAUSED = "pool_paused", "gauge", &["namespace", "name", "pool"], "Whether numo keeps a pool paused, for which MutexRunConfig; also after that one is gone";
     POOL_HELD_NODES = "pool_held_nodes", "gauge", &["namespace", "name", "pool"], "Nodes that would roll if a pool that a run left paused were unpaused; also after that run is gone";
     ORPHANED_MARKS = "orphaned_marks", "gauge", &["mark"], "Marks of numo on Nodes, pools, Machines and Leases whose owner is gone";
@@ -48,14 +49,14 @@ described! {
     BUDGET_ALLOWED = "budget_allowed_nodes", "gauge", &["budget", "group"], "Nodes of it that may be unavailable";
     BUDGET_IN_USE = "budget_in_use_nodes", "gauge", &["budget", "group"], "Nodes of it that are unavailable, whoever made them so";
     BUDGET_BLOCKED = "budget_blocked_nodes", "gauge", &["budget", "reason"], "Nodes that wait for it: BudgetExhausted or Stopped";
-    BINDING_OWNERS = "binding_owners", "gauge", &["binding", "kind"], "Plans or NodeMaintenances that a MutexBinding gates; 0 also if it asks nothing of them";
+    BINDING_OWNERS = "binding_owners", "gauge", &["binding", "kind"], "Plans or NodeMaintenances that a MutexBinding gates; 0 also if it has neither rules nor settings";
     BUDGET_PAUSED = "budget_paused", "gauge", &["budget"], "Whether spec.paused is set: nothing begins on its nodes";
     WINDOW_OPEN = "window_open", "gauge", &["window"], "Whether a MutexWindow lets its nodes begin now; 0 also if it cannot be understood";
     WINDOW_OPENS = "window_opens_timestamp_seconds", "gauge", &["window"], "When a MutexWindow that is closed opens; absent if it never does";
     WINDOW_CLOSES = "window_closes_timestamp_seconds", "gauge", &["window"], "When a MutexWindow that is open closes; absent if no end is in sight";
     RULE_VERDICTS = "rule_verdicts", "counter", &["rule", "phase", "verdict"], "Verdicts that count for nodes: pass, fail, continued; and evaluations that were none: wait, error";
-    RULE_SECONDS = "rule_seconds", "histogram", &["rule", "phase"], "From when a rule was asked first to its verdict";
-    PLUGIN_SECONDS = "plugin_seconds", "counter", &["rule"], "Time that evaluations of a rule took which is asked";
+    RULE_SECONDS = "rule_seconds", "histogram", &["rule", "phase"], "From the first evaluation of a rule to its verdict";
+    PLUGIN_SECONDS = "plugin_seconds", "counter", &["rule"], "Time that evaluations of a rule took; its Jobs do not count";
     PLUGIN_MEMORY = "plugin_memory_bytes", "gauge", &["rule"], "Most memory of the last evaluation of a component";
     PLUGIN_FAILURES = "plugin_failures", "counter", &["rule", "reason"], "Evaluations without a verdict";
     NODE_CHANGES = "node_changes", "gauge", &[], "Journals (NodeChange objects)";
@@ -64,5 +65,7 @@ described! {
     PASS_SECONDS = "pass_seconds", "histogram", &[], "Time of one pass with its writes";
     WRITES = "writes", "counter", &["action", "result"], "Writes to the API server: ok, stale, refused or failed";
     BREACHES = "invariant_breaches", "counter", &[], "Decisions that would have broken an invariant and were not carried out";
+    NOTIFICATIONS = "notifications", "counter", &["notifier", "outcome"], "Notifications of a MutexNotifier: sent; failed, which are tried again; and those that were given up: refused, expired, dropped";
+    NOTIFICATIONS_WAITING = "notifications_waiting", "gauge", &["notifier"], "Notifications that wait for the sink of a MutexNotifier";
     EVENTS_DROPPED = "events_dropped", "counter", &[], "Events that were not written, as too many waited";
 }

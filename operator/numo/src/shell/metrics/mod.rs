@@ -10,6 +10,7 @@ mod budgets;
 mod described;
 mod left;
 mod listing;
+mod notifications;
 mod owners;
 mod rules;
 mod series;
@@ -30,6 +31,7 @@ use self::{
     },
     left::Left,
     listing::Listing,
+    notifications::Notifications,
     owners::Owners,
     rules::Rules,
     series::register,
@@ -74,6 +76,7 @@ pub struct Metrics {
     windows: Windows,
     bindings: Bindings,
     rules: Rules,
+    notifications: Notifications,
     node_changes: Gauge,
     /// Whether this numo leads.
     pub leader: Gauge,
@@ -130,6 +133,7 @@ impl Metrics {
         register(all, DECIDE_SECONDS, decide_seconds.clone());
         register(all, PASS_SECONDS, pass_seconds.clone());
         let writes = Writes::register(all);
+        let notifications = Notifications::register(all);
         register(all, BREACHES, breaches.clone());
         register(all, EVENTS_DROPPED, events_dropped.clone());
         writes.count_from_zero();
@@ -143,6 +147,7 @@ impl Metrics {
             windows,
             bindings,
             rules,
+            notifications,
             node_changes,
             leader,
             token_faults,
@@ -253,6 +258,26 @@ impl Metrics {
     /// Counts an evaluation without a verdict.
     pub fn gave_no_verdict(&self, rule: &str, reason: Reason) {
         self.rules.gave_no_verdict(rule, reason);
+    }
+
+    /// A MutexNotifier is there: its counters are, at zero.
+    pub fn know_notifier(&self, notifier: &str) {
+        self.notifications.know(notifier);
+    }
+
+    /// Counts what became of notifications.
+    pub fn notified(&self, notifier: &str, outcome: &'static str, number: u64) {
+        self.notifications.count(notifier, outcome, number);
+    }
+
+    /// Shows how many notifications wait for a sink.
+    pub fn notifications_wait(&self, notifier: &str, number: usize) {
+        self.notifications.wait(notifier, number);
+    }
+
+    /// Forgets a MutexNotifier that is gone.
+    pub fn forget_notifier(&self, notifier: &str) {
+        self.notifications.forget(notifier);
     }
 
     /// Forgets an owner that is gone.

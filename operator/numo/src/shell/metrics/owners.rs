@@ -2,8 +2,8 @@
 
 use super::{
     described::{
-        NODE_STEP, NODE_STEP_SINCE, NODES, OWNER_REASON, OWNER_STALLED, OWNER_WAVE, UPGRADE_HELD,
-        WAITING_NODES,
+        NODE_STEP, NODE_STEP_SINCE, NODES, OWNER_REASON, OWNER_STALLED, OWNER_WAITS_FOR_APPROVAL, OWNER_WAVE,
+        UPGRADE_HELD, WAITING_NODES,
     },
     series::{Series, register},
 };
@@ -89,6 +89,7 @@ pub(super) struct Owners {
     node_since: Series<NodeLabels>,
     reason: Series<ReasonLabels>,
     stalled: Series<OwnerLabels>,
+    approval: Series<OwnerLabels>,
     wave: Series<OwnerLabels>,
     upgrade_held: Series<OwnerLabels>,
 }
@@ -157,6 +158,7 @@ impl Owners {
             node_since: Series::default(),
             reason: Series::default(),
             stalled: Series::default(),
+            approval: Series::default(),
             wave: Series::default(),
             upgrade_held: Series::default(),
         };
@@ -166,6 +168,7 @@ impl Owners {
         register(registry, NODE_STEP_SINCE, owners.node_since.family.clone());
         register(registry, OWNER_REASON, owners.reason.family.clone());
         register(registry, OWNER_STALLED, owners.stalled.family.clone());
+        register(registry, OWNER_WAITS_FOR_APPROVAL, owners.approval.family.clone());
         register(registry, OWNER_WAVE, owners.wave.family.clone());
         register(registry, UPGRADE_HELD, owners.upgrade_held.family.clone());
         owners
@@ -176,6 +179,8 @@ impl Owners {
         self.reason.show(owner, [(ReasonLabels::of(owner, reason), 1)]);
         self.stalled
             .show(owner, [(OwnerLabels::of(owner), i64::from(stalled))]);
+        let waits = i64::from(report.approval.is_some());
+        self.approval.show(owner, [(OwnerLabels::of(owner), waits)]);
         let wave = report.wave.as_ref();
         let wave = wave.map(|wave| i64::try_from(wave.number).unwrap_or(i64::MAX));
         self.wave
@@ -236,6 +241,7 @@ impl Owners {
         self.node_since.show(owner, []);
         self.reason.show(owner, []);
         self.stalled.show(owner, []);
+        self.approval.show(owner, []);
         self.wave.show(owner, []);
         self.upgrade_held.show(owner, []);
     }

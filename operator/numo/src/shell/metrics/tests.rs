@@ -41,6 +41,7 @@ fn every_metric_that_is_served_is_described_and_the_other_way_round() {
     report.pools.push(numo_core::report::PoolReport::default());
     report.wave = Some(WaveReport::default());
     metrics.show(&owner, &report, Reason::Progressing, false);
+    metrics.know_notifier("team");
     let (eta, run) = (will_be_done(1000), ended());
     metrics.show_times(&owner, &eta, Some(&run));
     let opens = Eta::Opens {

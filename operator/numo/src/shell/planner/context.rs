@@ -13,6 +13,7 @@ use crate::shell::{
     provider::Provider,
     store::{Reach, Store},
     watch,
+    watched::Missing,
 };
 use jiff::Timestamp;
 use numo_api::Reason;
@@ -53,7 +54,9 @@ impl Context {
 
     /// Begins to watch a kind in a namespace, or everywhere.
     pub fn watch(&mut self, kind: Kind, scope: &str) {
-        self.store.expect(kind, scope);
+        if !matches!(kind.watched().missing, Missing::Unneeded) {
+            self.store.expect(kind, scope);
+        }
         tokio::spawn(watch::watch(
             self.connection.read.clone(),
             kind,

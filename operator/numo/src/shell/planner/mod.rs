@@ -13,6 +13,7 @@ mod drains;
 mod evictions;
 mod judging;
 mod namespaces;
+mod notices;
 mod orphans;
 mod pods;
 mod reading;
@@ -21,6 +22,8 @@ mod round;
 mod settle;
 mod wakes;
 mod writes;
+
+pub use self::notices::{Explain, Notices};
 
 use self::{
     context::Context,
@@ -83,6 +86,8 @@ pub struct Planner {
     statuses: Statuses,
     /// The statuses of what is no owner.
     others: Others,
+    /// What people are told.
+    notices: Notices,
     namespaces: Namespaces,
     judgements: Judgements,
     rivals: Rivals,
@@ -101,7 +106,7 @@ impl Planner {
         (channels, provider): (Channels, Provider),
         settings: Settings,
         metrics: Metrics,
-        (events, board): (Events, Board),
+        (events, board, notices): (Events, Board, Notices),
         fence: Fence,
     ) -> Self {
         let mut context = Context {
@@ -126,6 +131,7 @@ impl Planner {
             rounds: Rounds::new(channels),
             statuses: Statuses::default(),
             others: Others::default(),
+            notices,
             namespaces: Namespaces::default(),
             judgements: Judgements::default(),
             rivals: Rivals::default(),
@@ -198,6 +204,7 @@ impl Planner {
         // Whoever is still not done goes on after the next look at the watches.
         let now = self.context.now();
         self.wakes.wake_all(left, now);
+        self.notices.show(&self.context);
         self.others.settle(&mut self.context).await;
         let metrics = &self.context.metrics;
         metrics.show_cluster(&self.context.store.observed, now);
@@ -235,6 +242,7 @@ impl Planner {
         };
         wakes.note_pass(owner, &ended.decision, ended.failed, context.now());
         self.statuses.settle(context, wakes, owner, &ended.decision).await;
+        self.notices.note(context, owner, &ended.decision);
         context.metrics.passes.inc();
         let seconds = begun.elapsed().as_secs_f64();
         context.metrics.pass_seconds.observe(seconds);
@@ -266,6 +274,7 @@ impl Planner {
         self.wakes.keep_only(&owners);
         self.rounds.keep_only(&owners);
         self.statuses.keep_only(&owners);
+        self.notices.keep_only(&owners);
         self.shown = owners;
         self.context.store.forget_refusals();
         self.context.store.forget_evaluations(self.context.now());

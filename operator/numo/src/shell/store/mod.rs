@@ -34,7 +34,7 @@ use super::{
     room::Room,
     watched::object::PlanPodView,
 };
-use crate::runners::wasm::Examined;
+use crate::{frontends::mutex_notifier::NotifierView, runners::wasm::Examined};
 use numo_api::{Condition, MutexRule, conditions::types};
 use numo_core::{
     Owner, OwnerKind,
@@ -52,6 +52,8 @@ use tokio::time::Instant;
 pub struct Store {
     /// What decisions read.
     pub observed: Observed,
+    /// MutexNotifiers by name: no decision reads them.
+    pub notifiers: BTreeMap<String, NotifierView>,
     versions: BTreeMap<(Kind, Key), Version>,
     /// Addresses of each Node and of its pods.
     networks: BTreeMap<String, Vec<AddressRange>>,

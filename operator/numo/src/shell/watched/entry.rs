@@ -129,7 +129,9 @@ pub enum Missing {
     Needed,
     /// It takes the kind for empty, as where it is not invited.
     Empty,
-    /// The same, and whoever has Plans there is told.
+    /// Nobody waits for it, and nobody is told: no decision reads it.
+    Unneeded,
+    /// It takes the kind for empty, and whoever has Plans there is told.
     Told {
         /// Notes the words of the API server about a namespace; true if they are news.
         unseen: fn(&mut Store, String, String) -> bool,
@@ -142,7 +144,7 @@ impl Missing {
     /// Whether numo can do its work without seeing the kind; `unserved`: the API server does not know it.
     pub const fn is_optional(&self, unserved: bool) -> bool {
         match self {
-            Self::Empty | Self::Told { .. } => true,
+            Self::Empty | Self::Unneeded | Self::Told { .. } => true,
             Self::EmptyIfUnserved | Self::Seldom | Self::Needed => unserved,
             Self::Awaited | Self::AwaitedAlone => false,
         }
@@ -150,7 +152,7 @@ impl Missing {
 
     /// Whether its owners are told by words of their own when it cannot be seen, or nobody else is.
     pub const fn is_own_business(&self) -> bool {
-        matches!(self, Self::Told { .. } | Self::AwaitedAlone)
+        matches!(self, Self::Told { .. } | Self::AwaitedAlone | Self::Unneeded)
     }
 }
 

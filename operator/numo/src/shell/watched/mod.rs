@@ -15,8 +15,10 @@ mod machine_api;
 mod machine_config;
 mod machine_config_pool;
 mod machine_os_config;
+mod mutex_approval;
 mod mutex_binding;
 mod mutex_budget;
+mod mutex_notifier;
 pub mod mutex_rule;
 pub mod mutex_run_config;
 mod mutex_target;
@@ -82,6 +84,8 @@ list! {
     NodeChange => node_change::NODE_CHANGE,
     MutexBudget => mutex_budget::MUTEX_BUDGET,
     MutexWindow => mutex_window::MUTEX_WINDOW,
+    MutexNotifier => mutex_notifier::MUTEX_NOTIFIER,
+    MutexApproval => mutex_approval::MUTEX_APPROVAL,
     NodeMaintenance => node_maintenance::NODE_MAINTENANCE,
     KubeVirtMaintenance => node_maintenance::KUBEVIRT_MAINTENANCE,
     Plan => plan::PLAN,
@@ -203,6 +207,8 @@ pub fn put(store: &mut Store, object: Object) -> bool {
         Object::Change(change) => node_change::put(store, *change),
         Object::Budget(budget) => mutex_budget::put(store, *budget),
         Object::Window(window) => mutex_window::put(store, *window),
+        Object::Notifier(notifier) => mutex_notifier::put(store, *notifier),
+        Object::Approval(approval) => mutex_approval::put(store, *approval),
         Object::Namespace(name, view) => namespace::put(store, &name, *view),
         Object::Lease(node, lease) => lease::put(store, node, lease),
         Object::Job(key, job) => store.put_job(&key, job),
@@ -241,7 +247,8 @@ pub fn has_news(store: &Store, object: &Object) -> bool {
         Object::Budget(budget) => mutex_budget::has_news(store, budget),
         Object::Window(window) => mutex_window::has_news(store, window),
         Object::Binding(name, binding) => mutex_binding::has_news(store, name, binding),
-        Object::Node(..)
+        Object::Approval(_)
+        | Object::Node(..)
         | Object::Pool(_)
         | Object::Config(..)
         | Object::ClusterVersion(_)
@@ -249,6 +256,7 @@ pub fn has_news(store: &Store, object: &Object) -> bool {
         | Object::Layered(..)
         | Object::Machine(..)
         | Object::HealthCheck(..)
+        | Object::Notifier(_)
         | Object::RebootLocks(..)
         | Object::NotRead(..)
         | Object::Change(_)
@@ -303,6 +311,8 @@ pub fn weight(object: &Object) -> Option<usize> {
         | Object::RebootLocks(..)
         | Object::Budget(_)
         | Object::Window(_)
+        | Object::Notifier(_)
+        | Object::Approval(_)
         | Object::Namespace(..)
         | Object::Lease(..)
         | Object::Job(..)

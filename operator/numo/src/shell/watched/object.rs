@@ -1,13 +1,16 @@
 //! A view of an object, whatever its kind: what watches bring and the store takes in. This file reads nothing and keeps nothing.
 
-use crate::shell::{item::Unreadable, project};
+use crate::{
+    frontends::mutex_notifier::NotifierView,
+    shell::{item::Unreadable, project},
+};
 use numo_api::{MutexRule, marks};
 use numo_core::observed::{
-    Annotated, AutoscalerView, BindingView, BudgetView, ChangeView, ClusterVersionView, ConfigView,
-    DisruptionBudgetView, EtcdPodView, ForeignController, HostView, JobView, JoiningNodeView, Key, LeaseView,
-    MachineApi, MachineView, MaintenanceView, NodeVersionView, NodeView, PendingNodeView, PlanJobView,
-    PlanView, PodView, PoolView, RebootLock, RunConfigView, ScalingGroupView, StrategyView, TargetView,
-    Unread, WindowView,
+    Annotated, ApprovalView, AutoscalerView, BindingView, BudgetView, ChangeView, ClusterVersionView,
+    ConfigView, DisruptionBudgetView, EtcdPodView, ForeignController, HostView, JobView, JoiningNodeView,
+    Key, LeaseView, MachineApi, MachineView, MaintenanceView, NodeVersionView, NodeView, PendingNodeView,
+    PlanJobView, PlanView, PodView, PoolView, RebootLock, RunConfigView, ScalingGroupView, StrategyView,
+    TargetView, Unread, WindowView,
 };
 use numo_plugin::address::AddressRange;
 use serde_json::Value;
@@ -38,6 +41,8 @@ pub enum Object {
     Change(Box<ChangeView>),
     Budget(Box<BudgetView>),
     Window(Box<WindowView>),
+    Notifier(Box<NotifierView>),
+    Approval(Box<ApprovalView>),
     Namespace(String, Box<NamespaceView>),
     Lease(String, LeaseView),
     Job(Key, JobView),
@@ -89,6 +94,8 @@ impl Object {
             Self::Change(change) => of(&change.key),
             Self::Budget(budget) => cluster(&budget.name),
             Self::Window(window) => cluster(&window.name),
+            Self::Notifier(notifier) => cluster(&notifier.name),
+            Self::Approval(approval) => cluster(&approval.name),
             Self::Lease(node, _) => of(&Key::new(marks::LEASE_NAMESPACE, format!("node-{node}"))),
             Self::Job(key, _)
             | Self::Pod(key, _, _)

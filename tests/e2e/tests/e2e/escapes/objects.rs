@@ -195,7 +195,7 @@ fn budgets_and_bindings() -> Vec<Value> {
         ),
         budget(
             "evil-group",
-            json!({"nodeSelector": {}, "maxUnavailable": "99%", "groupBy": evil("budget-group")}),
+            json!({"nodeSelector": {"matchLabels": {"nobody": "has"}}, "maxUnavailable": "99%", "groupBy": evil("budget-group")}),
         ),
     ];
     let freeze = json!({"name": short("window-freeze"), "from": "2020-01-01T00:00:00Z", "to": "2120-01-01T00:00:00Z", "reason": evil("window-reason")});
@@ -210,6 +210,13 @@ fn budgets_and_bindings() -> Vec<Value> {
         spec["nodeSelector"] = json!({"matchLabels": {"none": "such"}});
         thing(OWN, "MutexWindow", "", name, spec)
     }));
+    all.push(thing(
+        OWN,
+        "MutexNotifier",
+        "",
+        "evil-template",
+        json!({"cloudEvents": {"url": "http://127.0.0.1:1/"}, "template": format!("{{{}}}", short("notifier-template"))}),
+    ));
     let bindings = [
         (
             "evil-labels",

@@ -23,6 +23,7 @@ fn what_a_release_names_is_in_it_by_its_digest() {
         ("kubernetes.yaml", &plain, &openshift),
         ("self-managed.yaml", &plain, &openshift),
         ("uninstall.yaml", &plain, &openshift),
+        ("remove.yaml", &plain, &openshift),
         ("openshift.yaml", &openshift, &plain),
         (
             "olm/bundle/manifests/numo.clusterserviceversion.yaml",
@@ -72,6 +73,21 @@ fn what_a_release_names_is_in_it_by_its_digest() {
     // Nothing of it names who does not publish it.
     let all = names(&made.at(""), &made.at(""));
     assert!(all.len() > 50);
+    for file in [
+        "monitoring/alerts.yaml",
+        "gitops/flux/helm-release.yaml",
+        "gitops/argocd/application.yaml",
+    ] {
+        assert!(all.iter().any(|one| one == file), "{file} is not there");
+    }
+    assert!(
+        made.text("monitoring/alerts.yaml")
+            .contains("https://docs.numo.internal")
+    );
+    assert!(
+        made.text("gitops/flux/helm-release.yaml")
+            .contains(&format!("oci://{REGISTRY}/charts/numo"))
+    );
     ready::has_no_placeholder(&made.at(""), &all).unwrap();
 }
 
@@ -243,6 +259,10 @@ fn krew_installs_a_program_that_runs() {
         notes.contains("the program for darwin/arm64") && notes.contains("### Upgrade"),
         "{notes}"
     );
+    assert!(
+        notes.contains("](https://code.numo.internal/numo/blob/v") && notes.lines().count() < 100,
+        "a page that leads to the whole changelog: {notes}"
+    );
 }
 
 /// The paths of panics are in a program: whose they are is in no list that this was made from.
@@ -319,6 +339,34 @@ fn the_chart_installs_the_image_by_its_digest() {
     assert!(
         shown["maintainers"].is_array() && shown["home"].is_string(),
         "{shown}"
+    );
+}
+
+/// Who reads the page in the chart has no checkout.
+#[test]
+fn the_page_in_the_chart_installs_from_the_registry() {
+    let made = made();
+    let archive = made.at(&format!("numo-{}.tgz", version()));
+    let page = said(helm(4).args(["show", "readme"]).arg(&archive)).unwrap();
+    for path in ["deploy/helm", "../", "operator/docs"] {
+        assert!(!page.contains(path), "{path}: {page}");
+    }
+    let image = made.pinned("", version());
+    let (repository, digest) = image.split_once('@').unwrap();
+    for wanted in [
+        format!(
+            "helm install numo oci://{REGISTRY}/charts/numo --version {} ",
+            version()
+        ),
+        format!("| `image.repository` | `{repository}` |"),
+        format!("| `image.digest` | `{digest}` |"),
+        "](https://docs.numo.internal/gitops.html)".to_owned(),
+    ] {
+        assert!(page.contains(&wanted), "{wanted} is not in: {page}");
+    }
+    assert!(
+        !page.contains("has no default"),
+        "the chart names its image: {page}"
     );
 }
 

@@ -6,7 +6,7 @@ use numo_install::said;
 
 use super::{
     super::{
-        Arguments, Facts,
+        Arguments, Facts, archive,
         binary::{self, Binary, Platform},
         notes,
         publisher::{self, Publisher},
@@ -96,6 +96,20 @@ fn a_placeholder_stops_a_release_and_no_dry_run() {
         found,
         ["file: email: ada@nodes.example.com is a placeholder, wanted an e-mail address"]
     );
+    // One that is packed is seen too.
+    let packed = tempfile::tempdir().unwrap();
+    fs::write(
+        packed.path().join("Chart.yaml"),
+        "name: numo\nhome: https://numo.example\n",
+    )
+    .unwrap();
+    let archive = archive::gzip(&archive::tar(packed.path(), 0).unwrap()).unwrap();
+    fs::write(packed.path().join("numo.tgz"), archive).unwrap();
+    let found = fault(ready::has_no_placeholder(packed.path(), &["numo.tgz".to_owned()]));
+    assert!(
+        found.starts_with("numo.tgz: Chart.yaml:2: numo.example"),
+        "{found}"
+    );
     // Files that people and GitHub read where they are.
     let by_hand = ready::BY_HAND.map(ToOwned::to_owned);
     for file in &by_hand {
@@ -105,7 +119,7 @@ fn a_placeholder_stops_a_release_and_no_dry_run() {
 }
 
 #[test]
-fn a_changed_tree_a_missing_tag_and_a_stale_file_stop_a_release() {
+fn a_changed_tree_a_missing_tag_and_stale_pages_stop_a_release() {
     let folder = tempfile::tempdir().unwrap();
     let git = |arguments: &[&str]| {
         let mut git = Command::new("git");
@@ -138,6 +152,13 @@ fn a_changed_tree_a_missing_tag_and_a_stale_file_stop_a_release() {
     );
     let found = fault(ready::is_clean(folder.path()));
     assert!(found.starts_with("made.yaml: changed"), "{found}");
+    // Who downloads a release reads no page that denies it.
+    let readme = folder.path().join("README.md");
+    fs::write(&readme, "# numo\n\nalpha, no release yet\n").unwrap();
+    let found = fault(ready::is_announced(folder.path(), "0.1.0"));
+    assert!(found.starts_with("README.md:3: found"), "{found}");
+    fs::write(&readme, "# numo\n\nalpha\n").unwrap();
+    ready::is_announced(folder.path(), "0.1.0").unwrap();
 }
 
 #[test]

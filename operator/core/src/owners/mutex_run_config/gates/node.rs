@@ -40,6 +40,8 @@ pub(crate) fn against(view: &RunView<'_>, member: &Member<'_>, gate: Gate) -> Op
         | Gate::State
         | Gate::Quorum
         | Gate::Wave
+        | Gate::Domain
+        | Gate::Approval
         | Gate::Room
         | Gate::Budget
         | Gate::Drain => None,

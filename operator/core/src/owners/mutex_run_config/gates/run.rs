@@ -10,7 +10,6 @@ use crate::{
     owners::mutex_run_config::run_view::RunView,
     pools::{self, BUILT_IN, CONTROL_PLANE, Home},
     selector,
-    text::counted,
     why::Why,
 };
 use numo_api::{Reason, Strategy, conditions::Actor, marks};
@@ -435,7 +434,7 @@ pub fn control_plane(view: &RunView<'_>) -> Option<Why> {
             (Some(refused), _) => {
                 format!("ReleaseAccepted is False ({refused}): withdraw the request or lift what blocks it")
             }
-            (None, Some(failing)) => format!("Failing is True ({failing}): mend what fails"),
+            (None, Some(failing)) => format!("Failing is True ({failing}): fix what fails"),
             (None, None) => return Some(Why::new(Reason::ControlPlaneUpdating, message)),
         };
         let message = format!("{message}; {stuck}");
@@ -455,7 +454,7 @@ pub fn control_plane(view: &RunView<'_>) -> Option<Why> {
                 return Some(Why::new(Reason::PoolNotRendered, message));
             };
             let message =
-                format!("{message}; RenderDegraded is True ({degraded}): mend what cannot be rendered");
+                format!("{message}; RenderDegraded is True ({degraded}): fix what cannot be rendered");
             return Some(Why::new(Reason::PoolNotRendered, message).ended_by(Actor::ClusterAdmin));
         }
     }
@@ -470,22 +469,12 @@ fn failures(view: &RunView<'_>) -> Option<Why> {
         .filter(|change| change.spec.target.run_id == view.run_id);
     let failed = failures::failed(view.observed, of_run);
     let budget = view.intent.failure_budget.of(view.members.len()).max(1);
-    (failed.len() >= budget).then(|| {
-        let first = failed.first().and_then(|change| change.status.message.as_deref());
-        let way = failures::way_on(&failed);
-        let names: Vec<&str> = failed
-            .iter()
-            .take(5)
-            .map(|change| change.spec.node_name.as_str())
-            .collect();
-        let message = format!(
-            "{} failed, and spec.failureBudget stops the run at {budget}: {}: {}{way}",
-            counted(failed.len(), "node"),
-            names.join(", "),
-            first.unwrap_or("see its NodeChange")
-        );
-        Why::new(Reason::FailureBudgetSpent, message)
-    })
+    let budget = failures::Budget {
+        field: "spec.failureBudget",
+        most: budget,
+        whose: "",
+    };
+    budget.spent(&failures::names(&failed), &failures::way_on(&failed))
 }
 
 /// Whether the strategy moves nodes through the canary pool.

@@ -1,5 +1,7 @@
-// lua runs a health check of Argo CD as Argo CD does: the script reads the global obj and returns a table with status and message.
-// It reads one JSON object {"script": TEXT, "obj": OBJECT} from each line of standard input, and prints one {"status", "message"} for each.
+// argocd does two things as Argo CD does them. A health check: the script reads the global obj and returns a table with status and message.
+// What is ignored of an object: Argo CD compiles del(EXPRESSION), and leaves out, without a word to the user, what does not compile.
+// It reads one JSON object {"script": TEXT, "obj": OBJECT} or {"ignored": EXPRESSION, "obj": OBJECT} from each line of standard input, and
+// prints one {"status", "message"} for each, or the object without what is ignored.
 package main
 
 import (
@@ -8,13 +10,15 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/itchyny/gojq"
 	lua "github.com/yuin/gopher-lua"
 )
 
 // asked is one line of the input.
 type asked struct {
-	Script string         `json:"script"`
-	Obj    map[string]any `json:"obj"`
+	Script  string         `json:"script"`
+	Ignored string         `json:"ignored"`
+	Obj     map[string]any `json:"obj"`
 }
 
 // value is what a value of JSON is in Lua.
@@ -70,6 +74,26 @@ func health(one asked) (map[string]string, error) {
 	return said, nil
 }
 
+// without is the object without what an expression of jqPathExpressions names.
+func without(one asked) (any, error) {
+	query, err := gojq.Parse("del(" + one.Ignored + ")")
+	if err != nil {
+		return nil, err
+	}
+	code, err := gojq.Compile(query)
+	if err != nil {
+		return nil, err
+	}
+	found, is := code.Run(one.Obj).Next()
+	if !is {
+		return nil, fmt.Errorf("%s: found nothing, wanted an object", one.Ignored)
+	}
+	if err, is := found.(error); is {
+		return nil, err
+	}
+	return found, nil
+}
+
 func main() {
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 1<<24)
@@ -77,8 +101,10 @@ func main() {
 	for lines.Scan() {
 		var one asked
 		err := json.Unmarshal(lines.Bytes(), &one)
-		var said map[string]string
-		if err == nil {
+		var said any
+		if err == nil && one.Ignored != "" {
+			said, err = without(one)
+		} else if err == nil {
 			said, err = health(one)
 		}
 		if err == nil {

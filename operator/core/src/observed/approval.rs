@@ -1,0 +1,17 @@
+//! MutexApprovals: the words of people that something may begin.
+
+use jiff::Timestamp;
+use numo_api::MutexApprovalSpec;
+
+/// A MutexApproval.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApprovalView {
+    /// Name.
+    pub name: String,
+    /// uid.
+    pub uid: String,
+    /// When it was made.
+    pub created: Timestamp,
+    /// `spec`.
+    pub spec: MutexApprovalSpec,
+}

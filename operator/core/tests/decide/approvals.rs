@@ -1,0 +1,283 @@
+//! Approvals: what a person must approve, what that holds for, and when it holds no more; for both kinds of owner that have several
+//! nodes.
+
+use crate::{
+    cluster::{Cluster, at},
+    waves::{CANARY, begun, plan_with, run_with},
+    words::{check_cluster, decision},
+};
+use numo_api::MutexApprovalSpec;
+use numo_core::{observed::ApprovalView, report::ApprovalReport};
+
+const BEGIN: &str = r#""approval":{"begin":"Manual"}"#;
+
+/// A run and a Plan with these settings and nodes.
+fn owners(settings: &str, nodes: &str) -> [Cluster; 2] {
+    [run_with(settings, nodes), plan_with(settings, nodes)]
+}
+
+fn waits(cluster: &Cluster) -> ApprovalReport {
+    let report = decision(cluster).report;
+    report.approval.expect("something waits for an approval")
+}
+
+/// Approves what waits, `ago` seconds ago, as `edit` has it.
+fn approve(cluster: &mut Cluster, ago: i64, edit: impl FnOnce(&mut MutexApprovalSpec)) {
+    let waits = waits(cluster);
+    let wave = match &waits.point {
+        numo_core::report::Point::Wave { number, .. } => Some(number.to_string()),
+        _ => None,
+    };
+    let failure = matches!(waits.point, numo_core::report::Point::AfterFailure { .. });
+    let mut spec = MutexApprovalSpec {
+        owner: cluster.owner().approved(),
+        wave,
+        after_failure: failure.then_some(true),
+        digest: waits.digest,
+        reason: "reviewed".to_owned(),
+        approved_by: "anna".to_owned(),
+    };
+    edit(&mut spec);
+    let name = format!("a{}", cluster.observed.approvals.len());
+    let view = ApprovalView {
+        name: name.clone(),
+        uid: format!("{name}-uid"),
+        created: at(-ago),
+        spec,
+    };
+    cluster.observed.approvals.insert(name, view);
+}
+
+/// Whether the digest of what waits in one cluster is that of the other.
+#[track_caller]
+fn differ(one: &Cluster, other: &Cluster) {
+    assert_ne!(waits(one).digest, waits(other).digest);
+}
+
+#[test]
+fn nothing_begins_before_the_owner_is_approved() {
+    for mut cluster in owners(BEGIN, "a; b") {
+        let kind = cluster.owner().kind.name().to_lowercase();
+        check_cluster(
+            &cluster,
+            &format!(
+                "hold WaitsForApproval
+                 node a Selected WaitsForApproval ~ the first node begins when it is approved
+                 node b Selected WaitsForApproval ~ `numo approve {kind}/
+                 ends a Approver
+                 stalled a WaitsForApproval
+                 asks the beginning"
+            ),
+        );
+        assert_eq!(begun(&cluster), "");
+        approve(&mut cluster, 10, |_| {});
+        check_cluster(&cluster, "hold -\n asks -");
+        assert_eq!(begun(&cluster), "a b");
+        let approved = decision(&cluster).report.approved;
+        assert_eq!(approved.first().map(|one| one.by.as_str()), Some("anna"));
+    }
+}
+
+#[test]
+fn a_wave_begins_when_it_is_approved_and_each_for_itself() {
+    let settings = format!(
+        "\"waves\":[{},{{\"nodes\":1,\"growth\":1,\"approval\":\"Manual\"}}]",
+        CANARY.replace("\"canary\",", "\"canary\",\"approval\":\"None\",")
+    );
+    for (mut now, later) in owners(&settings, "a; b; c canary")
+        .into_iter()
+        .zip(owners(&settings, "a; b; c canary done"))
+    {
+        // The canaries need no word, and the wave that is not due cannot be approved yet.
+        assert_eq!(begun(&now), "c");
+        check_cluster(&now, "asks -\n node a Selected WaitsForWave");
+        now = later;
+        check_cluster(
+            &now,
+            "hold WaitsForApproval
+             node a Selected WaitsForApproval ~ wave 2 of 3 begins when it is approved (
+             node b Selected WaitsForWave
+             asks wave 2 of 3",
+        );
+        // By its number or its name, and not that of another.
+        let mut other = now.clone();
+        approve(&mut other, 10, |spec| spec.wave = Some("3".to_owned()));
+        assert_eq!(begun(&other), "");
+        approve(&mut other, 10, |spec| spec.wave = None);
+        assert_eq!(begun(&other), "");
+        approve(&mut now, 10, |_| {});
+        assert_eq!(begun(&now), "a");
+    }
+    let done = owners(&settings, "a done -90; b; c canary done -95");
+    for mut cluster in done {
+        check_cluster(&cluster, "asks wave 3 of 3");
+        approve(&mut cluster, 10, |_| {});
+        assert_eq!(begun(&cluster), "b");
+    }
+}
+
+#[test]
+fn a_wave_is_approved_by_its_name_and_what_has_its_turn_goes_on() {
+    let settings = format!(
+        "\"waves\":[{}]",
+        CANARY.replace("\"canary\",", "\"canary\",\"approval\":\"Manual\",")
+    );
+    for mut cluster in owners(&settings, "a; b canary; c canary flies") {
+        check_cluster(
+            &cluster,
+            "asks wave 1 of 2 (canary)\n node b Selected WaitsForApproval\n not hold Giving",
+        );
+        let report = decision(&cluster).report;
+        assert!(report.nodes["c"].in_flight(), "{report:?}");
+        approve(&mut cluster, 10, |spec| spec.wave = Some("canary".to_owned()));
+        assert_eq!(begun(&cluster), "b");
+    }
+}
+
+#[test]
+fn an_approval_is_for_what_was_approved() {
+    for [mut first, mut second] in [owners(BEGIN, "a; b")]
+        .into_iter()
+        .flat_map(|[run, plan]| [[run.clone(), run], [plan.clone(), plan]])
+    {
+        approve(&mut first, 10, |_| {});
+        let given = first.observed.approvals.clone();
+        // A node joins.
+        let more = match second.owner().kind.name() {
+            "Plan" => plan_with(BEGIN, "a; b; c"),
+            _ => run_with(BEGIN, "a; b; c"),
+        };
+        let mut joined = more.clone();
+        joined.observed.approvals = given.clone();
+        assert_eq!(begun(&joined), "");
+        check_cluster(
+            &joined,
+            "hold ApprovalExpired ~ The approval of anna for the beginning holds no more (MutexApproval a0): its nodes are others since; `numo approve
+             node a Selected ApprovalExpired
+             ends a Approver",
+        );
+        // The spec is edited.
+        second.observed.approvals = given;
+        let mut edited = second.clone();
+        for run in edited.observed.runs.values_mut() {
+            run.spec.soak_seconds = Some(5);
+        }
+        for binding in edited.observed.bindings.values_mut() {
+            binding.spec.settings.soak_seconds = Some(5);
+        }
+        assert_eq!(begun(&edited), "");
+        check_cluster(
+            &edited,
+            "hold ApprovalExpired ~ the spec, or a MutexBinding of it, was edited since",
+        );
+        // What does not matter to a node may be.
+        let mut same = second.clone();
+        for run in same.observed.runs.values_mut() {
+            run.spec.suspend = Some(false);
+        }
+        assert_eq!(begun(&same), "a b");
+    }
+}
+
+#[test]
+fn an_approval_is_for_these_rules_and_this_object() {
+    let mut cluster = run_with(BEGIN, "a; b");
+    approve(&mut cluster, 10, |_| {});
+    let mut ruled = cluster.clone();
+    for rule in ruled.observed.rules.values_mut() {
+        rule.generation += 1;
+    }
+    check_cluster(
+        &ruled,
+        "hold ApprovalExpired ~ its rules are others or were edited since",
+    );
+    // The object was made anew: nobody has said anything of that.
+    let mut again = cluster.clone();
+    for run in again.observed.runs.values_mut() {
+        run.uid = "another".to_owned();
+    }
+    differ(&again, &run_with(BEGIN, "a; b"));
+    assert_eq!(waits(&again).why.reason, numo_api::Reason::WaitsForApproval);
+    // One of another object of the same digest, as somebody has written it.
+    for edit in [
+        |spec: &mut MutexApprovalSpec| spec.owner.name = "other".to_owned(),
+        |spec: &mut MutexApprovalSpec| spec.owner.namespace = Some("other".to_owned()),
+        |spec: &mut MutexApprovalSpec| spec.owner.kind = "Plan".to_owned(),
+        |spec: &mut MutexApprovalSpec| spec.owner.api_group = "other".to_owned(),
+        |spec: &mut MutexApprovalSpec| spec.digest.push('0'),
+    ] {
+        let mut cluster = run_with(BEGIN, "a; b");
+        approve(&mut cluster, 10, edit);
+        assert_eq!(begun(&cluster), "", "{:?}", cluster.observed.approvals);
+    }
+}
+
+#[test]
+fn an_approval_is_for_a_time() {
+    let settings = r#""approval":{"begin":"Manual","ttlSeconds":100}"#;
+    for cluster in owners(settings, "a; b") {
+        let mut fresh = cluster.clone();
+        approve(&mut fresh, 40, |_| {});
+        assert_eq!(begun(&fresh), "a b");
+        check_cluster(&fresh, "wake 60");
+        let mut old = cluster;
+        approve(&mut old, 100, |_| {});
+        assert_eq!(begun(&old), "");
+        check_cluster(
+            &old,
+            "hold ApprovalExpired ~ it is older than 100 s (
+             asks the beginning",
+        );
+        approve(&mut old, 1, |_| {});
+        assert_eq!(begun(&old), "a b");
+    }
+    let wrong = run_with(r#""approval":{"begin":"Manual","ttlSeconds":0}"#, "a");
+    check_cluster(
+        &wrong,
+        "hold InvalidField ~ spec.approval.ttlSeconds: found 0, wanted 1 or more",
+    );
+}
+
+#[test]
+fn after_a_failure_the_next_node_waits_for_a_word() {
+    let settings = r#""approval":{"afterFailure":"Manual"}"#;
+    for [calm, mut failed, more] in [
+        ["a; b", "a; b held; c", "a held -30; b held; c"].map(|nodes| run_with(settings, nodes)),
+        ["a; b", "a; b held; c", "a held -30; b held; c"].map(|nodes| plan_with(settings, nodes)),
+    ] {
+        assert_eq!(begun(&calm), "a b");
+        assert_eq!(begun(&failed), "");
+        check_cluster(
+            &failed,
+            "node a Selected WaitsForApproval ~ Node b has failed, and the next node begins when that is approved (
+             asks the next node after the failure of Node b",
+        );
+        approve(&mut failed, 10, |_| {});
+        assert_eq!(begun(&failed), "a c");
+        // A further failure is another matter.
+        let mut more = more;
+        more.observed.approvals = failed.observed.approvals;
+        assert_eq!(begun(&more), "");
+        check_cluster(
+            &more,
+            "node c Selected ApprovalExpired ~ its nodes are others since",
+        );
+    }
+}
+
+#[test]
+fn what_is_done_waits_for_nobody() {
+    for cluster in owners(BEGIN, "a done; b done") {
+        check_cluster(&cluster, "asks -");
+    }
+    let mut unseen = run_with(BEGIN, "a");
+    approve(&mut unseen, 10, |_| {});
+    unseen
+        .observed
+        .unlisted
+        .insert("mutexapprovals", "no route".to_owned());
+    check_cluster(
+        &unseen,
+        "node a Selected ListFailed ~ mutexapprovals cannot be listed",
+    );
+}

@@ -1,0 +1,316 @@
+//! `numo approve`: a person's word that a run, one of its waves, or the next node after a failure may begin. What is approved, and its
+//! digest, are worked out by the same decision as in `numo status`.
+
+use super::{
+    cluster::ClusterArgs,
+    completion,
+    error::{self, CliError},
+    live::{self, Look},
+    object::{ObjectArg, What},
+    word::{SayArgs, Speaker},
+    written::Written,
+};
+use clap::Args;
+use kube::{
+    Api,
+    core::{DynamicObject, GroupVersionKind},
+    discovery::ApiResource,
+};
+use numo_api::{MutexApproval, MutexApprovalSpec, NUMO_GROUP, VERSION};
+use numo_cli::Format;
+use numo_core::{
+    Decision, Owner, names,
+    observed::Key,
+    report::{ApprovalReport, Point},
+};
+use serde::Serialize;
+use serde_json::Value;
+
+/// Arguments of `numo approve`.
+#[derive(Debug, Args)]
+pub struct ApproveArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    say: SayArgs,
+    /// Namespace of the object [default: that of the kubeconfig's context]
+    #[arg(short, long, value_name = "NS")]
+    namespace: Option<String>,
+    /// MutexRunConfig (NAME or mutexrunconfig/NAME), or plan/NAME
+    #[arg(value_parser = ObjectArg::of_upgrade, value_name = "RUN|plan/NAME", required_unless_present = "list", add = clap_complete::ArgValueCompleter::new(completion::owners))]
+    object: Option<ObjectArg>,
+    /// The wave that you approve, by its number or its name; another one is refused
+    #[arg(long, value_name = "WAVE")]
+    wave: Option<String>,
+    /// Show what waits for an approval, in every namespace that you may see
+    #[arg(long, conflicts_with_all = ["object", "wave", "reason", "dry_run"])]
+    list: bool,
+}
+
+/// What waits for an approval.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Waiting {
+    kind: &'static str,
+    namespace: String,
+    name: String,
+    waits: String,
+    reason: &'static str,
+    digest: String,
+    message: String,
+}
+
+/// Makes a MutexApproval of what waits.
+pub async fn approve(args: ApproveArgs) -> Result<(), CliError> {
+    let (connection, default) = args.cluster.connect("approve").await?;
+    let Some(object) = args.object.as_ref().filter(|_| !args.list) else {
+        return list(&live::look_by(&connection).await?, args.say.output.as_ref());
+    };
+    if object.what == Some(What::Maintenance) {
+        return Err(CliError::Usage(format!(
+            "nodemaintenance/{} waits for no approval; wanted a MutexRunConfig or plan/NAME",
+            object.name
+        )));
+    }
+    let Some(reason) = args.say.reason.clone().filter(|reason| !reason.trim().is_empty()) else {
+        return Err(CliError::Usage(
+            "--reason: found none, wanted why you approve: it is kept with who and when".to_owned(),
+        ));
+    };
+    let namespace = args.namespace.clone().unwrap_or(default);
+    let found = object.owner(&connection, &namespace).await?;
+    let name = found.object.metadata.name.clone().unwrap_or_default();
+    let key = Key::new(namespace.clone(), name);
+    let owner = if found.what == What::Plan {
+        Owner::plan(key)
+    } else {
+        Owner::run(key)
+    };
+    let look = live::look_by(&connection).await?;
+    let waits = waits(&look, &owner)?;
+    is_meant(&waits.point, args.wave.as_deref(), &owner)?;
+    let speaker = Speaker::of(&connection, &args.say).await?;
+    let mut object = approval(&owner, waits, reason, &speaker.by)?;
+    let resource = resource();
+    if speaker.sends() {
+        let api: Api<DynamicObject> = Api::all_with(connection.write.clone(), &resource);
+        let doing = format!("approving {} of {owner}", waits.point);
+        object = api
+            .create(&speaker.post(), &object)
+            .await
+            .map_err(error::api(doing))?;
+    }
+    let word = speaker.word("approve");
+    speaker
+        .tell(&found.resource, &found.object, "Approved", &word)
+        .await;
+    let written = Written::of(&resource, &object, word, args.say.dry_run);
+    let written = written.changed(
+        "/spec",
+        Value::Null,
+        object.data.get("spec").cloned().unwrap_or_default(),
+    );
+    let message = format!("{owner}: {} is approved", waits.point);
+    args.say.print(written, message)?;
+    live::say_idle(&connection).await;
+    Ok(())
+}
+
+fn decisions(look: &Look) -> impl Iterator<Item = (Owner, &Decision)> {
+    let runs = look.runs.iter().map(|(key, one)| (Owner::run(key.clone()), one));
+    let plans = look
+        .plans
+        .iter()
+        .map(|(key, one)| (Owner::plan(key.clone()), one));
+    runs.chain(plans)
+}
+
+/// What of the owner waits.
+fn waits<'l>(look: &'l Look, owner: &Owner) -> Result<&'l ApprovalReport, CliError> {
+    let found = decisions(look).find(|(one, _)| one == owner);
+    let (_, decision) =
+        found.ok_or_else(|| CliError::Wrong(format!("{owner} is gone, or may not be looked at")))?;
+    let report = &decision.report;
+    report.approval.as_ref().ok_or_else(|| {
+        let given = report.approved.iter().map(|one| {
+            format!(
+                "{} is approved by {} (MutexApproval {})",
+                one.point, one.by, one.name
+            )
+        });
+        let given: Vec<String> = given.collect();
+        let given = if given.is_empty() {
+            "numo approve --list shows what does".to_owned()
+        } else {
+            given.join("; ")
+        };
+        CliError::Usage(format!("{owner} waits for no approval: {given}"))
+    })
+}
+
+/// Refuses another wave than the one that waits: nobody approves what he has not looked at.
+fn is_meant(point: &Point, wave: Option<&str>, owner: &Owner) -> Result<(), CliError> {
+    match wave.filter(|wave| !point.is_wave(wave)) {
+        None => Ok(()),
+        Some(wave) => Err(CliError::Usage(format!(
+            "--wave {wave}: {owner} waits for the approval of {point}"
+        ))),
+    }
+}
+
+fn resource() -> ApiResource {
+    let gvk = GroupVersionKind::gvk(NUMO_GROUP, VERSION, "MutexApproval");
+    ApiResource::from_gvk_with_plural(&gvk, "mutexapprovals")
+}
+
+/// The object. Its name stands for what is approved and by whom: who says it twice is told that it is there.
+fn approval(
+    owner: &Owner,
+    waits: &ApprovalReport,
+    reason: String,
+    by: &str,
+) -> Result<DynamicObject, CliError> {
+    let (wave, after_failure) = match &waits.point {
+        Point::Begin => (None, None),
+        Point::AfterFailure { .. } => (None, Some(true)),
+        Point::Wave { number, .. } => (Some(number.to_string()), None),
+    };
+    let spec = MutexApprovalSpec {
+        owner: owner.approved(),
+        wave,
+        after_failure,
+        digest: waits.digest.clone(),
+        reason,
+        approved_by: by.to_owned(),
+    };
+    let mut approval = MutexApproval::new("", spec);
+    let base: String = owner.key.name.chars().take(40).collect();
+    let base = base.trim_end_matches(['-', '.']);
+    let hash = names::hash(&["approval", &waits.digest, by], 10);
+    // An expired one is approved anew: the API server finds a name that is free.
+    approval.metadata.name = None;
+    approval.metadata.generate_name = Some(format!("{base}-{hash}-"));
+    let object = serde_json::to_value(approval).and_then(serde_json::from_value);
+    object.map_err(|error| CliError::Wrong(format!("the approval cannot be written: {error}")))
+}
+
+fn list(look: &Look, format: Option<&Format>) -> Result<(), CliError> {
+    let waiting = decisions(look).filter_map(|(owner, decision)| {
+        let waits = decision.report.approval.as_ref()?;
+        Some(Waiting {
+            kind: owner.kind.name(),
+            namespace: owner.key.namespace.clone(),
+            name: owner.key.name,
+            waits: waits.point.to_string(),
+            reason: waits.why.reason.name(),
+            digest: waits.digest.clone(),
+            message: waits.why.message.to_string(),
+        })
+    });
+    let waiting: Vec<Waiting> = waiting.collect();
+    if let Some(format) = format.filter(|format| !format.is_wide()) {
+        print!("{}", format.document(&waiting)?.unwrap_or_default());
+        return Ok(());
+    }
+    if waiting.is_empty() {
+        println!("nothing waits for an approval");
+        return Ok(());
+    }
+    for one in &waiting {
+        println!(
+            "{} {}/{}: {}: {}",
+            one.kind, one.namespace, one.name, one.reason, one.message
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numo_api::Reason;
+    use numo_core::report::Why;
+
+    fn wave(number: usize, name: Option<&str>) -> Point {
+        Point::Wave {
+            number,
+            of: 3,
+            name: name.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn nobody_approves_another_wave_than_the_one_that_waits() {
+        let owner = Owner::plan(Key::new("system-upgrade", "servers"));
+        let failure = Point::AfterFailure {
+            node: "n1".to_owned(),
+        };
+        for (point, given, is_it) in [
+            (wave(2, Some("racks")), None, true),
+            (wave(2, Some("racks")), Some("2"), true),
+            (wave(2, Some("racks")), Some("racks"), true),
+            (wave(2, Some("racks")), Some("3"), false),
+            (wave(2, None), Some("canary"), false),
+            (wave(2, None), Some(""), false),
+            (Point::Begin, None, true),
+            (Point::Begin, Some("1"), false),
+            (failure, Some("1"), false),
+        ] {
+            let said = is_meant(&point, given, &owner);
+            assert_eq!(said.is_ok(), is_it, "{point}, --wave {given:?}");
+            if let Err(error) = said {
+                let words = error.to_string();
+                assert!(
+                    words.contains(&format!("waits for the approval of {point}")),
+                    "{words}"
+                );
+            }
+        }
+    }
+
+    /// The object for what waits.
+    fn made(owner: &Owner, point: Point, digest: &str, by: &str) -> DynamicObject {
+        let waits = ApprovalReport {
+            point,
+            digest: digest.to_owned(),
+            why: Why::new(Reason::WaitsForApproval, "it waits"),
+        };
+        approval(owner, &waits, "reviewed".to_owned(), by).unwrap()
+    }
+
+    #[test]
+    fn the_object_names_what_waits_and_no_more() {
+        let run = Owner::run(Key::new("numo", "upgrade"));
+        let failure = Point::AfterFailure {
+            node: "n1".to_owned(),
+        };
+        for (point, wave, after_failure) in [
+            (Point::Begin, None, None),
+            (failure, None, Some(true)),
+            (wave(2, Some("racks")), Some("2"), None),
+        ] {
+            let object = made(&run, point, "a-b-c-d", "anna");
+            let spec: MutexApprovalSpec = serde_json::from_value(object.data["spec"].clone()).unwrap();
+            assert_eq!(spec.wave.as_deref(), wave);
+            assert_eq!(spec.after_failure, after_failure);
+            assert_eq!(
+                (spec.digest.as_str(), spec.approved_by.as_str()),
+                ("a-b-c-d", "anna")
+            );
+            assert_eq!(spec.owner, run.approved());
+        }
+    }
+
+    #[test]
+    fn the_name_is_the_api_servers_to_find_and_fits() {
+        let long = Owner::plan(Key::new("system-upgrade", "x".repeat(39) + "-and.more"));
+        let object = made(&long, Point::Begin, "a-b-c-d", "anna");
+        assert_eq!(object.metadata.name, None);
+        let base = object.metadata.generate_name.unwrap();
+        // The API server adds five letters; a dash or a dot before the hash is none of a name's.
+        assert!(base.len() <= 58 && base.starts_with(&"x".repeat(39)), "{base}");
+        assert!(!base.contains("--") && !base.contains('.'), "{base}");
+        let other = made(&long, Point::Begin, "a-b-c-d", "berta");
+        assert_ne!(Some(base), other.metadata.generate_name);
+    }
+}

@@ -1,0 +1,298 @@
+use super::*;
+use numo_api::PlanCondition;
+use numo_core::{
+    MaintenanceGroup,
+    observed::Key,
+    report::{NodeReport, WaveOver, WaveReport},
+};
+use serde_json::json;
+
+const AT: &str = "2027-01-15T08:00:00Z";
+const LATER: &str = "2027-01-15T09:00:00Z";
+
+fn run() -> Owner {
+    Owner::run(Key::new("ops", "upgrade"))
+}
+
+fn plan() -> Owner {
+    Owner::plan(Key::new("upgrades", "os"))
+}
+
+fn maintenance() -> Owner {
+    Owner::maintenance(MaintenanceGroup::Medik8s, "fan")
+}
+
+fn conditions(list: &[(&str, &str, &str, &str)]) -> Vec<Condition> {
+    let list = list.iter().map(|(type_, status, reason, since)| Condition {
+        type_: (*type_).to_owned(),
+        status: (*status).to_owned(),
+        reason: Some((*reason).to_owned()),
+        message: Some(format!("{type_} says so")),
+        last_transition_time: Some((*since).to_owned()),
+        observed_generation: None,
+    });
+    list.collect()
+}
+
+fn node(step: Step, since: Option<&str>) -> NodeReport {
+    NodeReport {
+        pool: "worker".into(),
+        step,
+        why: Why::new(Reason::RuleFailed, "a rule failed"),
+        since: since.map(ToOwned::to_owned),
+        change: None,
+    }
+}
+
+fn report(nodes: &[(&str, Step, Option<&str>)]) -> Report {
+    let nodes = nodes.iter();
+    Report {
+        run_id: "run".to_owned(),
+        nodes: nodes
+            .map(|(name, step, since)| ((*name).to_owned(), node(*step, *since)))
+            .collect(),
+        ..Report::default()
+    }
+}
+
+fn of(owner: &Owner, report: &Report, status: Status<'_>) -> Vec<Occurrence> {
+    occurrences(&Facts {
+        owner,
+        uid: "uid",
+        report,
+        status,
+    })
+}
+
+/// Names of transitions, with their nodes.
+fn names(all: &[Occurrence]) -> Vec<String> {
+    let name = |one: &Occurrence| match &one.node {
+        Some(node) => format!("{} {node}", one.transition.name()),
+        None => one.transition.name().to_owned(),
+    };
+    all.iter().map(name).collect()
+}
+
+fn last_run(started: Option<&str>, finished: Option<(&str, RunResult)>) -> RunStatus {
+    RunStatus {
+        id: "run".to_owned(),
+        target: "4.20.1".to_owned(),
+        started_at: started.map(ToOwned::to_owned),
+        finished_at: finished.map(|(at, _)| at.to_owned()),
+        result: finished.map(|(_, result)| result),
+        ..RunStatus::default()
+    }
+}
+
+#[test]
+fn a_run_began_is_held_and_over() {
+    let ready = conditions(&[("Ready", "False", "Progressing", AT)]);
+    let held = [
+        ("a", Step::Held, Some(AT)),
+        ("b", Step::Failed, Some(LATER)),
+        ("c", Step::Selected, None),
+    ];
+    let begun = last_run(Some(AT), None);
+    for (conditions, nodes, run_status, wanted) in [
+        (&ready, &[][..], None, vec![]),
+        (&ready, &[], Some(last_run(None, None)), vec![]),
+        (&ready, &[], Some(begun.clone()), vec!["RunBegan"]),
+        (
+            &ready,
+            &held,
+            Some(begun.clone()),
+            vec!["RunBegan", "Held a", "Failed b"],
+        ),
+        (
+            &conditions(&[
+                ("Ready", "False", "RuleFailed", AT),
+                ("Stalled", "True", "RuleFailed", AT),
+            ]),
+            &held[..1],
+            Some(begun.clone()),
+            vec!["RunBegan", "Held a", "Stalled"],
+        ),
+        (
+            &conditions(&[
+                ("Ready", "False", "Suspended", AT),
+                ("Stalled", "True", "Suspended", AT),
+            ]),
+            &[],
+            Some(begun.clone()),
+            vec!["RunBegan"],
+        ),
+        (
+            &conditions(&[
+                ("Ready", "False", "PoolHeld", AT),
+                ("Stalled", "False", "PoolHeld", AT),
+                ("PoolHeld", "True", "PoolHeld", AT),
+            ]),
+            &[],
+            Some(last_run(Some(AT), Some((LATER, RunResult::Aborted)))),
+            vec!["RunBegan", "PoolLeftPaused", "Finished"],
+        ),
+    ] {
+        let found = of(
+            &run(),
+            &report(nodes),
+            Status::Run(conditions, run_status.as_ref()),
+        );
+        assert_eq!(names(&found), wanted);
+    }
+    let over = last_run(Some(AT), Some((LATER, RunResult::Aborted)));
+    let found = of(&run(), &report(&[]), Status::Run(&ready, Some(&over)));
+    let finished = found.last().unwrap();
+    assert_eq!((finished.at, finished.reason.as_str()), (time(LATER), "Aborted"));
+}
+
+#[test]
+fn a_plan_began_with_its_first_node_and_is_over_when_it_is_complete() {
+    let status = |complete: &str, hash: &str| PlanStatus {
+        conditions: Some(
+            [("Ready", "False"), ("Complete", complete)]
+                .iter()
+                .map(|(type_, status)| PlanCondition {
+                    type_: (*type_).to_owned(),
+                    status: (*status).to_owned(),
+                    last_transition_time: Some(AT.to_owned()),
+                    ..PlanCondition::default()
+                })
+                .collect(),
+        ),
+        latest_version: Some("v2".to_owned()),
+        latest_hash: Some(hash.to_owned()),
+        applying: None,
+        approval: None,
+    };
+    let waiting = [("a", Step::Selected, None)];
+    let flying = [("a", Step::Changed, Some(LATER)), ("b", Step::Admitted, Some(AT))];
+    let done = [("a", Step::Done, Some(AT))];
+    for (nodes, complete, hash, wanted) in [
+        (&waiting[..], "False", "h", vec![]),
+        (&flying, "False", "", vec![]),
+        (&flying, "False", "h", vec!["RunBegan"]),
+        (&done, "True", "h", vec!["Finished"]),
+        (&[], "True", "h", vec![]),
+    ] {
+        let found = of(&plan(), &report(nodes), Status::Plan(&status(complete, hash)));
+        assert_eq!(names(&found), wanted, "{nodes:?}");
+    }
+    let one = of(&plan(), &report(&flying), Status::Plan(&status("False", "h")));
+    assert_eq!(one[0].at, time(AT), "the first of them");
+    let other = of(
+        &plan(),
+        &report(&flying[..1]),
+        Status::Plan(&status("False", "h")),
+    );
+    assert_eq!(one[0].id, other[0].id, "it began once");
+    let next = of(&plan(), &report(&flying), Status::Plan(&status("False", "i")));
+    assert_ne!(one[0].id, next[0].id);
+}
+
+#[test]
+fn a_maintenance_began_failed_and_is_drained() {
+    let status = |phase: &str, ready: &str| NodeMaintenanceStatus {
+        phase: Some(phase.to_owned()),
+        conditions: conditions(&[("Ready", ready, "Draining", AT)]),
+        ..NodeMaintenanceStatus::default()
+    };
+    let draining = [("a", Step::Cordoned, Some(AT))];
+    for (nodes, phase, ready, wanted) in [
+        (&[][..], "Running", "False", vec![]),
+        (&draining, "Running", "False", vec!["RunBegan"]),
+        (&[], "Failed", "False", vec!["Failed"]),
+        (&draining, "Succeeded", "False", vec!["RunBegan"]),
+        (&draining, "Succeeded", "True", vec!["RunBegan", "Finished"]),
+    ] {
+        let status = status(phase, ready);
+        let found = of(&maintenance(), &report(nodes), Status::Maintenance(&status));
+        assert_eq!(names(&found), wanted, "{phase} {ready}");
+    }
+}
+
+#[test]
+fn each_wave_is_told_once_with_the_time_at_which_it_had_soaked() {
+    let mut report = report(&[]);
+    let wave = |number: usize, name: Option<&str>| WaveOver {
+        number,
+        name: name.map(ToOwned::to_owned),
+        nodes: 2,
+        done: 1,
+        at: AT.parse().unwrap(),
+    };
+    report.waves_over = vec![wave(1, Some("canary")), wave(2, None)];
+    let found = of(&run(), &report, Status::Run(&[], None));
+    assert_eq!(names(&found), ["WaveDone", "WaveDone"]);
+    assert_eq!(found[0].message, "wave 1 (canary): 1 of 2 nodes done");
+    assert_eq!(found[0].at, time(AT));
+    assert_ne!(found[0].id, found[1].id);
+    report.run_id = "next".to_owned();
+    assert_ne!(of(&run(), &report, Status::Run(&[], None))[0].id, found[0].id);
+}
+
+#[test]
+fn a_wave_that_waits_for_approval_is_told_of_once() {
+    let mut report = report(&[("a", Step::Selected, None), ("b", Step::Selected, None)]);
+    for node in report.nodes.values_mut() {
+        node.why = Why::new(Reason::WaitsForApproval, "wave 2 waits");
+    }
+    let found = of(&run(), &report, Status::Run(&[], None));
+    assert_eq!(names(&found), ["WaitsForApproval"]);
+    report.wave = Some(WaveReport {
+        number: 2,
+        ..WaveReport::default()
+    });
+    let next = of(&run(), &report, Status::Run(&[], None));
+    assert_ne!(next[0].id, found[0].id, "another wave waits by itself");
+}
+
+#[test]
+fn an_id_is_the_same_after_a_restart_and_another_each_time() {
+    let held = |since: &str, uid: &str| {
+        let report = report(&[("a", Step::Held, Some(since))]);
+        let facts = Facts {
+            owner: &run(),
+            uid,
+            report: &report,
+            status: Status::Run(&[], None),
+        };
+        occurrences(&facts)[0].id.clone()
+    };
+    let id = held(AT, "uid");
+    assert_eq!(id, "ebd951504ca5653f", "ids are stable over versions");
+    assert_eq!(id, held(AT, "uid"));
+    assert_ne!(id, held(LATER, "uid"), "held once more");
+    assert_ne!(id, held(AT, "other"), "of another owner by this name");
+}
+
+#[test]
+fn two_nodes_at_once_are_two_and_a_crowd_is_bounded() {
+    let names_: Vec<String> = (0..2 * NODES).map(|number| format!("n{number:04}")).collect();
+    let nodes: Vec<(&str, Step, Option<&str>)> = names_
+        .iter()
+        .map(|name| (name.as_str(), Step::Held, Some(AT)))
+        .collect();
+    let two = of(&run(), &report(&nodes[..2]), Status::Run(&[], None));
+    assert_eq!(names(&two), ["Held n0000", "Held n0001"]);
+    assert_ne!(two[0].id, two[1].id);
+    let all = of(&run(), &report(&nodes), Status::Run(&[], None));
+    assert_eq!(all.len(), NODES);
+}
+
+#[test]
+fn what_the_status_says_wrongly_is_passed_over() {
+    let status: PlanStatus =
+        serde_json::from_value(json!({"conditions": [{"type": "Complete", "status": "True"}]})).unwrap();
+    assert_eq!(of(&plan(), &report(&[]), Status::Plan(&status)), []);
+    let odd = last_run(Some("yesterday"), None);
+    let found = of(
+        &run(),
+        &report(&[]),
+        Status::Run(
+            &conditions(&[("Stalled", "True", "RuleFailed", "noon")]),
+            Some(&odd),
+        ),
+    );
+    assert_eq!(names(&found), ["RunBegan", "Stalled"]);
+    assert!(found.iter().all(|one| one.at.is_none()));
+}

@@ -1,0 +1,160 @@
+use super::*;
+use crate::frontends::{mutex_notifier::view, occurrences::Occurrence};
+use numo_api::Transition;
+use numo_core::{Owner, observed::Key};
+use serde_json::{Value, json};
+
+fn notifier(sink: &str, status: &Value) -> NotifierView {
+    let mut spec = json!({"transitions": ["Held", "RunBegan", "Finished"]});
+    spec[sink] = json!({"url": "https://sink.example"});
+    view(
+        serde_json::from_value(json!({"apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexNotifier",
+            "metadata": {"name": "team", "generation": 1, "creationTimestamp": "2027-01-15T08:00:00Z"}, "spec": spec, "status": status}))
+        .unwrap(),
+    )
+}
+
+fn one(id: &str, transition: Transition, at: &str) -> Arc<Notification> {
+    let at: Timestamp = at.parse().unwrap();
+    Arc::new(Notification {
+        occurrence: Occurrence {
+            id: id.to_owned(),
+            transition,
+            at: Some(at),
+            node: None,
+            reason: "Progressing".to_owned(),
+            message: String::new(),
+        },
+        owner: Owner::plan(Key::new("upgrades", "os")),
+        uid: String::new(),
+        target: None,
+        explanation: Value::Null,
+        at,
+    })
+}
+
+/// Ids in the order in which they are told, each delivered at once.
+fn told(outbox: &mut Outbox) -> Vec<String> {
+    let mut all = Vec::new();
+    while let Some((next, _)) = outbox.next() {
+        all.push(next.occurrence.id.clone());
+        outbox.deal(&next);
+    }
+    all
+}
+
+#[test]
+fn each_is_told_once_in_order_however_often_it_is_seen() {
+    let now = Instant::now();
+    let mut outbox = Outbox::new(notifier("cloudEvents", &json!({})));
+    let began = one("began", Transition::RunBegan, "2027-01-15T09:00:00Z");
+    let held = one("held", Transition::Held, "2027-01-15T09:01:00Z");
+    let wave = one("wave", Transition::WaveDone, "2027-01-15T09:01:00Z");
+    assert_eq!(outbox.see(std::slice::from_ref(&began), now), (0, true));
+    assert_eq!(outbox.see(&[began.clone(), held.clone(), wave], now), (0, true));
+    assert_eq!(
+        told(&mut outbox),
+        ["began", "held"],
+        "a wave is none of its business"
+    );
+    // One that is seen no more and then again is the same.
+    assert_eq!(outbox.see(&[], now), (0, false));
+    assert_eq!(outbox.see(&[began, held], now), (0, false));
+    assert_eq!(outbox.len(), 0);
+}
+
+#[test]
+fn a_process_that_ends_before_all_was_told_loses_nothing_and_repeats_no_other_id() {
+    let now = Instant::now();
+    let all = [
+        one("began", Transition::RunBegan, "2027-01-15T09:00:00Z"),
+        one("held", Transition::Held, "2027-01-15T09:10:00Z"),
+        one("over", Transition::Finished, "2027-01-15T09:20:00Z"),
+    ];
+    // It ends after so many were told, and its status was written then.
+    for ended_after in 0..=all.len() {
+        let mut before = Outbox::new(notifier("cloudEvents", &json!({})));
+        before.see(&all, now);
+        let mut ids = Vec::new();
+        for _ in 0..ended_after {
+            let (next, _) = before.next().unwrap();
+            ids.push(next.occurrence.id.clone());
+            before.deal(&next);
+        }
+        let recent = &before.tally.recent;
+        let status = json!({"dealtWithUntil": before.tally.until.map(|at| at.to_string()), "recent": recent});
+        let mut after = Outbox::new(notifier("cloudEvents", &status));
+        after.see(&all, now);
+        ids.extend(told(&mut after));
+        assert_eq!(ids, ["began", "held", "over"], "ended after {ended_after}");
+        // The same from the status before: each again, none other.
+        let mut stale = Outbox::new(notifier("cloudEvents", &json!({})));
+        stale.see(&all, now);
+        assert_eq!(told(&mut stale), ["began", "held", "over"]);
+    }
+}
+
+#[test]
+fn what_waits_is_bounded_and_what_is_dropped_is_counted() {
+    let now = Instant::now();
+    let mut outbox = Outbox::new(notifier("cloudEvents", &json!({})));
+    let many: Vec<_> = (0..QUEUE + 10)
+        .map(|number| one(&number.to_string(), Transition::Held, "2027-01-15T09:00:00Z"))
+        .collect();
+    assert_eq!(outbox.see(&many, now), (10, true));
+    assert_eq!((outbox.len(), outbox.tally.dropped), (QUEUE, 10));
+    assert_eq!(outbox.next().unwrap().0.occurrence.id, "10", "the oldest are");
+}
+
+#[test]
+fn what_waits_is_not_dealt_with_because_something_later_was() {
+    let now = Instant::now();
+    let mut outbox = Outbox::new(notifier("cloudEvents", &json!({})));
+    let first = one("first", Transition::RunBegan, "2027-01-15T09:00:00Z");
+    let later = one("later", Transition::Finished, "2027-01-15T12:00:00Z");
+    outbox.see(&[first.clone(), later.clone()], now);
+    outbox.deal(&later);
+    assert_eq!(outbox.tally.until, Some(first.at));
+}
+
+#[test]
+fn an_alert_lasts_as_long_as_its_state_and_is_ended_once() {
+    let now = Instant::now();
+    let mut outbox = Outbox::new(notifier("alertmanager", &json!({})));
+    let held = one("held", Transition::Held, "2026-01-01T00:00:00Z");
+    let began = one("began", Transition::RunBegan, "2027-01-15T09:00:00Z");
+    assert_eq!(outbox.see(&[held.clone(), began.clone()], now), (0, true));
+    assert_eq!(outbox.len(), 1, "a moment is told once");
+    let (firing, over) = outbox.alerts();
+    assert_eq!((firing.len(), over.len()), (1, 0));
+    assert!(outbox.has_new_alerts());
+    assert_eq!(outbox.told(&firing, &over), 1);
+    assert!(!outbox.has_new_alerts());
+    assert_eq!(outbox.told(&firing, &over), 0, "renewed");
+    assert_eq!(outbox.see(std::slice::from_ref(&began), now), (0, true));
+    let (firing, over) = outbox.alerts();
+    assert_eq!((firing.len(), over.len()), (0, 1));
+    outbox.told(&firing, &over);
+    assert!(outbox.alerts().1.is_empty());
+    assert_eq!(outbox.see(&[began], now), (0, false));
+    // One that was never told needs no end.
+    outbox.see(&[held], now);
+    assert_eq!(outbox.see(&[], now), (0, false));
+    assert!(outbox.alerts().1.is_empty());
+}
+
+#[test]
+fn another_filter_tells_nothing_of_what_was_over_before_it() {
+    let now = Instant::now();
+    let mut outbox = Outbox::new(notifier("cloudEvents", &json!({})));
+    let over = one("wave", Transition::WaveDone, "2027-01-15T09:00:00Z");
+    outbox.see(std::slice::from_ref(&over), now);
+    let mut wider = notifier("cloudEvents", &json!({}));
+    (wider.generation, wider.spec.transitions) = (2, None);
+    let at = "2027-01-15T10:00:00Z".parse().unwrap();
+    assert!(outbox.edit(&wider, at));
+    assert!(!outbox.edit(&wider, at), "once");
+    assert_eq!(outbox.see(&[over], now), (0, false));
+    let next = one("next", Transition::WaveDone, "2027-01-15T10:00:01Z");
+    assert_eq!(outbox.see(&[next], now), (0, true));
+}

@@ -1,0 +1,151 @@
+//! What is told to people of the owners: what has happened to each by its report and its status, with what `numo explain` says of it. It is
+//! handed on; nobody here waits for who is told. Without a MutexNotifier nothing is worked out.
+
+use super::context::Context;
+use crate::{
+    frontends::{
+        notification::Notification,
+        occurrences::{Facts, Occurrence, Status, occurrences},
+    },
+    shell::{
+        notify::{Notifiers, Picture},
+        store::Store,
+    },
+};
+use jiff::Timestamp;
+use numo_core::{Decision, Owner, OwnerKind, observed::Observed};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// What `numo explain` says of an owner, as JSON. The store is lent, and given back.
+pub type Explain = fn(Store, &Owner, &Decision, Timestamp) -> (Store, Value);
+
+/// What has happened to the owners, and goes on.
+#[derive(Debug)]
+pub struct Notices {
+    told: BTreeMap<Owner, Vec<Arc<Notification>>>,
+    /// The notifiers that the last picture had, by uid and generation.
+    shown_to: BTreeSet<(String, i64)>,
+    is_new: bool,
+    notifiers: Notifiers,
+    explain: Explain,
+}
+
+impl Notices {
+    /// Nothing has happened yet.
+    pub fn new(notifiers: Notifiers, explain: Explain) -> Self {
+        Self {
+            told: BTreeMap::new(),
+            shown_to: BTreeSet::new(),
+            is_new: false,
+            notifiers,
+            explain,
+        }
+    }
+
+    /// Forgets owners that are gone.
+    pub fn keep_only(&mut self, owners: &BTreeSet<Owner>) {
+        let before = self.told.len();
+        self.told.retain(|owner, _| owners.contains(owner));
+        self.is_new |= self.told.len() != before;
+    }
+
+    /// Notes what has happened to an owner whose status was written.
+    pub fn note(&mut self, context: &mut Context, owner: &Owner, decision: &Decision) {
+        if context.store.notifiers.is_empty() {
+            self.told.clear();
+            return;
+        }
+        let now = context.now();
+        let Some((uid, found)) = found(&context.store.observed, owner, decision) else {
+            return;
+        };
+        let mut known = self.told.remove(owner).unwrap_or_default();
+        let mut all = Vec::with_capacity(found.len());
+        let before = known.len();
+        let mut explanation = None;
+        for occurrence in found {
+            let place = known.iter().position(|one| one.occurrence.id == occurrence.id);
+            if let Some(place) = place {
+                all.push(known.swap_remove(place));
+                continue;
+            }
+            let explain = || self.explained(context, owner, decision, now);
+            let explanation = explanation.get_or_insert_with(explain).clone();
+            all.push(Arc::new(Notification {
+                at: occurrence.at.unwrap_or(now),
+                occurrence,
+                owner: owner.clone(),
+                uid: uid.clone(),
+                target: decision.report.target.clone(),
+                explanation,
+            }));
+        }
+        self.is_new |= explanation.is_some() || !known.is_empty() || all.len() != before;
+        if !all.is_empty() {
+            self.told.insert(owner.clone(), all);
+        }
+    }
+
+    fn explained(&self, context: &mut Context, owner: &Owner, decision: &Decision, now: Timestamp) -> Value {
+        let (store, explanation) = (self.explain)(std::mem::take(&mut context.store), owner, decision, now);
+        context.store = store;
+        explanation
+    }
+
+    /// Hands on what is new, or to whom.
+    pub fn show(&mut self, context: &Context) {
+        let notifiers = &context.store.notifiers;
+        let to = notifiers.values().map(|view| (view.uid.clone(), view.generation));
+        let to: BTreeSet<(String, i64)> = to.collect();
+        if !self.is_new && to == self.shown_to {
+            return;
+        }
+        let picture = Picture {
+            notifiers: notifiers.values().cloned().collect(),
+            notifications: self.told.values().flatten().cloned().collect(),
+        };
+        // Where there is no room the next pass shows another.
+        if self.notifiers.show(picture) {
+            self.is_new = false;
+            self.shown_to = to;
+        }
+    }
+}
+
+/// The uid of an owner, and what has happened to it; none if it is gone.
+fn found(observed: &Observed, owner: &Owner, decision: &Decision) -> Option<(String, Vec<Occurrence>)> {
+    let of = |uid: &str, status: Status<'_>| {
+        let facts = Facts {
+            owner,
+            uid,
+            report: &decision.report,
+            status,
+        };
+        Some((uid.to_owned(), occurrences(&facts)))
+    };
+    match owner.kind {
+        OwnerKind::MutexRunConfig => {
+            let view = observed.runs.get(&owner.key)?;
+            of(
+                &view.uid,
+                Status::Run(&view.status.conditions, view.status.run.as_ref()),
+            )
+        }
+        OwnerKind::Plan => {
+            let view = observed.plans.get(&owner.key)?;
+            of(&view.uid, Status::Plan(&view.status))
+        }
+        OwnerKind::NodeMaintenance(_) => {
+            let view = observed.maintenances.get(owner)?;
+            of(&view.uid, Status::Maintenance(&view.status))
+        }
+        OwnerKind::NodeVersion => {
+            let view = observed.fleet.versions.get(&owner.key.name)?;
+            of(&view.uid, Status::Version(&view.status))
+        }
+    }
+}

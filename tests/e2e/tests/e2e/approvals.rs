@@ -1,0 +1,117 @@
+//! Approvals: a run and its second wave wait for a person who may approve, and who may edit the run may not.
+
+use anyhow::Result;
+use numo_e2e::{NAMESPACE, Stage};
+use serde_json::{Value, json};
+
+use crate::{NEW, apply, explained, finish, judgement, prepare, released, set, waits, workers};
+
+/// A user of the cluster, who is bound to these ClusterRoles.
+fn bound(user: &str, roles: &[&str]) -> Vec<Value> {
+    let binding = |role: &&str| {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "metadata": {"name": format!("{user}-{role}")},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": user, "namespace": NAMESPACE}],
+        })
+    };
+    roles.iter().map(binding).collect()
+}
+
+fn account(user: &str) -> String {
+    format!("system:serviceaccount:{NAMESPACE}:{user}")
+}
+
+/// What `numo approve` says to a user: exit code and words.
+async fn approve(stage: &Stage, user: &str, more: &[&str]) -> Result<(Option<i32>, String)> {
+    let user = account(user);
+    let fixed = [
+        "approve",
+        "mutexrunconfig/upgrade",
+        "-n",
+        NAMESPACE,
+        "--as",
+        &user,
+    ];
+    let said = stage.call(&[&fixed, more].concat()).await?;
+    Ok((said.code, format!("{}{}", said.out, said.err)))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_waits_for_who_may_approve_it_and_not_for_who_may_edit_it() -> Result<()> {
+    let stage = set(workers(3), Vec::new()).await?;
+    let roles = [
+        bound(
+            "editor",
+            &["admin", "edit", "numo-edit", "numo-admin", "numo-viewer"],
+        ),
+        bound("approver", &["numo-approver", "numo-viewer"]),
+    ];
+    apply(&stage, &roles.concat()).await?;
+    let spec = json!({
+        "approval": {"begin": "Manual"},
+        "waves": [{"nodes": 1}, {"name": "others", "nodes": 2, "approval": "Manual"}],
+    });
+    prepare(&stage, &[], spec).await?;
+    let idle = approve(&stage, "approver", &["--reason", "too early"]).await?;
+    assert_eq!(idle.0, Some(2), "{idle:?}");
+    assert!(idle.1.contains("waits for no approval"), "{idle:?}");
+    stage.world.upgrade_to(NEW).await?;
+    let message = waits(&stage, "WaitsForApproval").await?;
+    assert!(
+        message.contains("numo approve mutexrunconfig/upgrade"),
+        "{message}"
+    );
+    let listed = stage.say(&["approve", "--list"]).await?;
+    assert!(listed.contains("upgrade: WaitsForApproval"), "{listed}");
+
+    // Who may edit the run may not approve it, and nobody approves for another.
+    let refused = approve(&stage, "editor", &["--reason", "trust me"]).await?;
+    assert_eq!(refused.0, Some(1), "{refused:?}");
+    assert!(refused.1.contains("forbidden"), "{refused:?}");
+    let claim = json!({
+        "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexApproval",
+        "metadata": {"name": "claim"},
+        "spec": {
+            "owner": {"apiGroup": numo_api::GROUP, "kind": "MutexRunConfig", "namespace": NAMESPACE, "name": "upgrade"},
+            "digest": "d", "reason": "r", "approvedBy": account("approver"),
+        },
+    });
+    let claimed = apply(&stage, &[claim]).await.expect_err("a false name was taken");
+    let words = format!("{claimed:?}");
+    assert!(words.contains("nobody approves for another"), "{words}");
+    assert!(released(&stage.world).is_empty());
+
+    let given = approve(&stage, "approver", &["--reason", "reviewed"]).await?;
+    assert_eq!(given.0, Some(0), "{given:?}");
+    explained(
+        &stage,
+        "worker-1",
+        "wave 2 of 2 (others) begins when it is approved",
+        120,
+    )
+    .await?;
+    assert_eq!(released(&stage.world).len(), 1);
+    let said = stage.say(&["explain", "mutexrunconfig/upgrade"]).await?;
+    assert!(
+        said.contains(&account("approver")) && said.contains("reviewed"),
+        "{said}"
+    );
+    let other = approve(&stage, "approver", &["--wave", "1", "--reason", "again"]).await?;
+    assert_eq!(other.0, Some(2), "{other:?}");
+    assert!(
+        other.1.contains("waits for the approval of wave 2 of 2 (others)"),
+        "{other:?}"
+    );
+    let given = approve(
+        &stage,
+        "approver",
+        &["--wave", "others", "--reason", "one is fine"],
+    )
+    .await?;
+    assert_eq!(given.0, Some(0), "{given:?}");
+    finish(&stage).await?;
+    stage.judge(&judgement(&[], &[])).await?;
+    stage.strike().await
+}

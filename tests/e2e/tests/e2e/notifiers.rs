@@ -1,0 +1,312 @@
+//! MutexNotifiers: what a run comes to is told with ids that outlive a process, a sink that hangs holds up nobody, and a real Alertmanager
+//! has an alert for as long as a node is held.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::Stdio,
+    sync::{Arc, Mutex},
+};
+
+use anyhow::{Context, Result, ensure};
+use kube::Api;
+use numo_api::{MutexNotifier, MutexNotifierStatus, Step, conditions::types};
+use numo_e2e::{NAMESPACE, Stage};
+use numo_plugin_tests::programs;
+use numo_world::Judgement;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::{TcpListener, TcpStream},
+    process::Command,
+};
+
+use crate::{Gate, NEW, apply, finish, job, judgement, prepare, rule, set, workers};
+
+/// A sink of CloudEvents that keeps what it is sent, and answers only if it is to.
+#[derive(Clone, Default)]
+struct Sink {
+    events: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Sink {
+    async fn serve(answers: bool) -> Result<(Self, String)> {
+        let sink = Self::default();
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let url = format!("http://{}/numo", listener.local_addr()?);
+        let serving = sink.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serving.clone().take(stream, answers));
+            }
+        });
+        Ok((sink, url))
+    }
+
+    async fn take(self, stream: TcpStream, answers: bool) -> Result<()> {
+        let mut stream = BufReader::new(stream);
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            stream.read_line(&mut line).await?;
+            if line.trim().is_empty() {
+                break;
+            }
+            if let Some((name, value)) = line.split_once(':')
+                && name.eq_ignore_ascii_case("content-length")
+            {
+                length = value.trim().parse()?;
+            }
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).await?;
+        self.events.lock().unwrap().push(serde_json::from_slice(&body)?);
+        if !answers {
+            std::future::pending::<()>().await;
+        }
+        let answer = b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n";
+        stream.get_mut().write_all(answer).await?;
+        Ok(())
+    }
+
+    fn events(&self) -> Vec<Value> {
+        self.events.lock().unwrap().clone()
+    }
+
+    /// The event of this transition and this subject, once it came.
+    async fn until(&self, stage: &Stage, transition: &str, subject: &str) -> Result<Value> {
+        let type_ = format!("io.skrzypek.openshift-optional.numo.{transition}");
+        stage
+            .until(&format!("{transition} of {subject}"), 60, || async {
+                let mut events = self.events().into_iter();
+                Ok(events.find(|event| event["type"] == type_ && event["subject"] == subject))
+            })
+            .await
+    }
+
+    /// The ids that each transition of each subject was told with.
+    fn ids(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for event in self.events() {
+            let what = format!(
+                "{} {}",
+                text(&event["data"]["transition"]),
+                text(&event["subject"])
+            );
+            all.entry(what).or_default().insert(text(&event["id"]));
+        }
+        all
+    }
+}
+
+fn notifier(name: &str, spec: Value) -> Value {
+    json!({
+        "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexNotifier", "metadata": {"name": name}, "spec": spec,
+    })
+}
+
+/// The status of a notifier, once its condition Ready has this reason.
+async fn stands(stage: &Stage, name: &str, reason: &str) -> Result<MutexNotifierStatus> {
+    let api: Api<MutexNotifier> = Api::all(stage.person.clone());
+    stage
+        .until(&format!("MutexNotifier {name} is {reason}"), 60, || async {
+            let status = api.get(name).await?.status.unwrap_or_default();
+            let mut conditions = status.conditions.iter();
+            let ready = conditions.find(|one| one.type_ == types::READY);
+            let is_it = ready.is_some_and(|ready| ready.reason.as_deref() == Some(reason));
+            Ok(is_it.then_some(status))
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_told_with_ids_that_outlive_a_process_and_a_sink_that_hangs_holds_up_nobody() -> Result<()> {
+    let mut stage = set(workers(2), Vec::new()).await?;
+    // The Secret of one of them was not granted: it says so.
+    stage.may_lack_rights = true;
+    let (sink, url) = Sink::serve(true).await?;
+    let (hangs, nowhere) = Sink::serve(false).await?;
+    let objects = [
+        notifier("events", json!({"cloudEvents": {"url": url}})),
+        notifier("hangs", json!({"cloudEvents": {"url": nowhere}})),
+        notifier(
+            "held",
+            json!({"cloudEvents": {"url": url}, "namespaces": ["elsewhere"]}),
+        ),
+        notifier("lost", json!({"slack": {}, "secretRef": {"name": "nowhere"}})),
+        notifier("odd", json!({"cloudEvents": {"url": url}, "template": "{who}"})),
+    ];
+    apply(&stage, &objects).await?;
+    stands(&stage, "events", "ValidConfig").await?;
+    stands(&stage, "lost", "SecretsForbidden").await?;
+    stands(&stage, "odd", "InvalidField").await?;
+    let gate = Gate::new()?;
+    let fails = rule("fails", json!({"jobSpec": job(&gate.is_open("$NODE_NAME"))}));
+    prepare(&stage, &[fails], json!({})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    let began = sink.until(&stage, "RunBegan", "upgrade").await?;
+    assert_eq!(
+        began["source"],
+        format!(
+            "/apis/openshift-optional.skrzypek.io/v1alpha1/namespaces/{NAMESPACE}/mutexrunconfigs/upgrade"
+        )
+    );
+    assert_eq!(
+        began["data"]["explanation"]["object"],
+        format!("MutexRunConfig {NAMESPACE}/upgrade")
+    );
+    let held = sink.until(&stage, "Held", "worker-0").await?;
+    assert_eq!(held["data"]["reason"], "RuleFailed", "{held:#}");
+    let text = held["data"]["text"].as_str().unwrap_or_default();
+    assert!(
+        text.contains("a node waits for a person: Node worker-0: "),
+        "{text}"
+    );
+
+    // Whoever leads next tells nothing that was told by another id, and nothing of what goes on is lost.
+    stage.kill_numo().await?;
+    gate.open_for_all()?;
+    stage.start_numo()?;
+    stage.say(&["retry", "worker-0", "--reason", "mended"]).await?;
+    finish(&stage).await?;
+    let over = sink.until(&stage, "Finished", "upgrade").await?;
+    assert_eq!(over["data"]["reason"], "Succeeded", "{over:#}");
+    let ids = sink.ids();
+    for what in ["RunBegan upgrade", "Finished upgrade", "Held worker-0"] {
+        let of = ids.get(what).with_context(|| format!("{what} in {ids:?}"))?;
+        assert_eq!(of.len(), 1, "{what}: {ids:?}");
+    }
+    ensure!(
+        ids.keys().all(|what| !what.starts_with("Failed")),
+        "nothing failed: {ids:?}"
+    );
+    // Nobody waited for the sink that hangs.
+    ensure!(!hangs.events().is_empty(), "it was asked");
+    let status = stands(&stage, "hangs", "SinkFails").await?;
+    assert_eq!(status.sent, Some(0), "{status:?}");
+    let told = stands(&stage, "events", "ValidConfig").await?;
+    assert_eq!(told.sink.as_deref(), Some("CloudEvents"));
+    let said = stage.say(&["explain", "mutexnotifier/lost"]).await?;
+    assert!(
+        said.contains("SecretsForbidden: Secret node-upgrade-mutex-operator/nowhere"),
+        "{said}"
+    );
+    let doctor = stage.call(&["doctor"]).await?;
+    assert!(
+        doctor
+            .out
+            .contains("MutexNotifier odd is not Ready (InvalidField)"),
+        "{doctor:?}"
+    );
+    // What the sink was told it was told once, or by the same id again.
+    let log = json!(told.recent);
+    ensure!(
+        log.as_array().is_some_and(|ids| !ids.is_empty()),
+        "the status has the ids: {told:?}"
+    );
+    let expected = Judgement {
+        retries: true,
+        ..judgement(&["fails"], &[])
+    };
+    stage.judge(&expected).await?;
+    stage.strike().await
+}
+
+/// What an Alertmanager answers at a path.
+async fn asked(at: &str, path: &str) -> Result<String> {
+    let mut stream = TcpStream::connect(at).await?;
+    let request = format!("GET {path} HTTP/1.0\r\nhost: {at}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("an answer")?;
+    ensure!(head.contains(" 200 "), "{head}");
+    Ok(body.to_owned())
+}
+
+/// Debian's Alertmanager. It wants its templates where its package has them: what is only unpacked is laid there for it alone.
+fn alertmanager() -> Result<Command> {
+    let program = programs::debian("prometheus-alertmanager")?;
+    let folder = programs::folder_of(&program)?;
+    if folder.starts_with("/usr") {
+        return Ok(Command::new(program));
+    }
+    let shared = folder.join("../share");
+    let mut command = Command::new("unshare");
+    command
+        .args(["--user", "--map-root-user", "--mount", "--", "/bin/sh", "-c"])
+        .arg("mount --bind \"$0\" /usr/share && exec \"$@\"")
+        .args([shared, program]);
+    Ok(command)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_alertmanager_has_an_alert_while_a_node_is_held() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    let folder = tempfile::tempdir()?;
+    let config = folder.path().join("alertmanager.yml");
+    std::fs::write(
+        &config,
+        "route: {receiver: nobody}\nreceivers: [{name: nobody}]\n",
+    )?;
+    let at = {
+        let free = TcpListener::bind("127.0.0.1:0").await?;
+        free.local_addr()?.to_string()
+    };
+    let _alertmanager = tokio::task::spawn_blocking(alertmanager)
+        .await??
+        .arg(format!("--config.file={}", config.display()))
+        .arg(format!("--storage.path={}", folder.path().display()))
+        .arg(format!("--web.listen-address={at}"))
+        .arg("--cluster.listen-address=")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()?;
+    stage
+        .until("Alertmanager is ready", 60, || async {
+            Ok(asked(&at, "/-/ready").await.ok())
+        })
+        .await?;
+    let spec = json!({"alertmanager": {"url": format!("http://{at}")}, "transitions": ["Held"]});
+    apply(&stage, &[notifier("alertmanager", spec)]).await?;
+    let gate = Gate::new()?;
+    let fails = rule("fails", json!({"jobSpec": job(&gate.is_open("$NODE_NAME"))}));
+    prepare(&stage, &[fails], json!({})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    stage.step("worker-0", Step::Held).await?;
+    let alerts = || async {
+        let text = asked(&at, "/api/v2/alerts").await?;
+        let all: Vec<Value> = serde_json::from_str(&text)?;
+        Ok::<_, anyhow::Error>(all)
+    };
+    let alert = stage
+        .until("the alert", 60, || async {
+            let all = alerts().await?;
+            Ok(all
+                .into_iter()
+                .find(|one| one["labels"]["alertname"] == "NumoHeld"))
+        })
+        .await?;
+    assert_eq!(alert["labels"]["node"], "worker-0", "{alert:#}");
+    assert_eq!(alert["labels"]["name"], "upgrade", "{alert:#}");
+    assert_eq!(alert["status"]["state"], "active", "{alert:#}");
+    let explained: Value =
+        serde_json::from_str(alert["annotations"]["explanation"].as_str().unwrap_or_default())?;
+    assert_eq!(explained["object"], format!("MutexRunConfig {NAMESPACE}/upgrade"));
+
+    gate.open_for_all()?;
+    stage.say(&["retry", "worker-0", "--reason", "mended"]).await?;
+    stage
+        .until("the alert is over", 60, || async {
+            Ok(alerts().await?.is_empty().then_some(()))
+        })
+        .await?;
+    finish(&stage).await?;
+    let expected = Judgement {
+        retries: true,
+        ..judgement(&["fails"], &[])
+    };
+    stage.judge(&expected).await?;
+    stage.strike().await
+}
