@@ -14,6 +14,7 @@ use crate::{
     why::Why,
 };
 use numo_api::{Reason, Step};
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// Namespace of OpenShift's etcd.
@@ -26,6 +27,12 @@ const CONTROL_PLANE: [&str; 5] = [
     "node-role.kubernetes.io/arbiter",
     "node-role.kubernetes.io/controlplane",
 ];
+
+/// Selectors of the nodes that run a part of the control plane, by their labels.
+pub fn control_plane_selectors() -> Vec<Value> {
+    let of = |label: &str| json!({"matchExpressions": [{"key": label, "operator": "Exists"}]});
+    CONTROL_PLANE.into_iter().map(of).collect()
+}
 
 /// Whether the node runs a part of the control plane.
 pub fn is_control_plane(node: &NodeView) -> bool {

@@ -3,9 +3,12 @@
 
 use crate::{
     admit::{
+        approval::Wanted,
+        domains::DomainOrder,
         hours::Hours,
         schedule::Schedule,
-        wave::{self, Wave},
+        settings::{self, Gatings},
+        wave::Wave,
     },
     binding,
     drain::DrainOptions,
@@ -14,20 +17,11 @@ use crate::{
     ledger,
     observed::{BindingView, IntOrPercent, NodeVersionView, Observed, RuleView},
     owner::OwnerKind,
-    selector, suspended,
+    suspended,
     why::Why,
 };
-use numo_api::{MutexSettings, Order, Phase, Reason};
-use serde_json::Value;
+use numo_api::{MutexSettings, Order, Reason};
 
-/// The phases in which the nodes of a NodeVersion ask their rules.
-const PHASES: [Phase; 5] = [
-    Phase::Admit,
-    Phase::Pre,
-    Phase::PreRelease,
-    Phase::Post,
-    Phase::OnFailure,
-];
 /// Default of `spec.joinTimeoutSeconds`, as the reference has it.
 const JOIN_SECONDS: i64 = 30 * 60;
 /// Default of `spec.joinRetries`.
@@ -51,6 +45,12 @@ pub(crate) struct Intent<'a> {
     pub(super) soak_seconds: i64,
     pub(super) mutex_keys: Vec<&'a String>,
     pub(super) waves: Vec<Wave>,
+    /// In which order it goes through domains of nodes.
+    pub(super) domains: Option<DomainOrder<'a>>,
+    /// What a person must approve.
+    pub(super) approval: Wanted,
+    /// The settings of all that gates it, each with what says them.
+    pub(super) settings: Gatings<'a>,
     pub(super) schedule: Schedule<'a>,
     pub(super) failure_budgets: Vec<IntOrPercent>,
     /// Whether nodes that are not Ready are replaced too.
@@ -81,6 +81,14 @@ struct Gating<'a> {
     settings: &'a MutexSettings,
     /// Its `window`, understood or not.
     hours: Option<&'a Result<Hours, String>>,
+}
+
+impl Gating<'_> {
+    /// That it lets no node begin, if its limit is 0.
+    fn closed(&self) -> Option<Why> {
+        let limit = intent::parse_limit(self.settings.max_unavailable.as_ref()?).ok()?;
+        ledger::closed_by_zero(limit, &format!("{}.maxUnavailable", self.field), &self.edit)
+    }
 }
 
 /// Everything that gates the NodeVersion, its own first.
@@ -145,9 +153,9 @@ impl<'a> Intent<'a> {
     pub(super) fn parse(view: &'a NodeVersionView, observed: &'a Observed) -> Self {
         let spec = &view.spec;
         let rules = named_rules(view, observed);
-        let mut problem = rules
-            .iter()
-            .find_map(|(field, key, rule)| crate::rules::wrong(field, key, *rule, (&PHASES, "NodeVersion")));
+        let mut problem = rules.iter().find_map(|(field, key, rule)| {
+            crate::rules::wrong(field, key, *rule, (&binding::VERSION_PHASES, "NodeVersion"))
+        });
         let mut wrong = |message: String| {
             problem.get_or_insert(Why::new(Reason::InvalidField, message));
         };
@@ -172,26 +180,42 @@ impl<'a> Intent<'a> {
             Schedule::default()
         });
         let all: Vec<Gating<'a>> = settings(view, observed).collect();
-        let bounds = Bounds::of(&all, &mut wrong);
+        let closed = all.iter().find_map(Gating::closed);
+        let settings: Gatings<'a> = all.iter().map(|one| (one.field.clone(), one.settings)).collect();
+        let (limits, first, failure_budgets) = settings::bounds(&settings, &mut wrong);
+        let waves = settings::waves(&settings, &first)
+            .map_err(&mut wrong)
+            .unwrap_or_default();
+        let domains = settings::domains(&settings, &mut wrong);
+        let approval = settings::approval(&settings)
+            .map_err(&mut wrong)
+            .unwrap_or_default();
         let bound = bindings(view, observed).find_map(|(_, binding)| binding.spec.drain.as_ref());
         let drain = spec.drain.as_ref().or(bound);
         if let Some(problem) = drain.and_then(DrainOptions::problem) {
             wrong(format!("spec.drain.{problem}"));
         }
+        let unserved = all
+            .iter()
+            .find_map(|one| binding::unserved_by_version(&one.field, one.settings));
+        let problem = problem.or_else(|| Some(Why::new(Reason::FieldNotServed, unserved?)));
         let all = || all.iter().map(|one| one.settings);
         Self {
             rules: rules.into_iter().map(|(_, key, rule)| (key, rule)).collect(),
             surge,
             join_seconds: spec.join_timeout_seconds.unwrap_or(JOIN_SECONDS),
             joins: usize::try_from(spec.join_retries.unwrap_or(JOIN_RETRIES)).unwrap_or(0) + 1,
-            limits: bounds.limits,
-            closed: bounds.closed,
+            limits,
+            closed,
             order: all().find_map(|one| one.order),
             soak_seconds: all().filter_map(|one| one.soak_seconds).fold(0, i64::max),
             mutex_keys: all().flat_map(|one| one.mutex_keys.iter().flatten()).collect(),
-            waves: bounds.waves,
+            waves,
+            domains,
+            approval,
+            settings,
             schedule,
-            failure_budgets: bounds.failure_budgets,
+            failure_budgets,
             take_not_ready: all().find_map(|one| one.take_not_ready) == Some(true),
             leave_out_after: all()
                 .find_map(|one| intent::leave_out_after(one.not_ready_policy, one.leave_out_after_seconds)),
@@ -211,60 +235,5 @@ impl<'a> Intent<'a> {
     pub(super) fn failures(&self, nodes: usize) -> Option<usize> {
         let budgets = self.failure_budgets.iter();
         budgets.map(|budget| budget.of(nodes).max(1)).min()
-    }
-}
-
-/// How many nodes may be in flight and fail, and which go before others.
-#[derive(Default)]
-struct Bounds {
-    limits: Vec<IntOrPercent>,
-    closed: Option<Why>,
-    failure_budgets: Vec<IntOrPercent>,
-    waves: Vec<Wave>,
-}
-
-impl Bounds {
-    /// Those of all that gates a NodeVersion; what is wrong with them is told to `wrong`.
-    fn of(all: &[Gating<'_>], wrong: &mut impl FnMut(String)) -> Self {
-        let (mut out, mut first): (Self, Vec<Value>) = Default::default();
-        let mut waves = Vec::new();
-        for one in all {
-            let (field, settings) = (&one.field, one.settings);
-            match settings.max_unavailable.as_ref().map(intent::parse_limit) {
-                Some(Ok(limit)) => {
-                    let closed = ledger::closed_by_zero(limit, &format!("{field}.maxUnavailable"), &one.edit);
-                    out.closed = out.closed.or(closed);
-                    out.limits.push(limit);
-                }
-                Some(Err(problem)) => wrong(format!("{field}.maxUnavailable: {problem}")),
-                None => {}
-            }
-            match settings.failure_budget.as_ref().map(intent::parse_limit) {
-                Some(Ok(limit)) => out.failure_budgets.push(limit),
-                Some(Err(problem)) => wrong(format!("{field}.failureBudget: {problem}")),
-                None => {}
-            }
-            if let Some(selector) = settings.first.as_ref() {
-                let selector = serde_json::to_value(selector).unwrap_or_default();
-                match selector::wrong(&selector) {
-                    Some(problem) => wrong(format!("{field}.first: {problem}")),
-                    None => first.push(selector),
-                }
-            }
-            match wave::parse(
-                field,
-                settings.waves.as_deref(),
-                (settings.first.is_some(), false),
-            ) {
-                Ok(own) => waves.extend(own),
-                Err(problem) => wrong(problem),
-            }
-        }
-        if !first.is_empty() {
-            out.waves
-                .push(Wave::first(first, "spec.mutex.first or a MutexBinding's"));
-        }
-        out.waves.extend(waves);
-        out
     }
 }

@@ -19,6 +19,7 @@ mod pass;
 mod sets;
 mod turn;
 mod waiting;
+mod waves;
 
 pub use autoscaler::command;
 pub use groups::outdated;
@@ -31,7 +32,7 @@ pub use sets::{Class, Sets, class};
 
 use crate::{
     action::{Action, FORGET_CHAIN},
-    admit::queue,
+    admit::{approval::Approvals, queue, waves::Waves},
     decision::{Decision, Snapshot},
     drain::DrainOptions,
     observed::{ChangeView, ForeignController, NodeVersionView, NodeView, Observed},
@@ -73,6 +74,9 @@ impl<'a> Pass<'a> {
             claimed: BTreeSet::new(),
             made: 0,
             kept: false,
+            waves: Waves::default(),
+            approvals: Approvals::default(),
+            idle: None,
             out: Decision::default(),
             pool: "".into(),
         };
@@ -149,6 +153,10 @@ impl crate::pass::Pass for Pass<'_> {
     }
 
     fn restore_rest(&mut self) {
+        self.waves = self.waves();
+        self.approvals = self.approvals();
+        let spent = || self.waves.failures_spent();
+        self.hold = self.hold.clone().or_else(spent);
         self.mend_pairs();
         self.give_back();
     }
@@ -157,9 +165,9 @@ impl crate::pass::Pass for Pass<'_> {
         for (node, step, why) in waiting::others(&self.sets) {
             self.say(&node.name, step, why, None);
         }
+        self.report_waves();
         let mut waiting = Waiting::of(self);
         queue::admit(&mut waiting);
-        self.out.report.wave = self.waves().report();
     }
 
     fn tidy(&mut self) {
@@ -240,10 +248,15 @@ impl Pass<'_> {
             report.phase = RunPhase::Idle;
         }
         report.upgrade_available = is_outdated;
-        report.hold = self
-            .hold
-            .clone()
-            .or_else(|| self.intent.schedule.closed(self.now));
+        // Nothing waits where nothing is to be done.
+        let waits = || {
+            self.intent
+                .schedule
+                .closed(self.now)
+                .or_else(|| self.idle.clone())
+        };
+        let waits = waits().filter(|_| is_outdated);
+        report.hold = self.hold.clone().or(waits);
         report.node_version = Some(said);
     }
 }

@@ -3,6 +3,7 @@
 use super::{intent::Intent, sets::Sets};
 use crate::{
     action::{Action, Change, Event, FleetAction, NodePatch, NodePurpose, Planned},
+    admit::{approval::Approvals, waves::Waves},
     decision::Decision,
     observed::{
         ChangeView, FleetQuestion, FleetView, NodeVersionView, NodeView, Observed, POLL_SECONDS,
@@ -44,6 +45,11 @@ pub(crate) struct Pass<'a> {
     pub(super) made: usize,
     /// Something is yet to be given back.
     pub(super) kept: bool,
+    /// Which nodes go before others, and what a person has approved.
+    pub(super) waves: Waves<'a>,
+    pub(super) approvals: Approvals,
+    /// What all nodes wait for, though the NodeVersion as a whole is not held: a soak, or a person's word.
+    pub(super) idle: Option<Why>,
     pub(super) out: Decision,
     pub(super) pool: Arc<str>,
 }

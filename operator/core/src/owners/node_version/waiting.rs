@@ -2,29 +2,30 @@
 
 use super::{
     heir::no_group,
-    known::reservation,
+    known::{reservation, stays_out},
     pass::Pass,
     sets::{Class, Sets},
 };
 use crate::{
     action::Action,
     admit::{
+        approval::Approvals,
+        domains::Domains,
         gates::Gate,
         not_ready,
         queue::Queue,
         room::{Room, Words},
         schedule::Schedule,
-        waves::{Row, Stand, Waves},
+        waves::Waves,
     },
     decision::Decision,
-    failures, intent,
     ledger::{self, Ledger},
     observed::{ChangeView, NodeView, Observed},
     owner::OwnerKind,
     quorum,
     rules::{self, Admission, Subject},
     turn::{
-        directive::{self, retry_asked, skip_asked},
+        directive::{self, skip_asked},
         journal::{self, Journal},
         lease::{self, Lease},
         steps::{Next, ON, STAY},
@@ -33,8 +34,8 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Order, Reason, Step, machines::annotations};
-use std::collections::{BTreeMap, BTreeSet};
+use numo_api::{Reason, Step, machines::annotations};
+use std::collections::BTreeMap;
 
 /// The nodes of a NodeVersion that have no turn.
 pub(super) struct Waiting<'p, 'a> {
@@ -43,6 +44,8 @@ pub(super) struct Waiting<'p, 'a> {
     /// Their journals of what is asked for now, by the uids of the nodes.
     ended: BTreeMap<&'a str, &'a ChangeView>,
     waves: Waves<'a>,
+    domains: Option<Domains<'a>>,
+    approvals: Approvals,
     room: Room<'a>,
     /// How many machines may yet be made.
     budget: usize,
@@ -53,23 +56,7 @@ pub(super) struct Waiting<'p, 'a> {
     took_control_plane: bool,
 }
 
-/// Whether the node was left out, or failed for good, and nobody has asked for it since.
-fn stays_out(change: &ChangeView) -> bool {
-    let over = matches!(change.status.step, Some(Step::Skipped | Step::Failed));
-    let again = [Reason::RunGivenUp, Reason::Superseded, Reason::NodeGone];
-    over && !retry_asked(change) && !again.iter().any(|reason| journal::is_for(change, *reason))
-}
-
 impl<'a> Pass<'a> {
-    /// The turns of the run that are over, by the uid of their node.
-    fn ended(&self) -> BTreeMap<&'a str, &'a ChangeView> {
-        let over = self.over.iter().copied();
-        let of_this = over.filter(|change| change.spec.target.run_id == self.run_id);
-        of_this
-            .map(|change| (change.spec.node_uid.as_str(), change))
-            .collect()
-    }
-
     /// Whether a node is left out of the run: by a person, or for good.
     pub(super) fn is_left_out(&self, node: &NodeView) -> bool {
         let mut over = self.over.iter();
@@ -81,7 +68,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Why a node that is not Ready is left out for now.
-    fn given_up(&self, node: &NodeView) -> Option<Why> {
+    pub(super) fn given_up(&self, node: &NodeView) -> Option<Why> {
         let after = self
             .intent
             .leave_out_after
@@ -114,87 +101,6 @@ impl<'a> Pass<'a> {
         self.out.wake(until);
         let message = format!("the lease of Node {} is held by {}", node.name, found.holder);
         Some(Why::new(Reason::NodeLeaseHeld, message).until(until))
-    }
-
-    /// Whether as many nodes have failed as may.
-    pub(super) fn failures_spent(&self) -> Option<Why> {
-        let budget = self.intent.failures(self.sets.base())?;
-        let failed = self.failed_turns();
-        if failed.len() < budget {
-            return None;
-        }
-        let names = failed.iter().take(5).map(|change| change.spec.node_name.as_str());
-        let message = format!(
-            "{} of {budget} nodes may fail, and have: {}{}",
-            failed.len(),
-            names.collect::<Vec<_>>().join(", "),
-            failures::way_on(&failed)
-        );
-        Some(Why::new(Reason::FailureBudgetSpent, message))
-    }
-
-    fn failed_turns(&self) -> Vec<&'a ChangeView> {
-        let current = self.flying.iter().chain(&self.over).copied();
-        let current = current.filter(|change| change.spec.target.run_id == self.run_id);
-        // A node that was let go is gone because it was done.
-        let current = current.filter(|change| journal::entered(change, Step::Changed).is_none());
-        failures::failed(self.observed, current)
-    }
-
-    /// The order of turns: nodes whose place is taken already, those that are to go, and then as it is asked for, or by name.
-    fn order(&self, nodes: &mut [&'a NodeView]) {
-        let order = self.intent.order.unwrap_or(Order::Name);
-        nodes.sort_by_cached_key(|node| {
-            let (no_zone, zone, age) = intent::turn(order, node);
-            let class = self.sets.class_of(node);
-            let rank = match class {
-                Some(Class::Donor) => 0,
-                Some(Class::Obsolete) => 1,
-                _ => 2,
-            };
-            (rank, no_zone, zone.to_owned(), age, node.name.clone())
-        });
-    }
-
-    /// The waves of the nodes that are or were to be replaced.
-    pub(super) fn waves(&self) -> Waves<'a> {
-        if self.intent.waves.is_empty() {
-            return Waves::default();
-        }
-        let ended = self.ended();
-        let failed: BTreeSet<&str> = self
-            .failed_turns()
-            .into_iter()
-            .map(|change| change.spec.node_uid.as_str())
-            .collect();
-        let mut nodes: Vec<&NodeView> = self.sets.all().map(|(node, _)| node).collect();
-        self.order(&mut nodes);
-        let row = |node: &'a NodeView| {
-            let turn = self.turn_of(node);
-            let ended = ended.get(node.uid.as_str()).copied();
-            let behind = self.sets.class_of(node).is_some_and(Class::is_behind);
-            let stand = if !behind && turn.is_none() {
-                Stand::Done(None)
-            } else if ended.is_some_and(stays_out) || self.given_up(node).is_some() {
-                Stand::LeftOut
-            } else {
-                let can_begin = node.ready || self.intent.take_not_ready;
-                let goes_on = turn.map_or(can_begin, |change| {
-                    !ledger::is_kept(self.observed, change, self.now)
-                });
-                Stand::Behind { goes_on }
-            };
-            Row {
-                node,
-                pool: "",
-                begun: turn.or(ended).and_then(journal::begun),
-                in_flight: turn.is_some(),
-                has_failed: failed.contains(node.uid.as_str()),
-                stand,
-            }
-        };
-        let rows: Vec<Row<'a>> = nodes.into_iter().map(row).collect();
-        Waves::of(&self.intent.waves, &rows, self.now)
     }
 
     /// The node's turn begins. Before the first there is our finalizer.
@@ -256,15 +162,14 @@ impl<'p, 'a> Waiting<'p, 'a> {
         let limit = pass.intent.room(pass.sets.base());
         let mut room = Room::of(limit, pass.intent.mutex_keys.iter().copied(), words)
             .closed_by(pass.intent.closed.clone());
-        for change in &pass.flying {
-            let node = pass.observed.nodes.get(&change.spec.node_name);
-            if let Some(node) = node.filter(|node| node.uid == change.spec.node_uid) {
-                room.keep(node, ledger::is_kept(pass.observed, change, pass.now));
-            }
+        for (node, is_kept) in pass.in_turn() {
+            room.keep(node, is_kept);
         }
         Self {
             ended: pass.ended(),
-            waves: pass.waves(),
+            domains: pass.domains(),
+            waves: std::mem::take(&mut pass.waves),
+            approvals: std::mem::take(&mut pass.approvals),
             budget: pass.unspoken(),
             control_plane: pass.sets.control_plane_behind(),
             took_control_plane: false,
@@ -409,15 +314,10 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
                 .refusal(node)
                 .or_else(|| self.waves.no_room(node))
                 .or_else(|| self.no_machine(node)),
+            Gate::Domain => self.domains.as_ref()?.refusal(node),
+            Gate::Approval => self.approvals.refusal(&self.waves, &node.name),
             // The page of admission weighs these itself, or there is nothing to weigh.
-            Gate::Waits
-            | Gate::Stop
-            | Gate::Window
-            | Gate::Leaving
-            | Gate::Domain
-            | Gate::Approval
-            | Gate::Budget
-            | Gate::Drain => None,
+            Gate::Waits | Gate::Stop | Gate::Window | Gate::Leaving | Gate::Budget | Gate::Drain => None,
         }
     }
 
@@ -445,6 +345,9 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
         }
         self.room.take(node, is_asked_about);
         self.waves.take_place(node, is_asked_about);
+        if let Some(domains) = &mut self.domains {
+            domains.take(node);
+        }
         self.took_control_plane |= !is_asked_about && quorum::is_control_plane(node);
     }
 
