@@ -48,7 +48,7 @@ fn maps(stage: &Stage) -> Api<ConfigMap> {
 async fn install(stage: &Stage) -> Result<()> {
     for entry in std::fs::read_dir(manifests::root().join(COMPONENT))? {
         let path = entry?.path();
-        let is_patch = ["kustomization.yaml", "admission_policy.yaml"];
+        let is_patch = ["kustomization.yaml", "admission_policy.yaml", "viewer.yaml"];
         if path
             .file_name()
             .is_some_and(|name| !is_patch.iter().any(|one| name == *one))
@@ -97,8 +97,8 @@ async fn allow(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// A group of machines, and a machine for each of these nodes.
-async fn group(stage: &Stage, name: &str, nodes: &[String]) -> Result<()> {
+/// A group of machines, and a machine with its node for each of these names.
+async fn group(stage: &Stage, name: &str, nodes: &[&str]) -> Result<()> {
     let part = |part: &str| json!({"numo.openshift-optional.skrzypek.io/sim": part});
     let of_group = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": part("group")},
@@ -113,7 +113,9 @@ async fn group(stage: &Stage, name: &str, nodes: &[String]) -> Result<()> {
             "data": {"image": "img1", "group": name, "node": node, "state": "Ready"},
         });
         apply(stage, &[machine]).await?;
-        let patch = json!({"spec": {"providerID": format!("sim:///machine-{node}")}, "metadata": {"labels": {"team": name}}});
+        let data = BTreeMap::from([("node".to_owned(), (*node).to_owned())]);
+        boot(stage, &all, &format!("machine-{node}"), &data).await?;
+        let patch = json!({"metadata": {"labels": {"team": name}}});
         all.patch(node, &PatchParams::default(), &Patch::Merge(&patch))
             .await?;
     }
@@ -189,20 +191,13 @@ async fn three_groups_roll_to_a_new_image() -> Result<()> {
     let world = WorldSpec {
         masters: 0,
         topology: "External".to_owned(),
-        ..workers(4)
+        ..workers(0)
     };
     let mut stage = set(world, vec!["--machine-provider", "sim"]).await?;
     // The kinds are there before numo begins to look for them.
     stage.stop_numo().await?;
     install(&stage).await?;
-    let nodes: Api<Node> = Api::all(stage.client.clone());
-    let mut names: Vec<String> = nodes
-        .list(&ListParams::default())
-        .await?
-        .iter()
-        .map(ResourceExt::name_any)
-        .collect();
-    names.sort();
+    let names = ["old-0", "old-1", "old-2", "old-3"];
     group(&stage, "red", &names[..2]).await?;
     group(&stage, "blue", &names[2..3]).await?;
     group(&stage, "green", &names[3..4]).await?;
@@ -233,7 +228,7 @@ async fn three_groups_roll_to_a_new_image() -> Result<()> {
         ["blue", "green", "red", "red"],
         "labels go with their place"
     );
-    assert!(names.iter().all(|name| !rolled.contains_key(name)), "{rolled:?}");
+    assert!(names.iter().all(|name| !rolled.contains_key(*name)), "{rolled:?}");
     // Nothing is left, and it says so.
     let versions = api(&stage, "NodeVersion", "nodeversions");
     stage

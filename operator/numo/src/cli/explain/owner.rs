@@ -1,13 +1,10 @@
 //! What a MutexRunConfig or a Plan waits for, and its nodes in flight.
 
 use super::explanation::Explanation;
-use crate::{
-    cli::{
-        live::{self, Look},
-        remedy,
-        word::Word,
-    },
-    frontends::node_version,
+use crate::cli::{
+    live::{self, Look},
+    remedy,
+    word::Word,
 };
 use numo_api::{Phase, Step, marks};
 use numo_core::{Decision, Owner, observed::Key, report::Report, suspended::suspended, text::counted};
@@ -36,7 +33,7 @@ pub(super) fn plan(look: &Look, key: &Key, decision: &Decision) -> Explanation {
 /// A NodeVersion: what it waits for, who can end it, and its nodes in flight.
 pub(super) fn version(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     let report = &decision.report;
-    let standing = node_version::standing(report);
+    let standing = live::version_words(look, key, report);
     let (reason, who) = (standing.reason, standing.who);
     let mut one = Explanation::of_owner(format!("NodeVersion {}", key.name), standing);
     let owner = Owner::node_version(key.name.as_str());

@@ -48,7 +48,7 @@ use super::{
     notice::Board,
     provider::Provider,
     store::{Reach, Store},
-    watched::{self, Place, etcd_pod::KUBE_SYSTEM},
+    watched::{self, FLEET_KINDS, Place, etcd_pod::KUBE_SYSTEM},
 };
 use numo_api::marks;
 use numo_core::{Owner, observed::Settings, quorum::OPENSHIFT_ETCD};
@@ -66,16 +66,6 @@ const HEARD: Duration = Duration::from_mins(1);
 const LONGEST: Duration = Duration::from_hours(1);
 /// Kinds that only the operator itself needs to see.
 const OPERATOR_KINDS: [Kind; 2] = [Kind::DaemonSet, Kind::DisruptionBudget];
-
-/// Kinds of machines that are replaced: watched only where there is a provider of machines.
-const FLEET_KINDS: [Kind; 6] = [
-    Kind::NodeVersion,
-    Kind::ScalingGroup,
-    Kind::PendingNode,
-    Kind::JoiningNode,
-    Kind::AutoscalingStrategy,
-    Kind::Autoscaler,
-];
 
 /// The planner.
 #[derive(Debug)]

@@ -9,6 +9,7 @@ use crate::{
     frontends,
     shell::{
         item::Size,
+        kind::Kind,
         project::{created, kept, key, misread, typed},
         store::{Store, replace},
     },
@@ -21,6 +22,16 @@ use numo_core::observed::{
     AutoscalerView, JoiningNodeView, Key, NodeVersionView, PendingNodeView, ScalingGroupView, StrategyView,
 };
 use serde_json::Value;
+
+/// The kinds of machines that are replaced. The operator watches them only where there is a provider of machines.
+pub const FLEET_KINDS: [Kind; 6] = [
+    Kind::NodeVersion,
+    Kind::ScalingGroup,
+    Kind::PendingNode,
+    Kind::JoiningNode,
+    Kind::AutoscalingStrategy,
+    Kind::Autoscaler,
+];
 
 /// Name and namespace of the Deployment of the cluster autoscaler, as the reference has them.
 const AUTOSCALER_NAME: &str = "constellation-cluster-autoscaler";

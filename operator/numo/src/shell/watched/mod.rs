@@ -35,6 +35,7 @@ mod replaced;
 mod secret;
 
 pub use entry::{Kept, Missing, Place, Selection, Watched};
+pub use fleet::FLEET_KINDS;
 pub use machine_api::missed as missed_machines;
 pub use object::{Deployed, Object};
 
