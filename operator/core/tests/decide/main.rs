@@ -40,6 +40,7 @@ mod preflight;
 mod quarantine;
 mod release;
 mod replaced;
+mod replaced_waves;
 mod replacement;
 mod replacing;
 mod rules;

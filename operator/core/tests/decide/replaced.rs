@@ -359,13 +359,13 @@ impl Cluster {
         let before: &[Step] = match step {
             Some(Step::Drained | Step::PreRelease) => &[Step::Cordoned],
             Some(Step::Released) => &[Step::Cordoned, Step::Drained],
-            Some(Step::Changed | Step::PostRules | Step::Soaked) => {
+            Some(Step::Changed | Step::PostRules | Step::Soaked | Step::Done) => {
                 &[Step::Cordoned, Step::Drained, Step::Released]
             }
             _ => &[],
         };
         entries.extend(before.iter().map(|step| entry(*step, None)));
-        if step == Some(Step::PostRules) {
+        if matches!(step, Some(Step::PostRules | Step::Done)) {
             entries.push(entry(Step::Changed, None));
         }
         let drained = matches!(step, Some(Step::PreRelease));

@@ -778,6 +778,24 @@ impl World {
     }
 }
 
+/// A person approves what waits.
+fn approve(world: &mut World) {
+    let waits = world.report.approval.clone().expect("something waits");
+    let view = numo_core::observed::ApprovalView {
+        name: format!("a{}", world.observed.approvals.len()),
+        uid: "uid-a".to_owned(),
+        created: world.now,
+        spec: numo_api::MutexApprovalSpec {
+            owner: owner().approved(),
+            digest: waits.digest,
+            reason: "reviewed".to_owned(),
+            approved_by: "anna".to_owned(),
+            ..numo_api::MutexApprovalSpec::default()
+        },
+    };
+    world.observed.approvals.insert(view.name.clone(), view);
+}
+
 const THREE: [(&str, usize); 3] = [("cp", 3), ("red", 3), ("blue", 2)];
 
 #[test]
@@ -805,6 +823,33 @@ fn numo_may_die_at_every_write_and_leaks_no_machine() {
         world.most = 8 + 2;
         world.roll();
         world.has_rolled(8);
+    }
+}
+
+/// The control plane is in no wave and no domain that is named, and one approval is for the whole roll: whoever waits, waits for
+/// somebody who goes on.
+#[test]
+fn a_roll_in_waves_and_domains_comes_to_its_end_after_one_approval() {
+    let spec = r#"{"surge": 2, "mutex": {"approval": {"begin": "Manual"}, "domains": {"key": "team"}, "waves": [
+        {"nodeSelector": {"matchLabels": {"team": "red"}}, "soakSeconds": 120}, {"nodes": 1, "growth": 2}]}}"#;
+    for crashes in [0, 5] {
+        let trouble = Trouble {
+            crashes,
+            ..Trouble::default()
+        };
+        let mut world = World::new(&THREE, &spec.replace('\n', " "), trouble);
+        world.most = 8 + 2;
+        for _ in 0..60 {
+            world.pass();
+            world.tick();
+        }
+        assert_eq!(world.observed.changes.len(), 0);
+        approve(&mut world);
+        world.roll();
+        world.has_rolled(8);
+        let order: Vec<&str> = world.deleted.iter().map(|name| &name[..name.len() - 3]).collect();
+        assert_eq!(order, ["cp", "cp", "cp", "red", "red", "red", "blue", "blue"]);
+        assert_eq!(world.report.approval, None);
     }
 }
 
