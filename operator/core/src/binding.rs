@@ -112,14 +112,15 @@ pub fn wrong_selector(spec: &MutexBindingSpec) -> Option<String> {
 /// counts on it.
 pub fn unserved(spec: &MutexBindingSpec) -> Option<Why> {
     let settings = &spec.settings;
-    match kind_meant(spec) {
-        Some("NodeMaintenance") => {}
-        Some("NodeVersion") => {
-            let problem = unserved_by_version("spec", settings)?;
-            return Some(Why::new(Reason::FieldNotServed, problem));
-        }
-        _ => return None,
-    }
+    let problem = match kind_meant(spec)? {
+        "NodeMaintenance" => unserved_by_maintenance(settings),
+        "NodeVersion" => unserved_by_version("spec", settings),
+        _ => None,
+    }?;
+    Some(Why::new(Reason::FieldNotServed, problem))
+}
+
+fn unserved_by_maintenance(settings: &MutexSettings) -> Option<String> {
     let first = || {
         settings.first.as_ref()?;
         Some(
@@ -166,14 +167,13 @@ pub fn unserved(spec: &MutexBindingSpec) -> Option<Why> {
             "spec.drainBy: found {found:?}, wanted Numo or none: a NodeMaintenance has no Job, and numo drains its node"
         ))
     };
-    let problem = first()
+    first()
         .or_else(waves)
         .or_else(domains)
         .or_else(approval)
         .or_else(order)
         .or_else(retries)
-        .or_else(drain_by)?;
-    Some(Why::new(Reason::FieldNotServed, problem))
+        .or_else(drain_by)
 }
 
 /// A setting that means nothing for a NodeVersion, with `field` in front of it: found, wanted.

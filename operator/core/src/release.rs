@@ -47,6 +47,8 @@ pub fn abandon(observed: &mut Observed, now: Timestamp) -> Vec<Owner> {
         .collect();
     observed.maintenances.retain(|owner, _| ours.contains(owner));
     take_for_deleted(observed);
+    // What stands in for one in its journals gives back what it holds, and begins nothing.
+    observed.fleet.versions.clear();
     // Bindings lend rules to what is asked no more.
     observed.bindings.clear();
     // Whoever else runs, what is numo's is taken back.

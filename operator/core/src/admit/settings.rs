@@ -13,9 +13,44 @@ use serde_json::Value;
 /// All that gates an owner, its own first, each with the field that says it.
 pub(crate) type Gatings<'a> = Vec<(String, &'a MutexSettings)>;
 
+/// What all that gates an owner says together.
+pub(crate) struct Together<'a> {
+    /// Bounds of how many nodes may be in flight.
+    pub limits: Vec<IntOrPercent>,
+    /// Selectors of the nodes that go first.
+    pub first: Vec<Value>,
+    /// How many nodes may fail: each bound holds.
+    pub failure_budgets: Vec<IntOrPercent>,
+    /// Which nodes go before others, those that go first among them.
+    pub waves: Vec<Wave>,
+    /// In which order the owner goes through domains of nodes.
+    pub domains: Option<DomainOrder<'a>>,
+    /// What a person must approve.
+    pub approval: Wanted,
+}
+
+/// What all that gates an owner says together; what is wrong with it is told to `wrong`.
+pub(crate) fn together<'a>(
+    all: &[(String, &'a MutexSettings)],
+    wrong: &mut impl FnMut(String),
+) -> Together<'a> {
+    let (limits, first, failure_budgets) = bounds(all, wrong);
+    let waves = waves(all, &first).map_err(&mut *wrong).unwrap_or_default();
+    let domains = domains(all, wrong);
+    let approval = approval(all).map_err(wrong).unwrap_or_default();
+    Together {
+        limits,
+        first,
+        failure_budgets,
+        waves,
+        domains,
+        approval,
+    }
+}
+
 /// The bounds, the selectors of nodes that go first, and the failure budgets of all that gates an owner; what is wrong with
 /// them is told to `wrong`.
-pub fn bounds(
+fn bounds(
     all: &[(String, &MutexSettings)],
     wrong: &mut impl FnMut(String),
 ) -> (Vec<IntOrPercent>, Vec<Value>, Vec<IntOrPercent>) {
@@ -49,7 +84,7 @@ pub fn bounds(
 /// Which nodes go before others: those that `first` of any selects, and then the waves of the one that has some.
 ///
 /// Errors: the field, what was found and what is wanted.
-pub fn waves(all: &[(String, &MutexSettings)], first: &[Value]) -> Result<Vec<Wave>, String> {
+fn waves(all: &[(String, &MutexSettings)], first: &[Value]) -> Result<Vec<Wave>, String> {
     let mut waves = Vec::new();
     if !first.is_empty() {
         waves.push(Wave::first(
@@ -76,7 +111,7 @@ pub fn waves(all: &[(String, &MutexSettings)], first: &[Value]) -> Result<Vec<Wa
 /// What of an owner a person must approve, by all that gates it.
 ///
 /// Errors: the field, what was found and what is wanted.
-pub fn approval(all: &[(String, &MutexSettings)]) -> Result<Wanted, String> {
+fn approval(all: &[(String, &MutexSettings)]) -> Result<Wanted, String> {
     let mut wanted = Wanted::default();
     for (field, settings) in all {
         wanted.add(field, settings.approval.as_ref())?;
@@ -86,7 +121,7 @@ pub fn approval(all: &[(String, &MutexSettings)]) -> Result<Wanted, String> {
 
 /// In which order an owner goes through domains of nodes, by all that gates it. Two orders would keep each other's nodes for ever; that
 /// they differ is told to `wrong`.
-pub fn domains<'a>(
+fn domains<'a>(
     all: &[(String, &'a MutexSettings)],
     wrong: &mut impl FnMut(String),
 ) -> Option<DomainOrder<'a>> {

@@ -148,6 +148,26 @@ pub(super) fn schedule<'a>(
     Ok(schedule)
 }
 
+/// How many machines there may be beyond those that are replaced; what is wrong with it is told to `wrong`.
+fn surge(view: &NodeVersionView, wrong: &mut impl FnMut(String)) -> IntOrPercent {
+    let given = view.spec.surge.as_ref();
+    let found = given.map_or(Ok(IntOrPercent::Int(1)), intent::parse_limit);
+    found.unwrap_or_else(|problem| {
+        wrong(format!("spec.surge: {problem}"));
+        IntOrPercent::Int(0)
+    })
+}
+
+/// How old nodes are drained; what is wrong with it is told to `wrong`.
+fn drain(view: &NodeVersionView, observed: &Observed, wrong: &mut impl FnMut(String)) -> DrainOptions {
+    let bound = bindings(view, observed).find_map(|(_, binding)| binding.spec.drain.as_ref());
+    let given = view.spec.drain.as_ref().or(bound);
+    if let Some(problem) = given.and_then(DrainOptions::problem) {
+        wrong(format!("spec.drain.{problem}"));
+    }
+    DrainOptions::of(given)
+}
+
 impl<'a> Intent<'a> {
     /// Parses a NodeVersion.
     pub(super) fn parse(view: &'a NodeVersionView, observed: &'a Observed) -> Self {
@@ -167,14 +187,7 @@ impl<'a> Intent<'a> {
                 wrong(format!("MutexBinding {name} {problem}"));
             }
         }
-        let surge = spec
-            .surge
-            .as_ref()
-            .map_or(Ok(IntOrPercent::Int(1)), intent::parse_limit);
-        let surge = surge.unwrap_or_else(|problem| {
-            wrong(format!("spec.surge: {problem}"));
-            IntOrPercent::Int(0)
-        });
+        let surge = surge(view, &mut wrong);
         let schedule = schedule(view, observed).unwrap_or_else(|problem| {
             wrong(problem);
             Schedule::default()
@@ -182,19 +195,8 @@ impl<'a> Intent<'a> {
         let all: Vec<Gating<'a>> = settings(view, observed).collect();
         let closed = all.iter().find_map(Gating::closed);
         let settings: Gatings<'a> = all.iter().map(|one| (one.field.clone(), one.settings)).collect();
-        let (limits, first, failure_budgets) = settings::bounds(&settings, &mut wrong);
-        let waves = settings::waves(&settings, &first)
-            .map_err(&mut wrong)
-            .unwrap_or_default();
-        let domains = settings::domains(&settings, &mut wrong);
-        let approval = settings::approval(&settings)
-            .map_err(&mut wrong)
-            .unwrap_or_default();
-        let bound = bindings(view, observed).find_map(|(_, binding)| binding.spec.drain.as_ref());
-        let drain = spec.drain.as_ref().or(bound);
-        if let Some(problem) = drain.and_then(DrainOptions::problem) {
-            wrong(format!("spec.drain.{problem}"));
-        }
+        let said = settings::together(&settings, &mut wrong);
+        let drain = drain(view, observed, &mut wrong);
         let unserved = all
             .iter()
             .find_map(|one| binding::unserved_by_version(&one.field, one.settings));
@@ -205,21 +207,21 @@ impl<'a> Intent<'a> {
             surge,
             join_seconds: spec.join_timeout_seconds.unwrap_or(JOIN_SECONDS),
             joins: usize::try_from(spec.join_retries.unwrap_or(JOIN_RETRIES)).unwrap_or(0) + 1,
-            limits,
+            limits: said.limits,
             closed,
             order: all().find_map(|one| one.order),
             soak_seconds: all().filter_map(|one| one.soak_seconds).fold(0, i64::max),
             mutex_keys: all().flat_map(|one| one.mutex_keys.iter().flatten()).collect(),
-            waves,
-            domains,
-            approval,
+            waves: said.waves,
+            domains: said.domains,
+            approval: said.approval,
             settings,
             schedule,
-            failure_budgets,
+            failure_budgets: said.failure_budgets,
             take_not_ready: all().find_map(|one| one.take_not_ready) == Some(true),
             leave_out_after: all()
                 .find_map(|one| intent::leave_out_after(one.not_ready_policy, one.leave_out_after_seconds)),
-            drain: DrainOptions::of(drain),
+            drain,
             problem,
             suspended: suspended::of_version(view).or_else(|| observed.stop_of_kind(OwnerKind::NodeVersion)),
         }

@@ -228,14 +228,7 @@ impl<'a> Intent<'a> {
         let all: Vec<Gating<'a>> = settings(view, observed).collect();
         let closed = all.iter().find_map(Gating::closed);
         let settings: Gatings<'a> = all.iter().map(|one| (one.field.clone(), one.settings)).collect();
-        let (limits, first, failure_budgets) = settings::bounds(&settings, &mut wrong);
-        let waves = settings::waves(&settings, &first)
-            .map_err(&mut wrong)
-            .unwrap_or_default();
-        let domains = settings::domains(&settings, &mut wrong);
-        let approval = settings::approval(&settings)
-            .map_err(&mut wrong)
-            .unwrap_or_default();
+        let said = settings::together(&settings, &mut wrong);
         let all = || all.iter().map(|one| one.settings);
         let drain_by = all().find_map(|one| one.drain_by);
         let bound = bindings(view, observed).find_map(|(_, binding)| binding.drain.as_ref());
@@ -246,18 +239,18 @@ impl<'a> Intent<'a> {
         Self {
             rules: rules.into_iter().map(|(_, key, rule)| (key, rule)).collect(),
             concurrency: spec.concurrency.unwrap_or(0),
-            limits,
+            limits: said.limits,
             closed,
             order: all().find_map(|one| one.order),
             soak_seconds: all().filter_map(|one| one.soak_seconds).fold(0, i64::max),
             mutex_keys: all().flat_map(|one| one.mutex_keys.iter().flatten()).collect(),
-            first,
-            waves,
-            domains,
-            approval,
+            first: said.first,
+            waves: said.waves,
+            domains: said.domains,
+            approval: said.approval,
             settings,
             schedule,
-            failure_budgets,
+            failure_budgets: said.failure_budgets,
             take_not_ready: all().find_map(|one| one.take_not_ready) == Some(true),
             leave_out_after: all()
                 .find_map(|one| intent::leave_out_after(one.not_ready_policy, one.leave_out_after_seconds)),
