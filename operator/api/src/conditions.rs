@@ -355,6 +355,18 @@ reasons! {
     Superseded: Nobody, "The Plan goes to another version by now: the node is taken up anew.";
     NotSelected: Nobody, "The Plan does not select the node any more.";
     InvariantBreach: Numo, "A decision would have broken an invariant and was not carried out; this is a fault in numo.";
+    Joining: ClusterItself, "A new machine is to take the place of the node: it is being made, or has not joined yet.";
+    JoinFailed: ClusterAdmin, "New machines did not join in time, as often as they are tried: the old node stays.";
+    MachineLeaving: ClusterItself, "The machine of the node is being deleted at its provider.";
+    MachineUnknown: ClusterAdmin, "The provider knows no machine of the node, or cannot say its image or group: the node is left as it is.";
+    ProviderUnavailable: ClusterAdmin, "The provider of machines cannot be asked, or refuses.";
+    ProviderContradicts: ClusterAdmin, "What is said of machines cannot be so: no machine is deleted on that word.";
+    ScalingGroupNotFound: ClusterAdmin, "There is no ScalingGroup for the machine of the node.";
+    GroupImageOutdated: Numo, "New machines of the group would not get the image yet.";
+    AutoscalerRuns: Numo, "The cluster autoscaler is being stopped while nodes are replaced.";
+    AwaitingAnnotation: ClusterItself, "The image or the Kubernetes components of a node are not known yet.";
+    ControlPlaneFirst: OtherNode, "Nodes of the control plane are replaced before all others.";
+    NothingTakesItsPlace: Numo, "The node is to go, and no new machine takes its place.";
     ValidConfig: Nobody, "The object is valid.";
     InvalidConfig: RuleAuthor, "The object is not valid.";
     Validating: Numo, "The API server has not judged the object yet.";

@@ -1,13 +1,13 @@
 //! All CRDs, as `deploy/crds` holds them.
 
-use crate::{shape, validations};
+use crate::{machines, shape, validations};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
 };
 use kube_core::CustomResourceExt;
 use std::collections::BTreeMap;
 
-/// Every CRD numo defines, in the order in which they are installed.
+/// Every CRD that numo installs by itself, in the order in which they are installed.
 pub fn all() -> Vec<CustomResourceDefinition> {
     let [medik8s, kubevirt] = crate::node_maintenance::crds();
     let derived = [
@@ -23,6 +23,19 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         medik8s,
         kubevirt,
         without_required_referents(crate::plan::crd()),
+    ];
+    let shaped = derived.into_iter().map(shape::shaped);
+    shaped.map(validations::validated).collect()
+}
+
+/// The CRDs of machines that are replaced, which are installed where they are asked for.
+pub fn machines() -> Vec<CustomResourceDefinition> {
+    let derived = [
+        without_required_spec(machines::NodeVersion::crd()),
+        without_required_spec(machines::ScalingGroup::crd()),
+        without_required_spec(machines::PendingNode::crd()),
+        without_required_spec(machines::JoiningNode::crd()),
+        without_required_spec(machines::AutoscalingStrategy::crd()),
     ];
     let shaped = derived.into_iter().map(shape::shaped);
     shaped.map(validations::validated).collect()

@@ -18,6 +18,7 @@ pub mod crds;
 pub mod domains;
 pub mod drain;
 pub mod hours;
+pub mod machines;
 pub mod marks;
 pub mod mutex_approval;
 pub mod mutex_binding;

@@ -133,6 +133,9 @@ pub const PLAN_PREPARES: &str = "numo.openshift-optional.skrzypek.io/prepares";
 /// Namespaces; editors of what is in a namespace may not.
 pub const PLANS_NAMESPACE: &str = "numo.openshift-optional.skrzypek.io/plans";
 
+/// Annotation of a PendingNode: name of the NodeChange whose node the machine is to take the place of.
+pub const PENDING_FOR: &str = "numo.openshift-optional.skrzypek.io/for-change";
+
 /// Shield: medik8s remediation leaves a node with this label alone.
 pub const EXCLUDE_FROM_REMEDIATION: &str = "remediation.medik8s.io/exclude-from-remediation";
 /// Shield: the cluster autoscaler does not scale down a node with this annotation set to `true`.

@@ -57,7 +57,7 @@ pub struct ApprovedOwner {
     /// API group of its kind.
     #[schemars(length(min = 1, max = 253))]
     pub api_group: String,
-    /// MutexRunConfig or Plan.
+    /// MutexRunConfig, Plan or NodeVersion.
     #[schemars(length(min = 1, max = 63))]
     pub kind: String,
     /// Its namespace.

@@ -2,6 +2,7 @@
 
 use crate::{
     drain::DrainSettings,
+    machines::UPDATE_GROUP,
     mutex_settings::MutexSettings,
     node_maintenance::{KUBEVIRT_GROUP, MEDIK8S_GROUP},
     plan::PLAN_GROUP,
@@ -11,7 +12,7 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Puts rules and limits on owners of the kinds that other projects defined: Plan and NodeMaintenance. A field of ours on
+/// Puts rules and limits on owners of the kinds that other projects defined: Plan, NodeMaintenance and NodeVersion. A field of ours on
 /// their CRDs could be pruned; a binding cannot.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -31,7 +32,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
     derive = "Default",
     derive = "PartialEq",
-    doc = "Puts rules and limits on owners of the kinds that other projects defined: Plan and NodeMaintenance. A field of ours on their CRDs could be pruned; a binding cannot."
+    doc = "Puts rules and limits on owners of the kinds that other projects defined: Plan, NodeMaintenance and NodeVersion. A field of ours on their CRDs could be pruned; a binding cannot."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MutexBindingSpec {
@@ -50,15 +51,16 @@ pub struct MutexBindingSpec {
 #[serde(rename_all = "camelCase")]
 pub struct OwnerSelector {
     /// API group of the owners: `upgrade.cattle.io` for Plan, `nodemaintenance.medik8s.io` or `nodemaintenance.kubevirt.io` for
-    /// NodeMaintenance. Default: every group of the kind. Given, the binding gates the owners of that group only.
+    /// NodeMaintenance, `update.edgeless.systems` for NodeVersion. Default: every group of the kind. Given, the binding gates the owners
+    /// of that group only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub api_group: Option<String>,
-    /// Kind of the owners: `Plan` or `NodeMaintenance`. A MutexRunConfig names its rules itself.
+    /// Kind of the owners: `Plan`, `NodeMaintenance` or `NodeVersion`. A MutexRunConfig names its rules itself.
     #[schemars(length(max = 63), extend("enum" = GATED_KINDS))]
     pub kind: String,
-    /// Namespaces of the owners; absent means all. A NodeMaintenance is in no namespace: the field cannot be set for
-    /// that kind.
+    /// Namespaces of the owners; absent means all. A NodeMaintenance or a NodeVersion is in no namespace: the field cannot be set for
+    /// those kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64), inner(length(max = 63)))]
     pub namespaces: Option<Vec<String>>,
@@ -87,13 +89,14 @@ pub struct MutexBindingStatus {
 }
 
 /// Kinds of owners that a MutexBinding can gate.
-pub const GATED_KINDS: [&str; 2] = ["Plan", "NodeMaintenance"];
+pub const GATED_KINDS: [&str; 3] = ["Plan", "NodeMaintenance", "NodeVersion"];
 
 /// The API groups that have such a kind; none of another kind.
 pub fn groups_of(kind: &str) -> &'static [&'static str] {
     match kind {
         "Plan" => &[PLAN_GROUP],
         "NodeMaintenance" => &[MEDIK8S_GROUP, KUBEVIRT_GROUP],
+        "NodeVersion" => &[UPDATE_GROUP],
         _ => &[],
     }
 }

@@ -139,6 +139,7 @@ pub enum NotifiedKind {
     MutexRunConfig,
     Plan,
     NodeMaintenance,
+    NodeVersion,
 }
 
 impl NotifiedKind {
@@ -148,6 +149,7 @@ impl NotifiedKind {
             Self::MutexRunConfig => "MutexRunConfig",
             Self::Plan => "Plan",
             Self::NodeMaintenance => "NodeMaintenance",
+            Self::NodeVersion => "NodeVersion",
         }
     }
 }

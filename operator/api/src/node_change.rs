@@ -227,6 +227,14 @@ pub struct Pin {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub failed_job: Option<String>,
+    /// The machine of the node that is replaced, as `spec.providerID` has it. (NodeVersion)
+    #[serde(rename = "providerID", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 2048))]
+    pub provider_id: Option<String>,
+    /// Name of the node that takes its place. (NodeVersion)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub heir: Option<String>,
     /// What the owner's spec said then: edits hold for nodes that are admitted after them. A retry takes
     /// the spec as it is by then.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -32,7 +32,7 @@ const NULLS: (&str, &str) = ("Plan", ".spec.mutex");
 const TIMES: [&str; 6] = ["at", "since", "closedSince", "startedAt", "endedAt", "finishedAt"];
 
 /// Label selectors that are numo's own: what the API server of a cluster takes of others is theirs.
-pub(crate) const SELECTORS: [(&str, &str); 13] = [
+pub(crate) const SELECTORS: [(&str, &str); 15] = [
     ("MutexRunConfig", ".spec.first"),
     ("MutexRunConfig", ".spec.waves[].nodeSelector"),
     ("MutexRunConfig", ".spec.awaitedWorkloads.namespaceSelector"),
@@ -46,21 +46,24 @@ pub(crate) const SELECTORS: [(&str, &str); 13] = [
     ("NodeMaintenance", ".spec.drain.podSelector"),
     ("Plan", ".spec.mutex.first"),
     ("Plan", ".spec.mutex.waves[].nodeSelector"),
+    ("NodeVersion", ".spec.mutex.first"),
+    ("NodeVersion", ".spec.mutex.waves[].nodeSelector"),
 ];
 
 /// Keys of labels that are no part of a selector.
-const KEYS: [(&str, &str); 4] = [
+const KEYS: [(&str, &str); 5] = [
     ("MutexBudget", ".spec.groupBy"),
     ("MutexRunConfig", ".spec.mutexKeys[]"),
     ("MutexBinding", ".spec.mutexKeys[]"),
     ("Plan", ".spec.mutex.mutexKeys[]"),
+    ("NodeVersion", ".spec.mutex.mutexKeys[]"),
 ];
 
 /// Names of namespaces.
 const NAMESPACES: [(&str, &str); 1] = [("MutexBinding", ".spec.ownerSelector.namespaces[]")];
 
 /// Lists in which a value counts once.
-const SETS: [(&str, &str); 13] = [
+const SETS: [(&str, &str); 15] = [
     ("MutexRule", ".spec.phases"),
     ("MutexRule", ".spec.wasm.grants.kubernetes[].namespaces"),
     ("MutexRule", ".spec.wasm.grants.kubernetes[].names"),
@@ -71,18 +74,21 @@ const SETS: [(&str, &str); 13] = [
     ("Plan", ".spec.mutex.domains.order"),
     ("MutexBinding", ".spec.ownerSelector.namespaces"),
     ("Plan", ".spec.mutex.mutexKeys"),
+    ("NodeVersion", ".spec.mutex.domains.order"),
+    ("NodeVersion", ".spec.mutex.mutexKeys"),
     ("MutexNotifier", ".spec.ownerKinds"),
     ("MutexNotifier", ".spec.namespaces"),
     ("MutexNotifier", ".spec.transitions"),
 ];
 
 /// Lists whose items are told apart by their `name`: several writers may each have theirs.
-const MAPS: [(&str, &str); 5] = [
+const MAPS: [(&str, &str); 6] = [
     ("MutexRule", ".spec.cel.objects"),
     ("MutexRunConfig", ".spec.window.freezes"),
     ("MutexBinding", ".spec.window.freezes"),
     ("MutexWindow", ".spec.freezes"),
     ("Plan", ".spec.mutex.window.freezes"),
+    ("NodeVersion", ".spec.mutex.window.freezes"),
 ];
 
 /// Most items of lists that the types bound by nothing.
@@ -136,6 +142,7 @@ fn defaults() -> Vec<(&'static str, &'static str, Value)> {
         ("MutexNotifier", ".spec.maxPerMinute", json!(30)),
         ("MutexNotifier", ".spec.tls.caConfigMap.key", json!("ca.crt")),
         ("Plan", ".spec.mutex.window.timeZone", json!("UTC")),
+        ("NodeVersion", ".spec.mutex.window.timeZone", json!("UTC")),
     ]
 }
 

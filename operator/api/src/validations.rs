@@ -283,8 +283,8 @@ const MUTEX_APPROVAL: &[Check] = &[
     .of(".afterFailure"),
     check(
         ".spec.owner",
-        "self.kind in ['MutexRunConfig', 'Plan']",
-        "found another kind, wanted MutexRunConfig or Plan: only these have waves and approvals",
+        "self.kind in ['MutexRunConfig', 'Plan', 'NodeVersion']",
+        "found another kind, wanted MutexRunConfig, Plan or NodeVersion: only these have waves and approvals",
     )
     .of(".kind"),
 ];
@@ -308,6 +308,19 @@ const MUTEX_BINDING: &[Check] = &[
         ".spec.ownerSelector",
         "self.kind != 'NodeMaintenance' || !has(self.namespaces)",
         "found namespaces with kind NodeMaintenance, wanted none: a NodeMaintenance is in no namespace",
+    )
+    .of(".namespaces"),
+    check(
+        ".spec.ownerSelector",
+        "!has(self.apiGroup) || self.kind != 'NodeVersion' || self.apiGroup in ['update.edgeless.systems']",
+        "found another apiGroup with kind NodeVersion, wanted update.edgeless.systems or none",
+    )
+    .says("'found apiGroup ' + self.apiGroup + ' with kind NodeVersion, wanted update.edgeless.systems or none'")
+    .of(".apiGroup"),
+    check(
+        ".spec.ownerSelector",
+        "self.kind != 'NodeVersion' || !has(self.namespaces)",
+        "found namespaces with kind NodeVersion, wanted none: a NodeVersion is in no namespace",
     )
     .of(".namespaces"),
     // Each field of the spec beside ownerSelector.
@@ -369,6 +382,18 @@ const MUTEX_BINDING: &[Check] = &[
         ".spec",
         "self.ownerSelector.kind != 'NodeMaintenance' || !has(self.drainBy) || self.drainBy == 'Numo'",
         "found drainBy: Job with kind NodeMaintenance, wanted Numo or none: it has no Job, and numo drains its node",
+    )
+    .of(".drainBy"),
+    check(
+        ".spec",
+        "self.ownerSelector.kind != 'NodeVersion' || !has(self.retries) || self.retries == 0",
+        "found retries with kind NodeVersion, wanted none: it has no Job that could be tried again (its joinRetries are of machines that do not join)",
+    )
+    .of(".retries"),
+    check(
+        ".spec",
+        "self.ownerSelector.kind != 'NodeVersion' || !has(self.drainBy) || self.drainBy == 'Numo'",
+        "found drainBy: Job with kind NodeVersion, wanted Numo or none: it has no Job, and numo drains its nodes",
     )
     .of(".drainBy"),
 ];
@@ -445,7 +470,7 @@ fn checks(kind: &str) -> &'static [Check] {
         "MutexBinding" => MUTEX_BINDING,
         "NodeChange" => NODE_CHANGE,
         "NodeMaintenance" => NODE_MAINTENANCE,
-        "Plan" => PLAN,
+        "Plan" | "NodeVersion" => PLAN,
         _ => &[],
     }
 }

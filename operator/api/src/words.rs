@@ -27,6 +27,26 @@ impl Seen {
 /// Every word: name, where it is seen, meaning.
 pub const WORDS: &[(&str, Seen, &str)] = &[
     (
+        "NodeVersionsOutOfDate",
+        Seen::Condition,
+        "Nodes have another image, or other components, than the NodeVersion asks for (condition Outdated).",
+    ),
+    (
+        "NodeVersionsUpToDate",
+        Seen::Condition,
+        "Every node is as the NodeVersion asks for (condition Outdated).",
+    ),
+    (
+        "ScalingGroupNodeImageOutOfDate",
+        Seen::Condition,
+        "New machines of the ScalingGroup would not get the image of its NodeVersion (condition Outdated).",
+    ),
+    (
+        "ScalingGroupNodeImageUpToDate",
+        Seen::Condition,
+        "New machines of the ScalingGroup get the image of its NodeVersion (condition Outdated).",
+    ),
+    (
         "AbortAsked",
         Seen::Event,
         "A person gave the run up (numo abort).",

@@ -33,6 +33,15 @@ pub const PLAN_PHASES: [Phase; 6] = [
 /// The phases in which a NodeMaintenance asks its rules.
 pub const MAINTENANCE_PHASES: [Phase; 6] = PLAN_PHASES;
 
+/// The phases in which the nodes of a NodeVersion ask their rules: none is asked before an uncordon, as the node that was cordoned is gone.
+pub const VERSION_PHASES: [Phase; 5] = [
+    Phase::Admit,
+    Phase::Pre,
+    Phase::PreRelease,
+    Phase::Post,
+    Phase::OnFailure,
+];
+
 /// The kind that a binding means, also where it is written as kubectl takes it (`plans`) or in other case. None for a
 /// kind that no binding gates.
 pub fn kind_meant(spec: &MutexBindingSpec) -> Option<&'static str> {
@@ -90,11 +99,11 @@ pub fn wrong_selector(spec: &MutexBindingSpec) -> Option<String> {
             groups.join(", ")
         ));
     }
-    if owners.kind == "NodeMaintenance" && owners.namespaces.is_some() {
-        return Some(
-            "spec.ownerSelector.namespaces: found some, wanted none: a NodeMaintenance is in no namespace"
-                .to_owned(),
-        );
+    if owners.kind != "Plan" && owners.namespaces.is_some() {
+        return Some(format!(
+            "spec.ownerSelector.namespaces: found some, wanted none: a {} is in no namespace",
+            owners.kind
+        ));
     }
     selector::problem("spec.ownerSelector.labels", owners.labels.as_ref())
 }
@@ -102,10 +111,16 @@ pub fn wrong_selector(spec: &MutexBindingSpec) -> Option<String> {
 /// A field that means nothing for the kind of owner that a binding speaks of: field, found, wanted. It is refused, as whoever wrote it
 /// counts on it.
 pub fn unserved(spec: &MutexBindingSpec) -> Option<Why> {
-    if kind_meant(spec) != Some("NodeMaintenance") {
-        return None;
-    }
     let settings = &spec.settings;
+    let problem = match kind_meant(spec)? {
+        "NodeMaintenance" => unserved_by_maintenance(settings),
+        "NodeVersion" => unserved_by_version("spec", settings),
+        _ => None,
+    }?;
+    Some(Why::new(Reason::FieldNotServed, problem))
+}
+
+fn unserved_by_maintenance(settings: &MutexSettings) -> Option<String> {
     let first = || {
         settings.first.as_ref()?;
         Some(
@@ -152,14 +167,27 @@ pub fn unserved(spec: &MutexBindingSpec) -> Option<Why> {
             "spec.drainBy: found {found:?}, wanted Numo or none: a NodeMaintenance has no Job, and numo drains its node"
         ))
     };
-    let problem = first()
+    first()
         .or_else(waves)
         .or_else(domains)
         .or_else(approval)
         .or_else(order)
         .or_else(retries)
-        .or_else(drain_by)?;
-    Some(Why::new(Reason::FieldNotServed, problem))
+        .or_else(drain_by)
+}
+
+/// A setting that means nothing for a NodeVersion, with `field` in front of it: found, wanted.
+pub(crate) fn unserved_by_version(field: &str, settings: &MutexSettings) -> Option<String> {
+    if let Some(retries) = settings.retries.filter(|retries| *retries != 0) {
+        return Some(format!(
+            "{field}.retries: found {retries}, wanted none: a NodeVersion has no Job that could be tried again (spec.joinRetries are \
+             of machines that do not join, and a rule has retries of its own)"
+        ));
+    }
+    let found = settings.drain_by.filter(|by| *by != DrainBy::Numo)?;
+    Some(format!(
+        "{field}.drainBy: found {found:?}, wanted Numo or none: a NodeVersion has no Job, and numo drains its nodes"
+    ))
 }
 
 /// What is wrong with a limit of a binding: field, found, wanted.
@@ -217,6 +245,7 @@ pub fn wrong(view: &BindingView, observed: &Observed) -> Option<Why> {
     }
     let (phases, kind): (&[Phase], &str) = match kind_meant(spec)? {
         "Plan" => (&PLAN_PHASES, "Plan"),
+        "NodeVersion" => (&VERSION_PHASES, "NodeVersion"),
         other => (&MAINTENANCE_PHASES, other),
     };
     let rules = settings.rules.iter().flatten().enumerate();
@@ -237,8 +266,12 @@ pub fn owners_of(spec: &MutexBindingSpec, observed: &Observed) -> Vec<Owner> {
     let plans = plans.filter(|view| speaks_of(spec, OwnerKind::Plan, &view.key.namespace, &view.labels));
     let maintenances = observed.maintenances.values();
     let maintenances = maintenances.filter(|view| speaks_of(spec, view.owner.kind, "", &view.labels));
+    let versions = observed.fleet.versions.values();
+    let versions = versions.filter(|view| speaks_of(spec, OwnerKind::NodeVersion, "", &view.labels));
     let plans = plans.map(|view| Owner::plan(view.key.clone()));
-    plans.chain(maintenances.map(|view| view.owner.clone())).collect()
+    let maintenances = maintenances.map(|view| view.owner.clone());
+    let versions = versions.map(|view| Owner::node_version(view.name.as_str()));
+    plans.chain(maintenances).chain(versions).collect()
 }
 
 /// Whether a binding has neither a rule nor a setting.

@@ -20,7 +20,7 @@ pub use crate::{
 use crate::{
     observed::{ForeignController, OwnerView},
     owner::OwnerKind,
-    owners::{mutex_run_config::Run, node_maintenance, plan},
+    owners::{mutex_run_config::Run, node_maintenance, node_version, plan},
     pass::Pass,
     standoff,
     turn::{overdue, reservation},
@@ -48,6 +48,11 @@ pub fn decide(snapshot: &Snapshot<'_>, answers: &Answers) -> Decision {
                 node_maintenance::Pass::of(snapshot, (seen, group), answers),
             )
         }),
+        OwnerKind::NodeVersion => observed
+            .fleet
+            .versions
+            .get(&owner.key.name)
+            .map(|seen| pass(snapshot, view, node_version::Pass::of(snapshot, seen, answers))),
         OwnerKind::Plan => observed
             .plans
             .get(&owner.key)

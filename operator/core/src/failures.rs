@@ -10,11 +10,12 @@ use crate::{
 use numo_api::{DirectiveAction, Reason, Step};
 
 /// For what a node that is held or given up has failed.
-const FAILED: [Reason; 5] = [
+const FAILED: [Reason; 6] = [
     Reason::RuleFailed,
     Reason::ChangeTimeout,
     Reason::JobFailed,
     Reason::JobLost,
+    Reason::JoinFailed,
     Reason::NodeLeaseLost,
 ];
 

@@ -7,7 +7,7 @@ use crate::{
     decision::{Decision, Snapshot},
     lint::table::{Seen, keep},
     owner::OwnerKind,
-    owners::{mutex_run_config, node_maintenance, plan},
+    owners::{mutex_run_config, node_maintenance, node_version, plan},
 };
 use std::cell::OnceCell;
 
@@ -40,6 +40,10 @@ pub fn lint(snapshot: &Snapshot<'_>, decision: &mut Decision) -> Vec<Breach> {
             OwnerKind::NodeMaintenance(_) => {
                 let view = observed.maintenances.get(owner)?;
                 keep(decision, seen, &node_maintenance::Lint { seen, view })
+            }
+            OwnerKind::NodeVersion => {
+                let view = observed.fleet.versions.get(&owner.key.name)?;
+                keep(decision, seen, &node_version::Lint { seen, view })
             }
             OwnerKind::Plan => {
                 let view = observed.plans.get(&owner.key)?;

@@ -201,6 +201,7 @@ pub fn orphans(observed: &Observed) -> Vec<Orphan> {
         .map(|run| run.uid.as_str())
         .chain(observed.plans.values().map(|view| view.uid.as_str()))
         .chain(observed.maintenances.values().map(|view| view.uid.as_str()))
+        .chain(observed.fleet.versions.values().map(|view| view.uid.as_str()))
         // Who cannot be read is there all the same.
         .chain(observed.unread.values().map(|unread| unread.uid.as_str()))
         .collect();

@@ -182,7 +182,7 @@ impl Imagined {
                     .volumes
                     .insert(node.clone(), Ok(crate::verdict::KeptVolumes::default()));
             }
-            Question::Channel { .. } => {}
+            Question::Channel { .. } | Question::Fleet(_) => {}
             Question::Evaluate(request) => {
                 let words = RuleWords {
                     reason: "Imagined".to_owned(),
@@ -252,6 +252,7 @@ impl Imagined {
             | Action::CreatePlanJob(_)
             | Action::StartPlanJob { .. }
             | Action::DeletePlanJob { .. }
+            | Action::Fleet(_)
             | Action::Evict { .. }
             | Action::RenewLease { .. } => {}
         }
@@ -267,6 +268,7 @@ impl Imagined {
         Some(match owner.kind {
             OwnerKind::MutexRunConfig => &mut observed.runs.get_mut(&owner.key)?.finalizers,
             OwnerKind::Plan => &mut observed.plans.get_mut(&owner.key)?.finalizers,
+            OwnerKind::NodeVersion => &mut observed.fleet.versions.get_mut(&owner.key.name)?.finalizers,
             OwnerKind::NodeMaintenance(_) => &mut observed.maintenances.get_mut(owner)?.finalizers,
         })
     }

@@ -2,7 +2,9 @@
 
 use crate::key::Key;
 use numo_api::{
-    ApprovedOwner, OwnerRef, marks,
+    ApprovedOwner, OwnerRef,
+    machines::{UPDATE_GROUP, UPDATE_VERSION},
+    marks,
     node_maintenance::{KUBEVIRT_GROUP, MAINTENANCE_VERSION, MEDIK8S_GROUP},
     plan::{PLAN_GROUP, PLAN_VERSION},
 };
@@ -16,6 +18,8 @@ pub enum OwnerKind {
     NodeMaintenance(MaintenanceGroup),
     /// `upgrade.cattle.io` Plan.
     Plan,
+    /// `update.edgeless.systems` NodeVersion.
+    NodeVersion,
 }
 
 /// The group of a NodeMaintenance.
@@ -50,11 +54,12 @@ impl MaintenanceGroup {
 
 impl OwnerKind {
     /// Every kind that this version knows.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::MutexRunConfig,
         Self::NodeMaintenance(MaintenanceGroup::Medik8s),
         Self::NodeMaintenance(MaintenanceGroup::KubeVirt),
         Self::Plan,
+        Self::NodeVersion,
     ];
 
     /// The kind of the owner that a journal names; none of a kind that this version does not know. The version of its group does not
@@ -73,6 +78,7 @@ impl OwnerKind {
             Self::MutexRunConfig => "MutexRunConfig",
             Self::NodeMaintenance(_) => "NodeMaintenance",
             Self::Plan => "Plan",
+            Self::NodeVersion => "NodeVersion",
         }
     }
 
@@ -82,6 +88,7 @@ impl OwnerKind {
             Self::MutexRunConfig => format!("{}/{}", numo_api::GROUP, numo_api::VERSION),
             Self::NodeMaintenance(group) => format!("{}/{MAINTENANCE_VERSION}", group.name()),
             Self::Plan => format!("{PLAN_GROUP}/{PLAN_VERSION}"),
+            Self::NodeVersion => format!("{UPDATE_GROUP}/{UPDATE_VERSION}"),
         }
     }
 }
@@ -109,6 +116,14 @@ impl Owner {
         Self {
             kind: OwnerKind::Plan,
             key,
+        }
+    }
+
+    /// A NodeVersion.
+    pub fn node_version(name: impl Into<String>) -> Self {
+        Self {
+            kind: OwnerKind::NodeVersion,
+            key: Key::new("", name),
         }
     }
 

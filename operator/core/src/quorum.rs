@@ -14,6 +14,7 @@ use crate::{
     why::Why,
 };
 use numo_api::{Reason, Step};
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// Namespace of OpenShift's etcd.
@@ -27,9 +28,24 @@ const CONTROL_PLANE: [&str; 5] = [
     "node-role.kubernetes.io/controlplane",
 ];
 
+/// Selectors of the nodes that run a part of the control plane, by their labels.
+pub fn control_plane_selectors() -> Vec<Value> {
+    let of = |label: &str| json!({"matchExpressions": [{"key": label, "operator": "Exists"}]});
+    CONTROL_PLANE.into_iter().map(of).collect()
+}
+
 /// Whether the node runs a part of the control plane.
 pub fn is_control_plane(node: &NodeView) -> bool {
     node.etcd_voter == Some(true) || CONTROL_PLANE.iter().any(|label| node.labels.contains_key(*label))
+}
+
+/// Whether the node counts as a member of etcd: one that takes the place of another is to be one first.
+pub fn is_member(observed: &Observed, node: &NodeView) -> bool {
+    if is_openshift(observed) {
+        let mut pods = members(observed);
+        return pods.any(|pod| pod.node == node.name);
+    }
+    membership(observed).0.contains(node.name.as_str())
 }
 
 /// Why the node may not be taken away now, if the control plane would suffer.

@@ -5,7 +5,7 @@ use crate::{
     observed::{Key, Observed, RunConfigView},
     owner::{Owner, OwnerKind},
     owners::mutex_run_config::gates::watched::not_watched,
-    owners::{node_maintenance, plan},
+    owners::{node_maintenance, node_version, plan},
 };
 use numo_api::marks;
 use std::collections::BTreeMap;
@@ -42,6 +42,10 @@ pub fn rules(observed: &Observed) -> BTreeMap<Key, Referral> {
         let rules = node_maintenance::rules_of(view, observed).into_iter();
         rules.for_each(|(key, _)| refer(Referral::Watched, key));
     }
+    for view in observed.fleet.versions.values() {
+        let rules = node_version::rules_of(view, observed).into_iter();
+        rules.for_each(|(key, _)| refer(Referral::Watched, key));
+    }
     for view in observed.plans.values() {
         let watched = plan::not_watched(view, observed).is_none();
         if let Some(referral) = referral(watched, &view.finalizers) {
@@ -64,6 +68,11 @@ pub fn of_owner(owner: &Owner, observed: &Observed) -> Vec<Key> {
             let rules = plan.flat_map(|plan| plan::rules_of(plan, observed));
             rules.map(|(key, _)| key).collect()
         }
+        OwnerKind::NodeVersion => {
+            let view = observed.fleet.versions.get(&owner.key.name).into_iter();
+            let rules = view.flat_map(|view| node_version::rules_of(view, observed));
+            rules.map(|(key, _)| key).collect()
+        }
         OwnerKind::NodeMaintenance(_) => {
             let view = observed.maintenances.get(owner).into_iter();
             let rules = view.flat_map(|view| node_maintenance::rules_of(view, observed));
@@ -84,7 +93,7 @@ pub fn is_watched(owner: &Owner, observed: &Observed) -> bool {
             let plan = observed.plans.get(&owner.key);
             plan.is_some_and(|plan| plan::not_watched(plan, observed).is_none())
         }
-        OwnerKind::NodeMaintenance(_) => true,
+        OwnerKind::NodeMaintenance(_) | OwnerKind::NodeVersion => true,
     }
 }
 

@@ -7,9 +7,12 @@ use crate::{
     decision::Decision,
     key::Key,
     mark,
-    observed::{ChangeView, ForeignController, MaintenanceView, NodeView, Observed, PlanView, RunConfigView},
+    observed::{
+        ChangeView, ForeignController, MaintenanceView, NodeVersionView, NodeView, Observed, PlanView,
+        RunConfigView,
+    },
     owner::{MaintenanceGroup, Owner, OwnerKind},
-    turn::believed::Believed,
+    turn::{believed::Believed, journal},
     unknown,
 };
 use jiff::Timestamp;
@@ -44,6 +47,8 @@ pub fn abandon(observed: &mut Observed, now: Timestamp) -> Vec<Owner> {
         .collect();
     observed.maintenances.retain(|owner, _| ours.contains(owner));
     take_for_deleted(observed);
+    // What stands in for one in its journals gives back what it holds, and begins nothing.
+    observed.fleet.versions.clear();
     // Bindings lend rules to what is asked no more.
     observed.bindings.clear();
     // Whoever else runs, what is numo's is taken back.
@@ -128,6 +133,7 @@ pub fn gives_back(action: &Action) -> bool {
         | Action::StartPlanJob { .. }
         | Action::DeletePlanJob { .. }
         | Action::MarkGate { .. }
+        | Action::Fleet(_)
         | Action::AcquireLease { .. }
         | Action::RenewLease { .. } => false,
     }
@@ -162,6 +168,8 @@ fn is_changing(observed: &Observed, change: &ChangeView) -> bool {
                 && !job.paused
                 && job.ended.is_none()
         }),
+        // What is left of such a turn is to be finished: its node, or its machine, is on its way out.
+        Some(OwnerKind::NodeVersion) => journal::entered(change, numo_api::Step::Released).is_some(),
         Some(OwnerKind::NodeMaintenance(_)) => false,
         // Whatever such an owner does to its node, it may be doing now.
         None => true,
@@ -228,7 +236,7 @@ fn orphaned(observed: &Observed) -> BTreeMap<String, Gone> {
         if let (Some("numo"), Some(kind), Some(uid)) = (parts.next(), parts.next(), parts.next()) {
             let gone = found.entry(uid.to_owned()).or_default();
             gone.nodes.insert(node.clone());
-            for known in [OwnerKind::MutexRunConfig, OwnerKind::Plan] {
+            for known in [OwnerKind::MutexRunConfig, OwnerKind::Plan, OwnerKind::NodeVersion] {
                 if kind == known.name() {
                     gone.kinds.insert(known.name());
                 }
@@ -250,32 +258,23 @@ fn stand_in(observed: &mut Observed, uid: &str, gone: &Gone, now: Timestamp) {
     let placeholder = format!("{GONE}-{uid}");
     let uid = uid.to_owned();
     if let Some(group) = gone.group {
-        for node in &gone.nodes {
-            let owner = Owner {
-                kind: OwnerKind::NodeMaintenance(group),
-                key: Key::new("", placeholder.as_str()),
-            };
-            let view = MaintenanceView {
-                owner: owner.clone(),
-                pruned: None,
-                uid: uid.clone(),
-                generation: 1,
-                created: now,
-                deleting: true,
-                finalizers: vec![marks::MAINTENANCE_FINALIZER.to_owned()],
-                annotations: BTreeMap::new(),
-                labels: BTreeMap::new(),
-                spec: NodeMaintenanceSpec {
-                    node_name: node.clone(),
-                    ..NodeMaintenanceSpec::default()
-                },
-                status: NodeMaintenanceStatus::default(),
-            };
-            observed.maintenances.insert(owner, view);
-        }
+        stand_in_for_maintenances(observed, (&uid, &placeholder, group), gone, now);
         return;
     }
     let finalizers = vec![marks::FINALIZER.to_owned()];
+    if gone.kinds.contains(OwnerKind::NodeVersion.name()) {
+        let view = NodeVersionView {
+            name: placeholder.clone(),
+            uid,
+            generation: 1,
+            created: now,
+            deleting: true,
+            finalizers,
+            ..NodeVersionView::default()
+        };
+        observed.fleet.versions.insert(placeholder, view);
+        return;
+    }
     let key = Key::new(GONE, placeholder);
     let run = gone.name.clone().unwrap_or_else(|| key.clone());
     observed.runs.entry(run.clone()).or_insert_with(|| RunConfigView {
@@ -299,4 +298,36 @@ fn stand_in(observed: &mut Observed, uid: &str, gone: &Gone, now: Timestamp) {
         finalizers,
         ..PlanView::default()
     });
+}
+
+/// Maintenances for marks whose own are gone: one for each node.
+fn stand_in_for_maintenances(
+    observed: &mut Observed,
+    (uid, placeholder, group): (&str, &str, MaintenanceGroup),
+    gone: &Gone,
+    now: Timestamp,
+) {
+    for node in &gone.nodes {
+        let owner = Owner {
+            kind: OwnerKind::NodeMaintenance(group),
+            key: Key::new("", placeholder),
+        };
+        let view = MaintenanceView {
+            owner: owner.clone(),
+            pruned: None,
+            uid: uid.to_owned(),
+            generation: 1,
+            created: now,
+            deleting: true,
+            finalizers: vec![marks::MAINTENANCE_FINALIZER.to_owned()],
+            annotations: BTreeMap::new(),
+            labels: BTreeMap::new(),
+            spec: NodeMaintenanceSpec {
+                node_name: node.clone(),
+                ..NodeMaintenanceSpec::default()
+            },
+            status: NodeMaintenanceStatus::default(),
+        };
+        observed.maintenances.insert(owner, view);
+    }
 }

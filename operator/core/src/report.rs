@@ -162,6 +162,8 @@ pub struct Report {
     pub maintenance: Option<MaintenanceReport>,
     /// How a Plan comes along.
     pub plan: Option<PlanReport>,
+    /// How a NodeVersion comes along.
+    pub node_version: Option<NodeVersionReport>,
     /// The node that changed last: the reference's condition NodeUpgrade speaks of it.
     pub last_upgrade: Option<LastWord>,
 }
@@ -314,6 +316,33 @@ pub struct PlanReport {
     pub reason: &'static str,
     /// In a sentence, where there is more to say.
     pub message: String,
+}
+
+/// How a NodeVersion comes along, as its status has it: names and uids of the nodes and PendingNodes that are where on the way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeVersionReport {
+    /// Nodes of another version, whose place no new one takes yet.
+    pub outdated: Vec<(String, String)>,
+    /// Nodes of the version.
+    pub up_to_date: Vec<(String, String)>,
+    /// Nodes whose place a new one takes.
+    pub donors: Vec<(String, String)>,
+    /// New nodes that take the place of one.
+    pub heirs: Vec<(String, String)>,
+    /// New nodes that take the place of none yet.
+    pub mints: Vec<(String, String)>,
+    /// Nodes of which image or components are not known.
+    pub awaiting_annotation: Vec<(String, String)>,
+    /// PendingNodes.
+    pub pending: Vec<(String, String)>,
+    /// Nodes that are to go.
+    pub obsolete: Vec<(String, String)>,
+    /// Nodes whose machine nobody knows.
+    pub invalid: Vec<(String, String)>,
+    /// How many machines may be made now.
+    pub budget: usize,
+    /// Whether there is anything to do: condition `Outdated`.
+    pub is_outdated: bool,
 }
 
 /// How a maintenance comes along, as its status has it.

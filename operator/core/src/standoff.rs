@@ -80,6 +80,7 @@ fn finishes(action: &Action, observed: &Observed) -> bool {
                 | NodePurpose::Quarantine
         ),
         Action::PatchMachine(patch) => patch.purpose.gives_back(),
+        Action::Fleet(action) => action.finishes(),
         Action::CreateJob(request) => !matches!(
             request.phase,
             Phase::PreRun | Phase::Admit | Phase::Pre | Phase::PreRelease

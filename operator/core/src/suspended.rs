@@ -1,7 +1,7 @@
 //! That a person has paused an owner: by the annotation that `numo pause` sets, or in its spec. One place for all kinds of owners.
 
 use crate::{
-    observed::{MaintenanceView, Observed, PlanView, RunConfigView},
+    observed::{MaintenanceView, NodeVersionView, Observed, PlanView, RunConfigView},
     owner::{Owner, OwnerKind},
     said,
     why::Why,
@@ -13,6 +13,7 @@ pub fn suspended(observed: &Observed, owner: &Owner) -> Option<Why> {
     match owner.kind {
         OwnerKind::MutexRunConfig => of_run(observed.runs.get(&owner.key)?),
         OwnerKind::Plan => of_plan(observed.plans.get(&owner.key)?),
+        OwnerKind::NodeVersion => of_version(observed.fleet.versions.get(&owner.key.name)?),
         OwnerKind::NodeMaintenance(_) => of_maintenance(observed.maintenances.get(owner)?),
     }
 }
@@ -32,6 +33,13 @@ pub(crate) fn of_run(run: &RunConfigView) -> Option<Why> {
 pub(crate) fn of_plan(view: &PlanView) -> Option<Why> {
     let by = view.annotations.get(SUSPEND)?;
     let message = format!("Plan {} {}", view.key, said::paused(by));
+    Some(Why::new(Reason::Suspended, message))
+}
+
+/// The same of a NodeVersion.
+pub(crate) fn of_version(view: &NodeVersionView) -> Option<Why> {
+    let by = view.annotations.get(SUSPEND)?;
+    let message = format!("NodeVersion {} {}", view.name, said::paused(by));
     Some(Why::new(Reason::Suspended, message))
 }
 

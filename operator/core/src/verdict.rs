@@ -3,7 +3,7 @@
 //! A question names what must be read before a decision can be made; it never writes. No answer means
 //! wait: silence is never a pass.
 
-use crate::{action::EvaluationRequest, key::Key};
+use crate::{action::EvaluationRequest, key::Key, observed::FleetQuestion};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Something to be read.
@@ -44,6 +44,8 @@ pub enum Question {
         /// The version that is known, for the server to know.
         latest: String,
     },
+    /// What the provider of machines knows. It is answered later, among what was seen.
+    Fleet(FleetQuestion),
     /// What a wasm rule says. It is answered later, among the evaluations that were seen.
     Evaluate(Box<EvaluationRequest>),
 }

@@ -489,8 +489,8 @@ impl Simulation {
                     answers.drains.insert(node.clone(), words);
                 }
                 Question::Evaluate(request) => asked.push((**request).clone()),
-                // No pod of these worlds has a volume, and no Plan a channel.
-                Question::Volumes { .. } | Question::Channel { .. } => {}
+                // No pod of these worlds has a volume, and no Plan a channel; and there are no machines.
+                Question::Volumes { .. } | Question::Channel { .. } | Question::Fleet(_) => {}
             }
         }
         for request in &asked {

@@ -40,6 +40,7 @@ fn why<'d>(decision: &'d Decision, planned: &'d Planned) -> &'d str {
             | NodePurpose::BringHome
             | NodePurpose::Recordon
             | NodePurpose::Cordon
+            | NodePurpose::Replace
             | NodePurpose::Uncordon => of_report(decision, planned),
         },
         Action::PatchMachine(patch) => match patch.purpose {
@@ -58,6 +59,7 @@ fn why<'d>(decision: &'d Decision, planned: &'d Planned) -> &'d str {
         | Action::StartPlanJob { .. }
         | Action::DeletePlanJob { .. }
         | Action::MarkGate { .. }
+        | Action::Fleet(_)
         | Action::CreateJob(_) => of_report(decision, planned),
     }
 }
@@ -94,6 +96,7 @@ fn what(world: &World, seen: &Observed, action: &Action) -> String {
         Action::CreatePlanJob(request) => format!("creates Job {}", request.job),
         Action::StartPlanJob { job, .. } => format!("starts Job {job}"),
         Action::DeletePlanJob { job, .. } => format!("deletes Job {job}"),
+        Action::Fleet(action) => action.name().to_owned(),
         Action::MarkGate { plan, .. } => format!("remembers the gate of Plan {plan}"),
         Action::AddFinalizer { owner, .. } => format!("puts its finalizer on {}", owner.key),
         Action::RemoveFinalizer { owner, .. } => format!("takes its finalizer off {}", owner.key),
@@ -119,6 +122,7 @@ fn what(world: &World, seen: &Observed, action: &Action) -> String {
                 NodePurpose::Recordon => format!("cordons {node} again, as a person had"),
                 NodePurpose::MindCordon => format!("notes whether a person cordoned {node}"),
                 NodePurpose::Cordon => format!("cordons {node}"),
+                NodePurpose::Replace => format!("notes on {node} what is known of its machine"),
                 NodePurpose::Uncordon => format!("uncordons {node}"),
                 NodePurpose::Quarantine => format!("taints {node}, which failed"),
                 NodePurpose::Unquarantine => format!("takes the taint off {node}"),

@@ -6,20 +6,20 @@ use anyhow::Result;
 
 use crate::step;
 
-/// Writes deploy/crds anew. The files are committed so that a change of the API is
+/// Where definitions are, and what numo is asked for them.
+const FOLDERS: [(&str, &[&str]); 2] = [
+    ("deploy/crds", &[]),
+    ("deploy/kustomize/components/node-version", &["--node-version"]),
+];
+
+/// Writes the definitions anew. The files are committed so that a change of the API is
 /// seen in review.
 pub fn run() -> Result<ExitCode> {
-    let mut command = step::cargo();
-    command.args([
-        "run",
-        "--quiet",
-        "--package",
-        "numo",
-        "--",
-        "crds",
-        "--output",
-        "deploy/crds",
-    ]);
-    step::must(&mut command)?;
+    for (folder, which) in FOLDERS {
+        let mut command = step::cargo();
+        command.args(["run", "--quiet", "--package", "numo", "--", "crds"]);
+        command.args(which).args(["--output", folder]);
+        step::must(&mut command)?;
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -4,14 +4,17 @@
 //! turns it into a JSON Patch that tests the former. Nothing here knows how to write.
 
 mod event;
+mod fleet;
 mod patch;
 mod request;
 
 pub use self::{
     event::{Event, EventAction, event_reason},
+    fleet::FleetAction,
     patch::{Change, MachinePatch, MachinePurpose, NodePatch, NodePurpose, PoolPatch, PoolPurpose},
     request::{Earlier, EarlierWord, EvaluationRequest, JobRequest, PlanJobRequest, PlanParts},
 };
+pub use crate::observed::FleetQuestion;
 use crate::{key::Key, owner::Owner};
 use jiff::Timestamp;
 use numo_api::{NodeChangeSpec, NodeChangeStatus, RunStatus, Step};
@@ -117,6 +120,8 @@ pub enum Action {
         /// Whether the object has annotations already.
         has_annotations: bool,
     },
+    /// Do something to machines that are replaced, or to what stands for them.
+    Fleet(FleetAction),
     /// Ask a pod of a node in a drain to go.
     Evict {
         /// The node.
@@ -163,6 +168,7 @@ impl Action {
             Self::PatchNode(patch) => matches!(patch.purpose, NodePurpose::Release | NodePurpose::Cordon),
             // A turn that begins once more.
             Self::WriteJournal { status, .. } => status.step == Some(Step::Admitted),
+            Self::Fleet(action) => action.disrupts(),
             Self::CreateChange { .. } | Self::CreatePlanJob(_) | Self::StartPlanJob { .. } => true,
             _ => false,
         }

@@ -55,6 +55,8 @@ pub enum NodePurpose {
     Quarantine,
     /// Take that taint off.
     Unquarantine,
+    /// Note what is known of its machine, which node takes its place, and give a new node what the old one had.
+    Replace,
 }
 
 /// A patch of a Node.

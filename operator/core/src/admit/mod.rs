@@ -10,6 +10,7 @@ pub(crate) mod notes;
 pub mod queue;
 pub(crate) mod room;
 pub mod schedule;
+pub(crate) mod settings;
 pub mod union;
 pub mod wave;
 pub(crate) mod waves;

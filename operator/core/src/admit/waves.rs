@@ -49,6 +49,8 @@ pub(crate) enum Stand {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<'a> {
     pub node: &'a NodeView,
+    /// The name that it has in the run: its own, or that of the node whose place it has.
+    pub name: &'a str,
     /// Its pool, where it has one.
     pub pool: &'a str,
     /// When its first turn in this run began.
@@ -132,7 +134,7 @@ impl<'a> Waves<'a> {
         }
         let placed = rows.iter().zip(&places);
         all.places = placed
-            .filter_map(|(row, place)| Some((row.node.name.as_str(), (*place)?)))
+            .filter_map(|(row, place)| Some((row.name, (*place)?)))
             .collect();
         all.current = all.under_way(now);
         all.room = all.own_room(waves, rows, &places);
@@ -206,7 +208,7 @@ impl<'a> Waves<'a> {
                 None => *place = Some(own),
                 Some(earlier) => {
                     others += usize::from(taken.is_some());
-                    taken.get_or_insert((&row.node.name, *earlier));
+                    taken.get_or_insert((row.name, *earlier));
                 }
             }
         }
@@ -493,7 +495,7 @@ impl<'a> Group<'a> {
     fn add(&mut self, row: &Row<'a>) {
         self.nodes += 1;
         if row.has_failed {
-            self.failed.push(&row.node.name);
+            self.failed.push(row.name);
         }
         match row.stand {
             Stand::Done(at) => {
@@ -502,7 +504,7 @@ impl<'a> Group<'a> {
             }
             Stand::LeftOut => {}
             Stand::Behind { goes_on } => {
-                self.behind.push(&row.node.name);
+                self.behind.push(row.name);
                 self.goes_on |= goes_on;
             }
         }
@@ -530,6 +532,6 @@ fn in_turn(waves: &[Wave], rows: &[Row<'_>]) -> Vec<usize> {
     }
     let counted = rows.iter().enumerate().filter(|(_, row)| row.counts());
     let (mut begun, waiting): (Vec<_>, Vec<_>) = counted.partition(|(_, row)| row.begun.is_some());
-    begun.sort_by_key(|(_, row)| (row.begun, &row.node.name));
+    begun.sort_by_key(|(_, row)| (row.begun, row.name));
     begun.into_iter().chain(waiting).map(|(place, _)| place).collect()
 }

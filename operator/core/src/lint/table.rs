@@ -4,7 +4,7 @@ use super::checks::{
     Breach, Checked, breach, here, in_hours, job_may_run, lease_is_ours, machine_patch, not_stopped,
 };
 use crate::{
-    action::{Action, Eviction, NodePatch, Planned, PoolPatch},
+    action::{Action, Eviction, FleetAction, NodePatch, Planned, PoolPatch},
     admit::schedule::Schedule,
     decision::Decision,
     drain,
@@ -59,6 +59,14 @@ pub trait Checks {
     fn patch_pool(&self, patch: &PoolPatch) -> Checked {
         breach(4, format!("pool {} is nothing to this owner", patch.pool))
     }
+    /// What a journal is to say of its turn: the step that begins, where one does.
+    fn write_journal(&self, _change: &ChangeView, _step: Option<Step>) -> Checked {
+        Ok(())
+    }
+    /// What is done to machines that are replaced.
+    fn of_fleet(&self, _action: &FleetAction) -> Checked {
+        breach(4, "this owner has nothing to do with machines".to_owned())
+    }
     /// What is done with Plans and their Jobs.
     fn of_plan(&self, _action: &Action) -> Checked {
         breach(4, "this owner has nothing to do with Plans".to_owned())
@@ -102,7 +110,8 @@ fn check<'a>(
             {
                 begins(seen, owner, ledger, &change.spec)
             }
-            _ => Ok(()),
+            Some(change) => owner.write_journal(change, status.step),
+            None => Ok(()),
         },
         Action::PatchNode(patch) => owner.patch_node(here(observed, &patch.node, Some(&patch.uid))?, patch),
         Action::Evict { node, eviction } => evicts(seen, owner, here(observed, node, None)?, eviction),
@@ -114,6 +123,7 @@ fn check<'a>(
         | Action::StartPlanJob { .. }
         | Action::DeletePlanJob { .. }
         | Action::MarkGate { .. } => owner.of_plan(&planned.action),
+        Action::Fleet(action) => owner.of_fleet(action),
         Action::AddFinalizer { .. }
         | Action::RemoveFinalizer { .. }
         | Action::DeleteChange { .. }

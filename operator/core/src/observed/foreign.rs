@@ -11,6 +11,8 @@ pub enum ForeignController {
     NodeMaintenance,
     /// system-upgrade-controller.
     Plan,
+    /// The Constellation node operator.
+    NodeVersion,
 }
 
 /// An operator that numo replaces, and that is live.
@@ -29,6 +31,7 @@ impl ForeignController {
             OwnerKind::MutexRunConfig => Self::MutexRunConfig,
             OwnerKind::NodeMaintenance(_) => Self::NodeMaintenance,
             OwnerKind::Plan => Self::Plan,
+            OwnerKind::NodeVersion => Self::NodeVersion,
         }
     }
 
@@ -38,6 +41,7 @@ impl ForeignController {
             Self::MutexRunConfig => "MutexRunConfig",
             Self::NodeMaintenance => "NodeMaintenance",
             Self::Plan => "Plan",
+            Self::NodeVersion => "NodeVersion",
         }
     }
 
@@ -47,6 +51,7 @@ impl ForeignController {
             Self::MutexRunConfig => "openshift-node-upgrade-mutex-operator",
             Self::NodeMaintenance => "node-maintenance-operator",
             Self::Plan => "system-upgrade-controller",
+            Self::NodeVersion => "constellation-operator",
         }
     }
 }

@@ -24,11 +24,21 @@ const NEEDED_BY_RUNS: [&str; 6] = [
     "machineosconfigs",
 ];
 
+/// The same for a NodeVersion.
+const NEEDED_BY_VERSIONS: [&str; 4] = [
+    "scalinggroups",
+    "pendingnodes",
+    "joiningnodes",
+    "autoscalingstrategies",
+];
+
 impl Observed {
     /// Why nothing begins for an owner of this kind: what it needs to know cannot be listed now.
     pub fn list_failed(&self, kind: OwnerKind) -> Option<Why> {
         let is_needed = |plural: &str| {
-            NEEDED.contains(&plural) || kind == OwnerKind::MutexRunConfig && NEEDED_BY_RUNS.contains(&plural)
+            NEEDED.contains(&plural)
+                || kind == OwnerKind::MutexRunConfig && NEEDED_BY_RUNS.contains(&plural)
+                || kind == OwnerKind::NodeVersion && NEEDED_BY_VERSIONS.contains(&plural)
         };
         let unlisted = self.unlisted.iter().find(|(plural, _)| is_needed(plural));
         if let Some((plural, words)) = unlisted {
@@ -39,6 +49,7 @@ impl Observed {
         let is_owner = |plural: &str| match kind {
             OwnerKind::MutexRunConfig => plural == "mutexrunconfigs",
             OwnerKind::Plan => plural == "plans",
+            OwnerKind::NodeVersion => plural == "nodeversions",
             OwnerKind::NodeMaintenance(_) => plural.starts_with("nodemaintenances"),
         };
         let mut unread = self.unread.iter();

@@ -7,6 +7,7 @@ mod amount;
 mod approval;
 mod budget;
 mod change;
+mod fleet;
 mod foreign;
 mod job;
 mod listed;
@@ -22,6 +23,11 @@ pub use self::{
     approval::ApprovalView,
     budget::{BindingView, BudgetView, WindowView},
     change::{ChangeView, LeaseView},
+    fleet::{
+        AutoscalerView, DISCOVERY_SECONDS, FleetQuestion, FleetView, GroupFacts, Heard, HostView,
+        JoiningNodeView, MachineFacts, MadeMachine, NodeVersionView, POLL_SECONDS, PendingNodeView,
+        ProviderView, ScalingGroupView, StrategyView, Told, is_same,
+    },
     foreign::{ForeignController, Rival},
     job::{JobEnd, JobView, PlanJobView},
     node::{Annotated, Leaving, MachineApi, MachineView, NodeView, RebootLock},
@@ -131,6 +137,8 @@ pub struct Observed {
     pub unread: BTreeMap<(&'static str, Key), Unread>,
     /// Namespaces with Plans whose Jobs may not be seen, with the words for it.
     pub unseen_plan_jobs: BTreeMap<String, String>,
+    /// Machines that are replaced.
+    pub fleet: FleetView,
     /// Evaluations of rules that are asked by their key ([`crate::names::evaluation`]): under way, or as they ended last.
     pub evaluations: BTreeMap<String, EvaluationView>,
 }
@@ -197,9 +205,11 @@ impl Observed {
         let runs = runs.filter(|run| run.spec.pause_health_checks != Some(false));
         let plans = self.plans.values().map(|plan| plan.uid.as_str());
         let maintenances = self.maintenances.values().map(|view| view.uid.as_str());
+        let versions = self.fleet.versions.values().map(|view| view.uid.as_str());
         runs.map(|run| run.uid.as_str())
             .chain(plans)
             .chain(maintenances)
+            .chain(versions)
             .collect()
     }
 
@@ -215,6 +225,7 @@ impl Observed {
             OwnerKind::MutexRunConfig => self.runs.get(&owner.key)?.into(),
             OwnerKind::NodeMaintenance(_) => self.maintenances.get(owner)?.into(),
             OwnerKind::Plan => self.plans.get(&owner.key)?.into(),
+            OwnerKind::NodeVersion => self.fleet.versions.get(&owner.key.name)?.into(),
         })
     }
 

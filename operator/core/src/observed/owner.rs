@@ -1,6 +1,6 @@
 //! The owners: MutexRunConfigs with their MutexTargets, NodeMaintenances, and Plans with their channels.
 
-use super::rule::RuleView;
+use super::{fleet::NodeVersionView, rule::RuleView};
 use crate::{
     admit::{hours::Hours, window::Window},
     key::{Key, Map},
@@ -53,6 +53,18 @@ impl<'a> From<&'a MaintenanceView> for OwnerView<'a> {
 
 impl<'a> From<&'a PlanView> for OwnerView<'a> {
     fn from(view: &'a PlanView) -> Self {
+        Self {
+            uid: &view.uid,
+            deleting: view.deleting,
+            annotations: &view.annotations,
+            suspended: false,
+            waiting: &[],
+        }
+    }
+}
+
+impl<'a> From<&'a NodeVersionView> for OwnerView<'a> {
+    fn from(view: &'a NodeVersionView) -> Self {
         Self {
             uid: &view.uid,
             deleting: view.deleting,

@@ -4,4 +4,5 @@
 
 pub mod mutex_run_config;
 pub mod node_maintenance;
+pub mod node_version;
 pub mod plan;

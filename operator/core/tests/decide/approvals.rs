@@ -22,7 +22,7 @@ fn waits(cluster: &Cluster) -> ApprovalReport {
 }
 
 /// Approves what waits, `ago` seconds ago, as `edit` has it.
-fn approve(cluster: &mut Cluster, ago: i64, edit: impl FnOnce(&mut MutexApprovalSpec)) {
+pub fn approve(cluster: &mut Cluster, ago: i64, edit: impl FnOnce(&mut MutexApprovalSpec)) {
     let waits = waits(cluster);
     let wave = match &waits.point {
         numo_core::report::Point::Wave { number, .. } => Some(number.to_string()),

@@ -262,7 +262,9 @@ impl Cluster {
     fn is_of_a_run(&self) -> bool {
         let observed = &self.observed;
         let own = |owner: &Owner| owner.key.name == crate::maintained::NAME;
-        !observed.maintenances.keys().any(own) && !observed.plans.contains_key(&crate::planned::key())
+        !observed.maintenances.keys().any(own)
+            && !observed.plans.contains_key(&crate::planned::key())
+            && observed.fleet.versions.is_empty()
     }
 
     /// The owner under test: a Plan if there is one, else a NodeMaintenance, else the run.
@@ -270,6 +272,8 @@ impl Cluster {
         let plan = crate::planned::key();
         if self.observed.plans.contains_key(&plan) {
             Owner::plan(plan)
+        } else if self.observed.fleet.versions.contains_key(crate::replaced::NAME) {
+            Owner::node_version(crate::replaced::NAME)
         } else if self.is_of_a_run() {
             Owner::run(run_key())
         } else {
@@ -330,7 +334,7 @@ impl Cluster {
                 }
             }
             other => assert!(
-                self.read_maintenance(line) || self.read_plan(line),
+                self.read_maintenance(line) || self.read_plan(line) || self.read_fleet(line),
                 "unknown line {other}: {}",
                 line.text
             ),

@@ -97,8 +97,8 @@ fn a_journal_of_a_later_numo_is_not_read_nor_written() {
 #[test]
 fn a_journal_of_another_owner_is_no_word_of_this_one() {
     holds(
-        |change| change.spec.owner_ref.kind = "NodeVersion".to_owned(),
-        "spec.ownerRef: found NodeVersion",
+        |change| change.spec.owner_ref.kind = "NodePool".to_owned(),
+        "spec.ownerRef: found NodePool",
     );
     holds(
         |change| change.spec.owner_ref.name = "someone".to_owned(),

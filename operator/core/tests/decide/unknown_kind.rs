@@ -54,7 +54,7 @@ fn marks_of_a_known_kind_whose_owner_is_gone_are_given_back() {
 fn marks_of_a_turn_of_an_unknown_kind_are_not_given_back() {
     for step in ["-", "PreRules", "Drained", "Released", "Held", "Done", "Failed"] {
         assert_eq!(
-            given_back(&marked("NodeVersion", step)),
+            given_back(&marked("NodePool", step)),
             Vec::<String>::new(),
             "{step}"
         );
@@ -69,7 +69,7 @@ fn marks_of_a_turn_of_an_unknown_kind_are_not_given_back() {
 
 #[test]
 fn a_lease_alone_tells_that_the_kind_is_unknown() {
-    let mut cluster = marked("NodeVersion", "Released");
+    let mut cluster = marked("NodePool", "Released");
     cluster.observed.changes.clear();
     assert_eq!(given_back(&cluster), Vec::<String>::new());
     let said = left::orphans(&cluster.observed);
@@ -83,13 +83,13 @@ fn a_lease_alone_tells_that_the_kind_is_unknown() {
             .expect("the lease")
             .said()
             .1
-            .contains("an owner of kind NodeVersion")
+            .contains("an owner of kind NodePool")
     );
 }
 
 #[test]
 fn what_is_left_of_an_unknown_kind_names_the_kind_and_who_ends_it() {
-    let cluster = marked("NodeVersion", "Released");
+    let cluster = marked("NodePool", "Released");
     let found = left::orphans(&cluster.observed);
     let objects: Vec<&str> = found.iter().map(|one| one.left.object.as_str()).collect();
     assert_eq!(objects, ["Machine machines/m", "Node a", "Lease node-a"]);
@@ -97,9 +97,9 @@ fn what_is_left_of_an_unknown_kind_names_the_kind_and_who_ends_it() {
         let (reason, words) = one.said();
         assert_eq!(reason, Reason::OwnerUnknown, "{words}");
         for wanted in [
-            "held for NodeVersion numo/v2",
-            "does not know kind NodeVersion",
-            "a numo that knows NodeVersion does, or a person puts back by hand",
+            "held for NodePool numo/v2",
+            "does not know kind NodePool",
+            "a numo that knows NodePool does, or a person puts back by hand",
             "kubectl",
         ] {
             assert!(words.contains(wanted), "{wanted}: {words}");
@@ -109,7 +109,7 @@ fn what_is_left_of_an_unknown_kind_names_the_kind_and_who_ends_it() {
     let all = left::all(&cluster.observed);
     assert!(
         all.iter()
-            .all(|one| one.message.contains("held for NodeVersion numo/v2")),
+            .all(|one| one.message.contains("held for NodePool numo/v2")),
         "{all:#?}"
     );
 }
@@ -130,7 +130,7 @@ fn a_turn_of_an_unknown_kind_keeps_pools_paused_and_lets_other_marks_go() {
     known.observed.changes.clear();
     assert!(unpauses(&known), "{:#?}", given_back(&known));
     let change = cluster.observed.changes.values_mut().next().expect("a change");
-    "NodeVersion".clone_into(&mut change.spec.owner_ref.kind);
+    "NodePool".clone_into(&mut change.spec.owner_ref.kind);
     assert!(!unpauses(&cluster), "{:#?}", given_back(&cluster));
     assert!(given_back(&cluster).iter().any(|one| one.contains("Unshield")));
 }
@@ -145,11 +145,11 @@ fn an_owner_that_is_seen_is_known_whatever_a_journal_says_of_it() {
          change a Released",
     );
     let change = cluster.observed.changes.values_mut().next().expect("a change");
-    "NodeVersion".clone_into(&mut change.spec.owner_ref.kind);
+    "NodePool".clone_into(&mut change.spec.owner_ref.kind);
     assert_eq!(left::orphans(&cluster.observed), Vec::new());
     let left = left::all(&cluster.observed);
     assert!(
-        left.iter().all(|one| !one.message.contains("NodeVersion")),
+        left.iter().all(|one| !one.message.contains("NodePool")),
         "{left:#?}"
     );
 }

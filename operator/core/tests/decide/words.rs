@@ -170,6 +170,7 @@ pub fn words(cluster: &Cluster, decision: &Decision) -> Vec<String> {
             format!("? volumes {node} {}", claims.join(","))
         }
         Question::Channel { url, .. } => format!("? channel {url}"),
+        Question::Fleet(question) => crate::replaced::asked(question),
         Question::Evaluate(request) => format!(
             "? evaluate {}/{}/{} of {}",
             request.rule.name,
@@ -296,6 +297,7 @@ fn action(cluster: &Cluster, action: &Action) -> String {
                         if kept { "remember" } else { "forget" }
                     )
                 }
+                NodePurpose::Replace => crate::replaced::noted(patch),
                 NodePurpose::Recordon => format!("recordon {node} {:?}", patch.unschedulable),
             }
         }
@@ -365,6 +367,7 @@ fn action(cluster: &Cluster, action: &Action) -> String {
         },
         Action::StartPlanJob { job, .. } => format!("start {}", observed.plan_jobs[job].node),
         Action::DeletePlanJob { job, .. } => format!("remove job {}", observed.plan_jobs[job].node),
+        Action::Fleet(action) => crate::replaced::done(action),
         Action::MarkGate { .. } => "mark the gate".to_owned(),
         Action::Evict { eviction, .. } => evict(eviction),
         Action::DeleteChange { key, .. } => {

@@ -39,6 +39,12 @@ pub async fn abort(args: AbortArgs) -> Result<(), CliError> {
             name = args.object.name
         )));
     }
+    if args.object.what == Some(What::Version) {
+        return Err(CliError::Usage(format!(
+            "nodeversion/{name} is not aborted: ask for the image before by `kubectl edit nodeversion {name}`, or pause it by `numo pause nodeversion/{name}`",
+            name = args.object.name
+        )));
+    }
     let (connection, default) = args.cluster.connect("abort").await?;
     let namespace = args.namespace.unwrap_or(default);
     let found = args.object.owner(&connection, &namespace).await?;

@@ -38,9 +38,10 @@ const ACKNOWLEDGED: [Reason; 2] = [Reason::NodesLeftOut, Reason::NodesUngated];
 
 /// Sets or removes the annotation with the id of the run and the nodes that it is short of.
 pub async fn acknowledge(args: AcknowledgeArgs) -> Result<(), CliError> {
-    if args.object.what == Some(What::Maintenance) {
+    if let Some(what @ (What::Maintenance | What::Version)) = args.object.what {
         return Err(CliError::Usage(format!(
-            "nodemaintenance/{} leaves no node out: there is nothing to acknowledge; wanted a MutexRunConfig or plan/NAME",
+            "{}/{} leaves no node out: there is nothing to acknowledge; wanted a MutexRunConfig or plan/NAME",
+            what.singular(),
             args.object.name
         )));
     }

@@ -36,8 +36,8 @@ pub struct ApproveArgs {
     /// Namespace of the object [default: that of the kubeconfig's context]
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
-    /// MutexRunConfig (NAME or mutexrunconfig/NAME), or plan/NAME
-    #[arg(value_parser = ObjectArg::of_upgrade, value_name = "RUN|plan/NAME", required_unless_present = "list", add = clap_complete::ArgValueCompleter::new(completion::owners))]
+    /// MutexRunConfig (NAME or mutexrunconfig/NAME), plan/NAME or nodeversion/NAME
+    #[arg(value_parser = ObjectArg::of_approval, value_name = "RUN|KIND/NAME", required_unless_present = "list", add = clap_complete::ArgValueCompleter::new(completion::owners))]
     object: Option<ObjectArg>,
     /// The wave that you approve, by its number or its name; another one is refused
     #[arg(long, value_name = "WAVE")]
@@ -81,10 +81,10 @@ pub async fn approve(args: ApproveArgs) -> Result<(), CliError> {
     let found = object.owner(&connection, &namespace).await?;
     let name = found.object.metadata.name.clone().unwrap_or_default();
     let key = Key::new(namespace.clone(), name);
-    let owner = if found.what == What::Plan {
-        Owner::plan(key)
-    } else {
-        Owner::run(key)
+    let owner = match found.what {
+        What::Plan => Owner::plan(key),
+        What::Version => Owner::node_version(key.name),
+        _ => Owner::run(key),
     };
     let look = live::look_by(&connection).await?;
     let waits = waits(&look, &owner)?;
@@ -122,7 +122,11 @@ fn decisions(look: &Look) -> impl Iterator<Item = (Owner, &Decision)> {
         .plans
         .iter()
         .map(|(key, one)| (Owner::plan(key.clone()), one));
-    runs.chain(plans)
+    let versions = look
+        .versions
+        .iter()
+        .map(|(key, one)| (Owner::node_version(key.name.as_str()), one));
+    runs.chain(plans).chain(versions)
 }
 
 /// What of the owner waits.

@@ -264,7 +264,7 @@ pub fn owners(current: &std::ffi::OsStr) -> Vec<CompletionCandidate> {
     names(
         Names {
             nodes: false,
-            kinds: &[What::Run, What::Plan, What::Maintenance],
+            kinds: &[What::Run, What::Plan, What::Maintenance, What::Version],
             budgets: false,
         },
         current,

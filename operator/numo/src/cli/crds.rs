@@ -16,6 +16,9 @@ pub struct CrdsArgs {
     /// Only the kinds of numo's own groups: leave out NodeMaintenance and Plan, which other operators define too
     #[arg(long)]
     own: bool,
+    /// Only the kinds of machines that are replaced: NodeVersion, ScalingGroup, PendingNode, JoiningNode and AutoscalingStrategy
+    #[arg(long, conflicts_with = "own")]
+    node_version: bool,
     /// Only these definitions, by the name that `kubectl get crds` shows [default: all]
     #[arg(value_name = "NAME", conflicts_with = "own")]
     names: Vec<String>,
@@ -26,7 +29,11 @@ pub struct CrdsArgs {
 /// # Errors
 /// If numo has no definition of a name.
 fn wanted(args: &CrdsArgs) -> Result<Vec<CustomResourceDefinition>, CliError> {
-    let mut all = numo_api::crds::all();
+    let mut all = if args.node_version {
+        numo_api::crds::machines()
+    } else {
+        numo_api::crds::all()
+    };
     let known: Vec<String> = all.iter().map(ResourceExt::name_any).collect();
     if let Some(unknown) = args.names.iter().find(|name| !known.contains(name)) {
         let known = known.join(", ");
@@ -73,6 +80,7 @@ mod tests {
         let args = CrdsArgs {
             directory: None,
             own,
+            node_version: false,
             names: names.iter().copied().map(str::to_owned).collect(),
         };
         Ok(wanted(&args)?.iter().map(ResourceExt::name_any).collect())

@@ -8,7 +8,7 @@ use super::{
     run::DEFAULT_NAMESPACE,
 };
 use crate::{
-    frontends::{mutex_run_config, plan, standing::Standing},
+    frontends::{mutex_run_config, node_version, plan, standing::Standing},
     shell::{
         client::Connection,
         leader,
@@ -45,6 +45,8 @@ pub struct Look {
     pub runs: Vec<(Key, Decision)>,
     /// The decisions for Plans.
     pub plans: Vec<(Key, Decision)>,
+    /// The decisions for NodeVersions that numo serves.
+    pub versions: Vec<(Key, Decision)>,
     /// What could not be seen.
     pub unseen: Vec<String>,
     /// That nobody acts on what was seen, in a sentence; none where a numo leads, or who leads may not be looked at.
@@ -214,9 +216,13 @@ pub async fn follow(
         notice: None,
     };
     let known = first.store.observed.settings.leases_unavailable.clone();
+    let has_machines = !first.store.observed.fleet.versions.is_empty();
     let mut rivals = first.store.observed.foreign_controllers.clone();
     let mut asked = tokio::time::Instant::now();
     let mut following = Following::begin(&connection.read, settings(), &unseen);
+    if has_machines {
+        following.watch_machines(&unseen);
+    }
     loop {
         tokio::select! {
             () = following.changed() => {}
@@ -266,6 +272,10 @@ impl Look {
             OwnerKind::MutexRunConfig => observed.runs.get(&owner.key).map(|run| &run.annotations),
             OwnerKind::Plan => observed.plans.get(&owner.key).map(|plan| &plan.annotations),
             OwnerKind::NodeMaintenance(_) => observed.maintenances.get(owner).map(|view| &view.annotations),
+            OwnerKind::NodeVersion => {
+                let view = observed.fleet.versions.get(&owner.key.name);
+                view.map(|view| &view.annotations)
+            }
         }
     }
 
@@ -279,6 +289,12 @@ impl Look {
     pub fn uid_of_plan(&self, key: &Key) -> &str {
         let plan = self.store.observed.plans.get(key);
         plan.map_or("", |plan| plan.uid.as_str())
+    }
+
+    /// The uid of a NodeVersion; empty if it was not seen.
+    pub fn uid_of_version(&self, key: &Key) -> &str {
+        let version = self.store.observed.fleet.versions.get(&key.name);
+        version.map_or("", |version| version.uid.as_str())
     }
 
     /// The owners that are in namespaces: kind, key and uid.
@@ -324,6 +340,19 @@ impl Look {
             (key, decision)
         });
         let plans = plans.collect();
+        // One without a word of numo is served by another operator, or by nobody.
+        let versions = store.observed.fleet.versions.values();
+        let served = versions.filter(|view| {
+            let mut all = view.status.conditions.iter();
+            all.any(|condition| condition.type_ == types::READY)
+        });
+        let versions = served.map(|view| {
+            let owner = Owner::node_version(view.name.as_str());
+            let mut decision = decided(&owner);
+            as_the_journal_has_it(&mut decision, &store.observed);
+            (owner.key, decision)
+        });
+        let versions = versions.collect();
         let runs = keys.into_iter().map(|key| {
             let mut decision = decided(&Owner::run(key.clone()));
             let recorded = store
@@ -342,6 +371,7 @@ impl Look {
             store,
             runs,
             plans,
+            versions,
             unseen,
             idle: None,
             now,
@@ -432,6 +462,10 @@ pub fn drain_options(observed: &Observed, owner: &Owner) -> Option<DrainOptions>
             let view = observed.maintenances.get(owner)?;
             Some(DrainOptions::of(view.spec.drain.as_ref()))
         }
+        OwnerKind::NodeVersion => {
+            let view = observed.fleet.versions.get(&owner.key.name)?;
+            Some(numo_core::owners::node_version::drain_options(view, observed))
+        }
         OwnerKind::Plan => numo_core::owners::plan::drain_options(observed.plans.get(&owner.key)?, observed),
     }
 }
@@ -450,6 +484,22 @@ pub fn plan_words(look: &Look, key: &Key, report: &Report) -> Standing {
         Some((*reason, ready.message.clone().unwrap_or_default()))
     };
     let decided = plan::standing(report);
+    match stood_off(report).or_else(recorded) {
+        Some(said) => with_who(said, decided),
+        None => decided,
+    }
+}
+
+/// What a NodeVersion waits for: as its status has it.
+pub fn version_words(look: &Look, key: &Key, report: &Report) -> Standing {
+    let recorded = || {
+        let view = look.store.observed.fleet.versions.get(&key.name)?;
+        let mut all = view.status.conditions.iter();
+        let ready = all.find(|condition| condition.type_ == types::READY)?;
+        let reason = Reason::named(ready.reason.as_deref()?)?;
+        Some((reason, ready.message.clone().unwrap_or_default()))
+    };
+    let decided = node_version::standing(report);
     match stood_off(report).or_else(recorded) {
         Some(said) => with_who(said, decided),
         None => decided,

@@ -17,6 +17,8 @@ pub enum What {
     Plan,
     /// A NodeMaintenance, of either group.
     Maintenance,
+    /// A NodeVersion.
+    Version,
     /// A MutexRule.
     Rule,
     /// A MutexTarget.
@@ -35,11 +37,12 @@ pub enum What {
 
 impl What {
     /// Every kind.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Node,
         Self::Run,
         Self::Plan,
         Self::Maintenance,
+        Self::Version,
         Self::Rule,
         Self::Target,
         Self::Budget,
@@ -56,6 +59,7 @@ impl What {
             Self::Run => "mutexrunconfig",
             Self::Plan => "plan",
             Self::Maintenance => "nodemaintenance",
+            Self::Version => "nodeversion",
             Self::Rule => "mutexrule",
             Self::Target => "mutextarget",
             Self::Budget => "mutexbudget",
@@ -70,7 +74,7 @@ impl What {
         match self {
             Self::Node => &["no"],
             Self::Run => &["mrc", "run"],
-            Self::Plan | Self::Reason => &[],
+            Self::Plan | Self::Version | Self::Reason => &[],
             Self::Maintenance => &["nm"],
             Self::Rule => &["mr", "rule"],
             Self::Target => &["mt", "target"],
@@ -83,7 +87,7 @@ impl What {
 
     /// The kinds whose objects change nodes.
     pub const fn is_owner(self) -> bool {
-        matches!(self, Self::Run | Self::Plan | Self::Maintenance)
+        matches!(self, Self::Run | Self::Plan | Self::Maintenance | Self::Version)
     }
 
     /// The API's kinds, the usual one first.
@@ -93,6 +97,7 @@ impl What {
             Self::Run => &[Kind::MutexRunConfig],
             Self::Plan => &[Kind::Plan],
             Self::Maintenance => &[Kind::NodeMaintenance, Kind::KubeVirtMaintenance],
+            Self::Version => &[Kind::NodeVersion],
             Self::Rule => &[Kind::MutexRule],
             Self::Target => &[Kind::MutexTarget],
             Self::Budget => &[Kind::MutexBudget],
@@ -144,7 +149,7 @@ pub struct ObjectArg {
 }
 
 /// The kinds of owners.
-const OWNERS: [What; 3] = [What::Run, What::Plan, What::Maintenance];
+const OWNERS: [What; 4] = [What::Run, What::Plan, What::Maintenance, What::Version];
 
 impl ObjectArg {
     /// As a verb takes it that is about an owner.
@@ -157,9 +162,14 @@ impl ObjectArg {
         Self::parse(given, &[What::Run, What::Plan])
     }
 
+    /// As `numo approve` takes it.
+    pub fn of_approval(given: &str) -> Result<Self, String> {
+        Self::parse(given, &[What::Run, What::Plan, What::Version])
+    }
+
     /// As `numo preview` takes it.
     pub fn of_preview(given: &str) -> Result<Self, String> {
-        Self::parse(given, &[OWNERS.as_slice(), &[What::Rule]].concat())
+        Self::parse(given, &[What::Run, What::Plan, What::Maintenance, What::Rule])
     }
 
     /// As a verb takes it that is about a node.
@@ -247,7 +257,7 @@ impl ObjectArg {
         let what = self.what.unwrap_or(What::Run);
         if !what.is_owner() {
             return Err(CliError::Usage(format!(
-                "found {}/{}, wanted mutexrunconfig/NAME, plan/NAME or nodemaintenance/NAME",
+                "found {}/{}, wanted mutexrunconfig/NAME, plan/NAME, nodemaintenance/NAME or nodeversion/NAME",
                 what.singular(),
                 self.name
             )));

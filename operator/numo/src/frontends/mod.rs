@@ -12,6 +12,7 @@ pub mod mutex_run_config;
 pub mod mutex_target;
 pub mod mutex_window;
 pub mod node_maintenance;
+pub mod node_version;
 pub mod notification;
 pub mod occurrences;
 pub mod plan;

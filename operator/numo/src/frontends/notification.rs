@@ -177,6 +177,7 @@ impl Notification {
             OwnerKind::MutexRunConfig => "mutexrunconfigs",
             OwnerKind::NodeMaintenance(_) => "nodemaintenances",
             OwnerKind::Plan => "plans",
+            OwnerKind::NodeVersion => "nodeversions",
         };
         let namespace = &owner.key.namespace;
         let place = if namespace.is_empty() {

@@ -7,7 +7,7 @@
 use jiff::Timestamp;
 use numo_api::{
     Condition, NodeMaintenanceStatus, PlanStatus, Reason, RunResult, RunStatus, Step, Transition,
-    conditions::types,
+    conditions::types, machines::NodeVersionStatus,
 };
 use numo_core::{
     Owner, names,
@@ -61,6 +61,8 @@ pub enum Status<'a> {
     Plan(&'a PlanStatus),
     /// Of a NodeMaintenance.
     Maintenance(&'a NodeMaintenanceStatus),
+    /// Of a NodeVersion.
+    Version(&'a NodeVersionStatus),
 }
 
 /// What matters of a condition.
@@ -86,6 +88,7 @@ impl<'a> Status<'a> {
         match *self {
             Self::Run(all, _) => of(all),
             Self::Maintenance(status) => of(&status.conditions),
+            Self::Version(status) => of(&status.conditions),
             Self::Plan(status) => {
                 let mut all = status.conditions.iter().flatten();
                 let one = all.find(|one| one.type_ == type_)?;
@@ -171,6 +174,14 @@ fn began(facts: &Facts<'_>) -> Option<Occurrence> {
             let said = (progressing, format!("Node {name} has its turn"));
             Some(facts.occurrence(transition, &[], node.since.as_deref(), said))
         }
+        Status::Version(_) => {
+            let begun = facts.report.nodes.iter().filter(|(_, node)| node.in_flight());
+            let (name, node) = begun.min_by_key(|(_, node)| node.since.clone())?;
+            let target = facts.report.target.as_deref().unwrap_or_default();
+            let said = (progressing, format!("{}, Node {name} first", to(target)));
+            let run = facts.report.run_id.as_str();
+            Some(facts.occurrence(transition, &[run], node.since.as_deref(), said))
+        }
     }
 }
 
@@ -178,7 +189,7 @@ fn waves(facts: &Facts<'_>) -> Vec<Occurrence> {
     let run = facts.report.run_id.as_str();
     let run = match facts.status {
         Status::Plan(status) => status.latest_hash.as_deref().unwrap_or(run),
-        Status::Run(..) | Status::Maintenance(_) => run,
+        Status::Run(..) | Status::Maintenance(_) | Status::Version(_) => run,
     };
     let over = facts.report.waves_over.iter().map(|wave| {
         let name = wave.name.as_ref();
@@ -277,6 +288,11 @@ fn finished(facts: &Facts<'_>) -> Option<Occurrence> {
         Status::Maintenance(status) => {
             let is_over = status.phase.as_deref() == Some("Succeeded") && ready.is_true;
             is_over.then(|| facts.occurrence(transition, &[ready.since], Some(ready.since), said))
+        }
+        Status::Version(_) => {
+            let is_any = !facts.report.nodes.is_empty();
+            let edition = [facts.report.run_id.as_str(), ready.since];
+            (ready.is_true && is_any).then(|| facts.occurrence(transition, &edition, Some(ready.since), said))
         }
     }
 }

@@ -33,6 +33,13 @@ pub enum Kind {
     Job,
     Pod,
     JobEvent,
+    NodeVersion,
+    ScalingGroup,
+    PendingNode,
+    JoiningNode,
+    AutoscalingStrategy,
+    /// The Deployment of the cluster autoscaler.
+    Autoscaler,
     Plan,
     PlanJob,
     PlanPod,
@@ -65,5 +72,6 @@ pub const fn kind_of(owner: &Owner) -> Kind {
         OwnerKind::NodeMaintenance(MaintenanceGroup::Medik8s) => Kind::NodeMaintenance,
         OwnerKind::NodeMaintenance(MaintenanceGroup::KubeVirt) => Kind::KubeVirtMaintenance,
         OwnerKind::Plan => Kind::Plan,
+        OwnerKind::NodeVersion => Kind::NodeVersion,
     }
 }

@@ -9,11 +9,14 @@ use super::{
     rival,
     store::{Seen, Store},
     watch,
-    watched::{self, Place, etcd_pod::KUBE_SYSTEM},
+    watched::{self, FLEET_KINDS, Place, etcd_pod::KUBE_SYSTEM},
 };
 use crate::frontends;
 use kube::{Client, core::DynamicObject};
-use numo_api::conditions::types::VALID_CONFIG;
+use numo_api::{
+    conditions::types::VALID_CONFIG,
+    machines::{UPDATE_GROUP, UPDATE_VERSION},
+};
 use numo_core::{
     observed::{Key, Settings, Validity},
     quorum::OPENSHIFT_ETCD,
@@ -47,6 +50,11 @@ pub async fn recorded(
     for kind in watched::at(Place::Everywhere) {
         list(client, kind, "", &mut looking).await?;
     }
+    if serves_machines(client).await {
+        for kind in FLEET_KINDS {
+            list(client, kind, "", &mut looking).await?;
+        }
+    }
     list(
         client,
         Kind::Lease,
@@ -75,6 +83,13 @@ pub async fn recorded(
     give_room(client, &mut store).await?;
     settle(&mut store);
     Ok((store, unseen))
+}
+
+/// Whether the kinds of machines that are replaced are there: in most clusters they are not, and nobody is told that they may not be seen.
+async fn serves_machines(client: &Client) -> bool {
+    let group = format!("{UPDATE_GROUP}/{UPDATE_VERSION}");
+    let served = client.list_api_group_resources(&group).await;
+    served.is_ok_and(|found| !found.resources.is_empty())
 }
 
 /// Where rules run Jobs. What can be no namespace is nobody's: whoever writes a rule would have the whole look fail.
@@ -216,18 +231,21 @@ impl Following {
             inbox: Inbox::new(),
             watched: BTreeSet::new(),
         };
-        let is_seen = |kind: &Kind| {
-            let name = format!("{}: ", kind.resource().3);
-            !unseen.iter().any(|words| words.starts_with(&name))
-        };
-        for kind in watched::at(Place::Everywhere).filter(is_seen) {
+        for kind in watched::at(Place::Everywhere).filter(|kind| is_seen(*kind, unseen)) {
             following.watch(kind, "");
         }
         following.watch(Kind::Lease, numo_api::marks::LEASE_NAMESPACE);
-        if is_seen(&Kind::DisruptionBudget) {
+        if is_seen(Kind::DisruptionBudget, unseen) {
             following.watch(Kind::DisruptionBudget, OPENSHIFT_ETCD);
         }
         following
+    }
+
+    /// Watches machines that are replaced, too, but for what [`once`] could not see.
+    pub fn watch_machines(&mut self, unseen: &[String]) {
+        for kind in FLEET_KINDS.into_iter().filter(|kind| is_seen(*kind, unseen)) {
+            self.watch(kind, "");
+        }
     }
 
     fn watch(&mut self, kind: Kind, scope: &str) {
@@ -279,6 +297,12 @@ impl Following {
             }
         }
     }
+}
+
+/// Whether a kind is none of those that could not be seen.
+fn is_seen(kind: Kind, unseen: &[String]) -> bool {
+    let name = format!("{}: ", kind.resource().3);
+    !unseen.iter().any(|words| words.starts_with(&name))
 }
 
 /// Looks at what a drain of these nodes would meet: their pods, and the budgets that speak of them.

@@ -29,6 +29,7 @@ pub mod planner;
 mod policies;
 pub mod probe;
 pub mod project;
+pub mod provider;
 pub mod repeats;
 mod reviewed;
 pub mod rival;

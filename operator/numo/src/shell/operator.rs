@@ -12,6 +12,7 @@ use super::{
     notice::{Board, Notice},
     notify::{Notifiers, Reach},
     planner::{Explain, Notices, Planner},
+    provider::{Provider, Sim},
     services, token,
     webhook::{self, WebhookError, WebhookOptions},
 };
@@ -38,6 +39,27 @@ pub struct Options {
     pub channels: ChannelOptions,
     /// What people are told of an owner that something has happened to.
     pub explain: Explain,
+    /// Who makes and deletes machines.
+    pub provider: ProviderOption,
+}
+
+/// Who makes and deletes machines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProviderOption {
+    /// Nobody: no machine is replaced.
+    #[default]
+    Off,
+    /// ConfigMaps of the operator's own namespace.
+    Sim,
+}
+
+impl ProviderOption {
+    fn of(self, connection: &Connection, settings: &Settings) -> Provider {
+        match self {
+            Self::Off => Provider::None("no provider of machines is named (--machine-provider)"),
+            Self::Sim => Provider::sim(Sim::new(connection.write.clone(), &settings.namespace)),
+        }
+    }
 }
 
 /// Why the operator ended by itself.
@@ -229,7 +251,10 @@ fn planner(
     let planner = Planner::new(
         connection.clone(),
         Evaluator::new(connection.clone(), options.evaluator, metrics.clone()),
-        Channels::new(connection.clone(), &options.channels),
+        (
+            Channels::new(connection.clone(), &options.channels),
+            options.provider.of(connection, &options.settings),
+        ),
         options.settings,
         metrics.clone(),
         (events, board, notices),

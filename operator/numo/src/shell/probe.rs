@@ -55,7 +55,7 @@ pub async fn answer(
             answers.volumes.insert(node.clone(), found);
         }
         // The planner has it asked; the answer comes later.
-        Question::Evaluate(_) | Question::Channel { .. } => {}
+        Question::Evaluate(_) | Question::Channel { .. } | Question::Fleet(_) => {}
     }
 }
 
@@ -74,7 +74,7 @@ pub fn unanswered(question: &Question, answers: &mut Answers) {
             let why = "the API server did not answer in time".to_owned();
             answers.volumes.insert(node.clone(), Err(why));
         }
-        Question::Evaluate(_) | Question::Channel { .. } => {}
+        Question::Evaluate(_) | Question::Channel { .. } | Question::Fleet(_) => {}
     }
 }
 
@@ -538,6 +538,7 @@ pub async fn may_do_work(
             (numo_api::node_maintenance::KUBEVIRT_GROUP, "nodemaintenances"),
         ],
         ForeignController::Plan => &[("upgrade.cattle.io", "plans")],
+        ForeignController::NodeVersion => &[(numo_api::machines::UPDATE_GROUP, "nodeversions")],
         ForeignController::MutexRunConfig => &[(numo_api::GROUP, "mutexrunconfigs")],
     };
     let mut may = false;

@@ -56,6 +56,7 @@ pub(super) fn kept(annotations: BTreeMap<String, String>) -> Map {
             key.starts_with(marks::PREFIX)
                 || (key.starts_with("machineconfiguration.openshift.io/")
                     && *key != "machineconfiguration.openshift.io/lastSyncedControllerConfigResourceVersion")
+                || key.starts_with("constellation.edgeless.systems/")
                 || key == marks::SCALE_DOWN_DISABLED
                 || key == marks::DO_NOT_DISRUPT
                 || key == marks::SKIP_REMEDIATION

@@ -37,6 +37,7 @@ pub const fn lease_names(what: ForeignController) -> &'static [&'static str] {
     match what {
         ForeignController::Plan => &["system-upgrade-controller"],
         ForeignController::NodeMaintenance => &["135b1886.medik8s.io", "node-maintenance-operator-lock"],
+        ForeignController::NodeVersion => &["38cc1645.edgeless.systems"],
         ForeignController::MutexRunConfig => &[],
     }
 }

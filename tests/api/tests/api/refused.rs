@@ -838,7 +838,7 @@ fn of_the_others() -> Vec<Slip> {
             "MutexApproval",
             json!({"owner": {"apiGroup": "nodemaintenance.medik8s.io", "kind": "NodeMaintenance", "name": "a"}}),
             "spec.owner.kind",
-            "wanted MutexRunConfig or Plan",
+            "wanted MutexRunConfig, Plan or NodeVersion",
         ),
         (
             "MutexApproval",

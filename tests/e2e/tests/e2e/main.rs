@@ -54,6 +54,7 @@ mod quiet;
 mod refusals;
 mod refused;
 mod release;
+mod replace;
 mod restart;
 mod rights;
 mod rules;

@@ -135,7 +135,8 @@ fn settings<'a>(seen: &'a Observed, owner: &Owner) -> Vec<&'a ApprovalSettings> 
             let all = fleet::settings(seen, owner);
             all.filter_map(|one| one.approval.as_ref()).collect()
         }
-        OwnerKind::NodeMaintenance(_) => Vec::new(),
+        // The simulator has no NodeVersions.
+        OwnerKind::NodeMaintenance(_) | OwnerKind::NodeVersion => Vec::new(),
     }
 }
 
@@ -153,7 +154,7 @@ fn about(seen: &Observed, owner: &Owner) -> Value {
             });
             json!({"spec": run.map(|run| &run.spec), "rules": editions(seen, rules)})
         }
-        OwnerKind::Plan | OwnerKind::NodeMaintenance(_) => {
+        OwnerKind::Plan | OwnerKind::NodeMaintenance(_) | OwnerKind::NodeVersion => {
             let all: Vec<_> = fleet::settings(seen, owner).collect();
             let rules = all.iter().flat_map(|one| one.rules.iter().flatten());
             let rules =
@@ -184,7 +185,7 @@ fn is_of(owner: &Owner, spec: &MutexApprovalSpec) -> bool {
     let (group, kind) = match owner.kind {
         OwnerKind::MutexRunConfig => (GROUP, "MutexRunConfig"),
         OwnerKind::Plan => (PLAN_GROUP, "Plan"),
-        OwnerKind::NodeMaintenance(_) => return false,
+        OwnerKind::NodeMaintenance(_) | OwnerKind::NodeVersion => return false,
     };
     let named = &spec.owner;
     named.api_group == group

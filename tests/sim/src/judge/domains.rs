@@ -77,6 +77,6 @@ fn domains(seen: &Observed, owner: &Owner) -> Option<Domains> {
     match owner.kind {
         OwnerKind::MutexRunConfig => seen.runs.get(&owner.key)?.spec.domains.clone(),
         OwnerKind::Plan => fleet::settings(seen, owner).find_map(|one| one.domains.clone()),
-        OwnerKind::NodeMaintenance(_) => None,
+        OwnerKind::NodeMaintenance(_) | OwnerKind::NodeVersion => None,
     }
 }

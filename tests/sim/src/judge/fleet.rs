@@ -493,7 +493,7 @@ pub(super) fn reported(world: &World, seen: &Observed, owner: &Owner, decision: 
             let node = view.and_then(|view| seen.nodes.get(&view.spec.node_name));
             node.filter(|node| !said.contains_key(&node.name))
         }
-        OwnerKind::MutexRunConfig => None,
+        OwnerKind::MutexRunConfig | OwnerKind::NodeVersion => None,
     };
     match missing {
         Some(node) => breach("8", format!("{} is not in the report of {owner}", node.name)),

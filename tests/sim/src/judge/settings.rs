@@ -359,7 +359,7 @@ fn failure_budget(seen: &Observed, owner: &Owner, selected: usize) -> Option<usi
             let all = all.filter_map(|given| serde_json::to_value(given).ok());
             all.map(|given| number(&given)).min()
         }
-        OwnerKind::NodeMaintenance(_) => None,
+        OwnerKind::NodeMaintenance(_) | OwnerKind::NodeVersion => None,
     }
 }
 
@@ -391,7 +391,7 @@ fn first(seen: &Observed, owner: &Owner) -> Vec<Value> {
         OwnerKind::Plan => fleet::settings(seen, owner)
             .filter_map(|one| one.first.as_ref())
             .collect(),
-        OwnerKind::NodeMaintenance(_) => Vec::new(),
+        OwnerKind::NodeMaintenance(_) | OwnerKind::NodeVersion => Vec::new(),
     };
     let all = all.into_iter().filter_map(|one| serde_json::to_value(one).ok());
     all.map(|mut one| one["matchLabels"].take()).collect()
@@ -404,7 +404,7 @@ fn order(seen: &Observed, owner: &Owner) -> Option<Order> {
             Some(run.spec.order.unwrap_or(Order::Zone))
         }
         OwnerKind::Plan => fleet::settings(seen, owner).find_map(|one| one.order),
-        OwnerKind::NodeMaintenance(_) => None,
+        OwnerKind::NodeMaintenance(_) | OwnerKind::NodeVersion => None,
     }
 }
 
@@ -424,7 +424,7 @@ pub(super) fn is_selected(world: &World, seen: &Observed, owner: &Owner, node: &
             let meant = world.people.plans.get(&owner.key);
             meant.is_some_and(|meant| node.labels.contains_key(&meant.role))
         }
-        OwnerKind::NodeMaintenance(_) => false,
+        OwnerKind::NodeMaintenance(_) | OwnerKind::NodeVersion => false,
     }
 }
 

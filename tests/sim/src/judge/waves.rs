@@ -249,7 +249,7 @@ fn waves<'a>(seen: &'a Observed, owner: &Owner) -> &'a [Wave] {
     let waves = match owner.kind {
         OwnerKind::MutexRunConfig => seen.runs.get(&owner.key).and_then(|run| run.spec.waves.as_ref()),
         OwnerKind::Plan => fleet::settings(seen, owner).find_map(|one| one.waves.as_ref()),
-        OwnerKind::NodeMaintenance(_) => None,
+        OwnerKind::NodeMaintenance(_) | OwnerKind::NodeVersion => None,
     };
     waves.map_or(&[], Vec::as_slice)
 }

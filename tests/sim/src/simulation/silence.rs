@@ -213,7 +213,7 @@ pub(super) fn is_stalled(kind: OwnerKind, report: &Report) -> bool {
     match (kind, &report.hold) {
         (OwnerKind::MutexRunConfig, Some(hold)) => person(hold.who()),
         (OwnerKind::MutexRunConfig, None) => report.wedged().is_some(),
-        (OwnerKind::NodeMaintenance(_), hold) => {
+        (OwnerKind::NodeMaintenance(_) | OwnerKind::NodeVersion, hold) => {
             hold.as_ref()
                 .is_some_and(|hold| hold.who() == Actor::ClusterAdmin)
                 || report.wedged().is_some()

@@ -16,6 +16,8 @@ impl Simulation {
             OwnerKind::MutexRunConfig => self.settle_run(&owner.key, report),
             OwnerKind::Plan => self.settle_plan(&owner.key, report),
             OwnerKind::NodeMaintenance(_) => self.settle_maintenance(owner, report),
+            // These worlds have no machines.
+            OwnerKind::NodeVersion => false,
         };
         if differs {
             self.own(&object(owner));

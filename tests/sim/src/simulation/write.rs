@@ -230,6 +230,7 @@ fn gives_back_late(action: &Action) -> bool {
         | Action::CreatePlanJob(_)
         | Action::StartPlanJob { .. }
         | Action::MarkGate { .. }
+        | Action::Fleet(_)
         | Action::AcquireLease { .. } => false,
     }
 }

@@ -89,6 +89,7 @@ impl World {
                 view.has_annotations = !view.annotations.is_empty();
                 Object::Plan(plan.clone())
             }
+            Action::Fleet(_) => return refused(404, "there are no machines here"),
             Action::PatchPool(patch) => return self.patch_pool(patch),
             Action::PatchNode(patch) => return self.patch_node(patch),
             Action::PatchMachine(patch) => return self.patch_machine(patch),

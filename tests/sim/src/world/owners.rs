@@ -48,6 +48,7 @@ impl World {
                     finalizers: &mut plan.finalizers,
                 }
             }
+            OwnerKind::NodeVersion => return None,
             OwnerKind::NodeMaintenance(_) => {
                 let view = truth.maintenances.get_mut(owner)?;
                 Held {
@@ -118,6 +119,7 @@ impl World {
             OwnerKind::MutexRunConfig => truth.runs.remove(&owner.key).map(|run| run.uid),
             OwnerKind::Plan => truth.plans.remove(&owner.key).map(|plan| plan.uid),
             OwnerKind::NodeMaintenance(_) => truth.maintenances.remove(owner).map(|view| view.uid),
+            OwnerKind::NodeVersion => None,
         };
         let Some(uid) = uid else { return };
         let changes = truth.changes.values();
@@ -153,6 +155,7 @@ impl World {
                     plan.deleting = true;
                 }
             }
+            OwnerKind::NodeVersion => {}
             OwnerKind::NodeMaintenance(_) => {
                 if let Some(view) = self.truth.maintenances.get_mut(owner) {
                     view.deleting = true;
@@ -253,6 +256,7 @@ impl World {
                 self.edit_run(&owner.key, |run| run.spec.suspend = suspended.then_some(true));
             }
             OwnerKind::Plan => self.edit_plan(&owner.key, |plan| set(&mut plan.annotations)),
+            OwnerKind::NodeVersion => {}
             OwnerKind::NodeMaintenance(_) => {
                 if let Some(view) = self.truth.maintenances.get_mut(owner) {
                     set(&mut view.annotations);
@@ -280,6 +284,7 @@ pub fn object(owner: &Owner) -> Object {
     match owner.kind {
         OwnerKind::MutexRunConfig => Object::Run(owner.key.clone()),
         OwnerKind::Plan => Object::Plan(owner.key.clone()),
-        OwnerKind::NodeMaintenance(_) => Object::Maintenance(owner.clone()),
+        // These worlds have none.
+        OwnerKind::NodeMaintenance(_) | OwnerKind::NodeVersion => Object::Maintenance(owner.clone()),
     }
 }

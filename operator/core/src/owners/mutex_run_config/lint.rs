@@ -207,6 +207,7 @@ impl Checks for Lint<'_, '_> {
             NodePurpose::Cordon | NodePurpose::Uncordon => {
                 breach(4, format!("{name}: the MCO cordons the nodes of a run"))
             }
+            NodePurpose::Replace => breach(4, format!("{name}: a run replaces no machine")),
             NodePurpose::Shield
             | NodePurpose::Label
             | NodePurpose::BringHome

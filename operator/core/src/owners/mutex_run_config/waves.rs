@@ -27,6 +27,7 @@ pub(super) fn waves<'a>(view: &RunView<'a>) -> Waves<'a> {
     let failed: BTreeSet<&str> = failed.map(|change| change.spec.node_uid.as_str()).collect();
     let row = |member: &Member<'a>| Row {
         node: member.node,
+        name: &member.node.name,
         pool: &member.pool.name,
         begun: member.change.and_then(journal::begun),
         in_flight: member.in_flight().is_some(),

@@ -208,6 +208,7 @@ fn group_of(view: &MaintenanceView) -> &'static str {
         OwnerKind::NodeMaintenance(group) => group.name(),
         OwnerKind::MutexRunConfig => numo_api::GROUP,
         OwnerKind::Plan => PLAN_GROUP,
+        OwnerKind::NodeVersion => numo_api::machines::UPDATE_GROUP,
     }
 }
 

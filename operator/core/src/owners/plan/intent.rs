@@ -8,13 +8,14 @@ use crate::{
         domains::DomainOrder,
         hours::Hours,
         schedule::Schedule,
-        wave::{self, Wave},
+        settings::{self, Gatings},
+        wave::Wave,
     },
     binding,
     drain::DrainOptions,
     intent,
     key::Key,
-    ledger, names,
+    ledger,
     observed::{BindingView, IntOrPercent, Observed, PlanView, RuleView},
     owner::OwnerKind,
     selector, suspended,
@@ -54,7 +55,7 @@ pub struct Intent<'a> {
     /// What a person must approve.
     pub(crate) approval: Wanted,
     /// The settings of all that gates it, each with what says them.
-    pub(crate) settings: Vec<(String, &'a MutexSettings)>,
+    pub(crate) settings: Gatings<'a>,
     /// When nodes begin, beside the Plan's own `spec.window`.
     pub schedule: Schedule<'a>,
     /// How many nodes may fail: each bound holds.
@@ -226,11 +227,8 @@ impl<'a> Intent<'a> {
         });
         let all: Vec<Gating<'a>> = settings(view, observed).collect();
         let closed = all.iter().find_map(Gating::closed);
-        let (limits, first, failure_budgets) = bounds(&all, &mut wrong);
-        let waves = waves(&all, &first).map_err(&mut wrong).unwrap_or_default();
-        let domains = domains(&all, &mut wrong);
-        let approval = approval(&all).map_err(&mut wrong).unwrap_or_default();
-        let settings = all.iter().map(|one| (one.field.clone(), one.settings)).collect();
+        let settings: Gatings<'a> = all.iter().map(|one| (one.field.clone(), one.settings)).collect();
+        let said = settings::together(&settings, &mut wrong);
         let all = || all.iter().map(|one| one.settings);
         let drain_by = all().find_map(|one| one.drain_by);
         let bound = bindings(view, observed).find_map(|(_, binding)| binding.drain.as_ref());
@@ -241,18 +239,18 @@ impl<'a> Intent<'a> {
         Self {
             rules: rules.into_iter().map(|(_, key, rule)| (key, rule)).collect(),
             concurrency: spec.concurrency.unwrap_or(0),
-            limits,
+            limits: said.limits,
             closed,
             order: all().find_map(|one| one.order),
             soak_seconds: all().filter_map(|one| one.soak_seconds).fold(0, i64::max),
             mutex_keys: all().flat_map(|one| one.mutex_keys.iter().flatten()).collect(),
-            first,
-            waves,
-            domains,
-            approval,
+            first: said.first,
+            waves: said.waves,
+            domains: said.domains,
+            approval: said.approval,
             settings,
             schedule,
-            failure_budgets,
+            failure_budgets: said.failure_budgets,
             take_not_ready: all().find_map(|one| one.take_not_ready) == Some(true),
             leave_out_after: all()
                 .find_map(|one| intent::leave_out_after(one.not_ready_policy, one.leave_out_after_seconds)),
@@ -296,97 +294,6 @@ impl<'a> Intent<'a> {
             .iter()
             .any(|selector| selector::matches(selector, labels))
     }
-}
-
-/// The bounds, the selectors of nodes that go first, and the failure budgets of all that gates a Plan; what is wrong with them
-/// is told to `wrong`.
-fn bounds(
-    all: &[Gating<'_>],
-    wrong: &mut impl FnMut(String),
-) -> (Vec<IntOrPercent>, Vec<Value>, Vec<IntOrPercent>) {
-    let (mut limits, mut first, mut failure_budgets) = (Vec::new(), Vec::new(), Vec::new());
-    for Gating { field, settings, .. } in all {
-        match settings.max_unavailable.as_ref().map(intent::parse_limit) {
-            Some(Ok(limit)) => limits.push(limit),
-            Some(Err(problem)) => wrong(format!("{field}.maxUnavailable: {problem}")),
-            None => {}
-        }
-        let keys = settings.mutex_keys.iter().flatten();
-        if let Some(problem) = names::wrong_label_keys(&format!("{field}.mutexKeys"), keys) {
-            wrong(problem);
-        }
-        if let Some(selector) = settings.first.as_ref() {
-            let selector = serde_json::to_value(selector).unwrap_or_default();
-            match selector::wrong(&selector) {
-                Some(problem) => wrong(format!("{field}.first: {problem}")),
-                None => first.push(selector),
-            }
-        }
-        match settings.failure_budget.as_ref().map(intent::parse_limit) {
-            Some(Ok(limit)) => failure_budgets.push(limit),
-            Some(Err(problem)) => wrong(format!("{field}.failureBudget: {problem}")),
-            None => {}
-        }
-    }
-    (limits, first, failure_budgets)
-}
-
-/// Which nodes go before others: those that `first` of any selects, and then the waves of the one that has some.
-///
-/// Errors: the field, what was found and what is wanted.
-fn waves(all: &[Gating<'_>], first: &[Value]) -> Result<Vec<Wave>, String> {
-    let mut waves = Vec::new();
-    if !first.is_empty() {
-        waves.push(Wave::first(
-            first.to_vec(),
-            "spec.mutex.first or a MutexBinding's",
-        ));
-    }
-    let mut given: Option<&str> = None;
-    for Gating { field, settings, .. } in all {
-        let own = settings.waves.as_deref();
-        waves.extend(wave::parse(field, own, (settings.first.is_some(), false))?);
-        if own.is_none_or(<[_]>::is_empty) {
-            continue;
-        }
-        if let Some(other) = given.replace(field) {
-            return Err(format!(
-                "{field}.waves: found some beside {other}.waves, wanted those of one object"
-            ));
-        }
-    }
-    Ok(waves)
-}
-
-/// What of the Plan a person must approve, by all that gates it.
-///
-/// Errors: the field, what was found and what is wanted.
-fn approval(all: &[Gating<'_>]) -> Result<Wanted, String> {
-    let mut wanted = Wanted::default();
-    for Gating { field, settings, .. } in all {
-        wanted.add(field, settings.approval.as_ref())?;
-    }
-    Ok(wanted)
-}
-
-/// In which order the Plan goes through domains of nodes, by all that gates it. Two orders would keep each other's nodes for ever; that
-/// they differ is told to `wrong`.
-fn domains<'a>(all: &[Gating<'a>], wrong: &mut impl FnMut(String)) -> Option<DomainOrder<'a>> {
-    let mut known: Option<DomainOrder<'a>> = None;
-    for Gating { field, settings, .. } in all {
-        let Some(given) = &settings.domains else { continue };
-        match (DomainOrder::parse(&format!("{field}.domains"), given), &known) {
-            (Err(problem), _) => wrong(problem),
-            (Ok(found), Some(known)) if !found.agrees_with(known) => wrong(format!(
-                "{}: found another order than in {}, wanted the same, or only one of them",
-                found.field(),
-                known.field()
-            )),
-            (Ok(_), Some(_)) => {}
-            (Ok(found), None) => known = Some(found),
-        }
-    }
-    known
 }
 
 /// What the reference calls invalid, in its words, and what its Jobs could never be.

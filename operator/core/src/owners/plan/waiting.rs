@@ -170,6 +170,7 @@ pub(super) fn waves<'a>(pass: &Pass<'a>) -> Waves<'a> {
         let ended = ended.get(node.uid.as_str()).copied();
         Row {
             node,
+            name: &node.name,
             pool: "",
             begun: of_this.or(ended).and_then(journal::begun),
             in_flight: turn.is_some(),

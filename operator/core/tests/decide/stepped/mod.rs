@@ -568,6 +568,7 @@ impl World {
             Action::PatchPool(_)
             | Action::PatchMachine(_)
             | Action::RecordRun { .. }
+            | Action::Fleet(_)
             | Action::MarkGate { .. } => panic!("{action:?} is nothing to these owners"),
         }
     }

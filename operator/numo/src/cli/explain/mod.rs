@@ -26,7 +26,7 @@ use self::{
     maintenance::maintenance,
     node::node,
     notifier::notifier,
-    owner::{plan, run},
+    owner::{plan, run, version},
     reason::reason,
     window::window,
 };
@@ -66,7 +66,7 @@ pub struct ExplainArgs {
     /// End with exit code 3 if it waits for anything
     #[arg(long, conflicts_with = "watch")]
     exit_code: bool,
-    /// A node, or KIND/NAME: node, mutexrunconfig, plan, nodemaintenance, mutexrule, mutextarget, mutexbudget, mutexwindow, mutexnotifier, mutexbinding, reason
+    /// A node, or KIND/NAME: node, mutexrunconfig, plan, nodemaintenance, nodeversion, mutexrule, mutextarget, mutexbudget, mutexwindow, mutexnotifier, mutexbinding, reason
     #[arg(value_name = "NODE|KIND/NAME", add = clap_complete::ArgValueCompleter::new(completion::explained))]
     object: ObjectArg,
 }
@@ -174,6 +174,7 @@ pub fn as_json(store: Store, owner: &Owner, decision: &Decision, now: Timestamp)
         store,
         runs: Vec::new(),
         plans: Vec::new(),
+        versions: Vec::new(),
         unseen: Vec::new(),
         idle: None,
         now,
@@ -185,6 +186,7 @@ pub fn as_json(store: Store, owner: &Owner, decision: &Decision, now: Timestamp)
             let view = look.store.observed.maintenances.get(owner);
             view.map(|view| maintenance(&look, view))
         }
+        OwnerKind::NodeVersion => Some(version(&look, &owner.key, decision)),
     };
     let json = one.and_then(|one| serde_json::to_value(&one).ok());
     (look.store, json.unwrap_or_default())
@@ -220,6 +222,12 @@ fn found(look: &Look, args: &ExplainArgs) -> Result<Vec<Explanation>, CliError> 
         What::Plan => {
             let plans = look.plans.iter().filter(|(key, _)| in_namespace(key));
             plans.map(|(key, decision)| plan(look, key, decision)).collect()
+        }
+        What::Version => {
+            let versions = look.versions.iter().filter(|(key, _)| key.name == name);
+            versions
+                .map(|(key, decision)| version(look, key, decision))
+                .collect()
         }
         What::Maintenance => {
             let all = observed.maintenances.values();

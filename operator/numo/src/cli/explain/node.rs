@@ -48,6 +48,12 @@ pub(super) fn node(look: &Look, seen: &NodeView) -> Vec<Explanation> {
             found.push(one);
         }
     }
+    for (key, decision) in &look.versions {
+        if let Some(node) = decision.report.nodes.get(name) {
+            let owner = Owner::node_version(key.name.as_str());
+            found.push(of_node(look, seen, &owner, decision, node));
+        }
+    }
     let maintenances = look.store.observed.maintenances.values();
     let named = maintenances.filter(|view| view.spec.node_name == name);
     found.extend(named.map(|view| maintenance(look, view)));
@@ -103,6 +109,7 @@ pub(super) fn of_node(
             | Reason::OtherDomain
             | Reason::NodeBusy
             | Reason::EtcdQuorum
+            | Reason::ControlPlaneFirst
     ) {
         one.behind("behind", report, &seen.name);
     }

@@ -30,6 +30,30 @@ pub(super) fn plan(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     one
 }
 
+/// A NodeVersion: what it waits for, who can end it, and its nodes in flight.
+pub(super) fn version(look: &Look, key: &Key, decision: &Decision) -> Explanation {
+    let report = &decision.report;
+    let standing = live::version_words(look, key, report);
+    let (reason, who) = (standing.reason, standing.who);
+    let mut one = Explanation::of_owner(format!("NodeVersion {}", key.name), standing);
+    let owner = Owner::node_version(key.name.as_str());
+    one.tell_pause(suspended(&look.store.observed, &owner));
+    let said = (reason, who, one.message.as_str());
+    one.commands = remedy::of_owner(look, &owner, report, said);
+    one.target.clone_from(&report.target);
+    for problem in &report.problems {
+        one.link("wrong", format!("{}: {}", problem.reason, problem.message));
+    }
+    if !report.nodes.is_empty() {
+        one.link("nodes", progress(look, report));
+    }
+    waves(&mut one, report);
+    one.behind("flight", report, "");
+    let annotations = look.annotations(&owner);
+    one.said = Word::kept(annotations.and_then(|all| all.get(marks::SAID)));
+    one
+}
+
 /// The wave under way, and what a person should know of all.
 fn waves(one: &mut Explanation, report: &Report) {
     if let Some(wave) = &report.wave {

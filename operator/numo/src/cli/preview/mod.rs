@@ -65,7 +65,15 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
         previews.push(of_rule(site.as_mut(), &store, rule, &args).await?);
     }
     for owner in &owners {
-        let mut one = of_owner(site.as_mut(), &mut store, owner, &args, now, &mut unseen).await?;
+        let mut one = Box::pin(of_owner(
+            site.as_mut(),
+            &mut store,
+            owner,
+            &args,
+            now,
+            &mut unseen,
+        ))
+        .await?;
         let plan = store.observed.plans.get(&owner.key);
         let is_new = owner.kind == OwnerKind::Plan && !stored.contains(&owner.key);
         if is_new && plan.is_some_and(|plan| plan::order_of(plan, &store.observed).is_none()) {

@@ -11,6 +11,7 @@ pub(super) fn named(owner: &Owner) -> String {
         OwnerKind::Plan => format!("plan/{} -n {}", owner.key.name, owner.key.namespace),
         OwnerKind::MutexRunConfig => format!("mutexrunconfig/{} -n {}", owner.key.name, owner.key.namespace),
         OwnerKind::NodeMaintenance(_) => format!("nodemaintenance/{}", owner.key.name),
+        OwnerKind::NodeVersion => format!("nodeversion/{}", owner.key.name),
     }
 }
 
@@ -20,6 +21,7 @@ pub(super) fn of_kubectl(verb: &str, owner: &Owner) -> String {
     match owner.kind {
         OwnerKind::Plan => format!("kubectl -n {namespace} {verb} plan {name}"),
         OwnerKind::MutexRunConfig => format!("kubectl -n {namespace} {verb} mutexrunconfig {name}"),
+        OwnerKind::NodeVersion => format!("kubectl {verb} nodeversion {name}"),
         OwnerKind::NodeMaintenance(group) => format!("kubectl {verb} {} {name}", maintenances(group)),
     }
 }

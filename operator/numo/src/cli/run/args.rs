@@ -2,7 +2,7 @@
 
 use crate::{
     cli::{cluster::ClusterArgs, error::CliError},
-    shell::told,
+    shell::{operator::ProviderOption, told},
 };
 use clap::{Args, ValueEnum};
 use numo_core::{observed::PlanJobSettings, owners::plan::duration_millis};
@@ -14,6 +14,22 @@ pub const DEFAULT_NAMESPACE: &str = "node-upgrade-mutex-operator";
 
 /// The variable that lets images of rules be in a registry on this machine.
 pub const REGISTRIES_ON_LOOPBACK: &str = "NUMO_REGISTRIES_ON_LOOPBACK";
+
+/// Who makes and deletes machines.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum MachineProvider {
+    Off,
+    Sim,
+}
+
+impl MachineProvider {
+    pub(super) const fn option(self) -> ProviderOption {
+        match self {
+            Self::Off => ProviderOption::Off,
+            Self::Sim => ProviderOption::Sim,
+        }
+    }
+}
 
 /// Arguments of `numo run`.
 #[derive(Debug, Args)]
@@ -46,6 +62,15 @@ pub struct RunArgs {
     pub(super) plan_namespaces: Vec<String>,
     #[command(flatten)]
     pub(super) plans: PlanArgs,
+    /// Who makes and deletes machines for NodeVersions: off replaces none, sim plays machines with ConfigMaps, for demos
+    #[arg(
+        long,
+        env = "NUMO_MACHINE_PROVIDER",
+        value_name = "off|sim",
+        default_value = "off",
+        hide_possible_values = true
+    )]
+    pub(super) machine_provider: MachineProvider,
     /// Address that serves /healthz, /readyz and /metrics; "off" serves nothing
     #[arg(
         long,

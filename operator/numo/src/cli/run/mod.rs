@@ -76,6 +76,7 @@ pub async fn run(args: RunArgs, explain: Explain) -> Result<(), CliError> {
         probe_address,
         identity,
         channels,
+        provider: args.machine_provider.option(),
         evaluator,
         explain,
     };

@@ -1,4 +1,4 @@
-//! A MutexRunConfig or a Plan with its pools and the nodes that are behind.
+//! A MutexRunConfig, a Plan or a NodeVersion with its pools and the nodes that are behind.
 
 use super::message::{SHOWN, shortened};
 use crate::{
@@ -21,11 +21,12 @@ use numo_core::{
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt::Write as _};
 
-/// A MutexRunConfig or a Plan.
+/// A MutexRunConfig, a Plan or a NodeVersion.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct OwnerLine {
     pub(super) kind: &'static str,
+    /// Empty of a NodeVersion, which is in none.
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) reason: Reason,
@@ -188,10 +189,10 @@ impl NodeLine {
 
 /// That a person has paused the owner, where that is not the reason that is told.
 fn paused(look: &Look, kind: &str, key: &Key, told: Reason) -> Option<String> {
-    let owner = if kind == "MutexRunConfig" {
-        Owner::run(key.clone())
-    } else {
-        Owner::plan(key.clone())
+    let owner = match kind {
+        "MutexRunConfig" => Owner::run(key.clone()),
+        "NodeVersion" => Owner::node_version(key.name.as_str()),
+        _ => Owner::plan(key.clone()),
     };
     let why = suspended(&look.store.observed, &owner)?;
     (why.reason != told).then(|| why.message.to_string())
@@ -263,7 +264,11 @@ impl OwnerLine {
             "{}   {}   {}/{} nodes done   to {}",
             paint(
                 output::head(),
-                &format!("{} {}/{}", self.kind, self.namespace, self.name)
+                &format!(
+                    "{} {}",
+                    self.kind,
+                    Key::new(self.namespace.as_str(), self.name.as_str())
+                )
             ),
             paint(output::of_reason(self.reason), self.reason.name()),
             self.done,

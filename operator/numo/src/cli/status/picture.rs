@@ -10,7 +10,7 @@ use super::{
 };
 use crate::cli::{
     error::CliError,
-    live::{self, Look, plan_words, said},
+    live::{self, Look, plan_words, said, version_words},
     object::What,
     output::{self, Layout, OutputArgs, paint},
 };
@@ -106,11 +106,19 @@ impl Picture {
                 plan_words(look, key, &decision.report),
             )
         });
+        let versions = look
+            .versions
+            .iter()
+            .filter(|(key, _)| selection.takes(What::Version, key, look.uid_of_version(key)));
+        let versions = versions.map(|(key, decision)| {
+            let standing = version_words(look, key, &decision.report);
+            OwnerLine::of(look, "NodeVersion", key, decision, standing)
+        });
         let maintenances = look.store.observed.maintenances.values();
         let maintenances =
             maintenances.filter(|view| selection.takes(What::Maintenance, &view.owner.key, &view.uid));
         Self {
-            owners: runs.chain(plans).collect(),
+            owners: runs.chain(plans).chain(versions).collect(),
             maintenances: maintenances.map(|view| MaintenanceLine::of(look, view)).collect(),
             bindings: bindings(look),
             budgets: budgets(look),
@@ -178,10 +186,10 @@ impl Picture {
 
     fn names(&self) -> Vec<String> {
         let owners = self.owners.iter().map(|owner| {
-            let kind = if owner.kind == "Plan" {
-                "plan.upgrade.cattle.io".to_owned()
-            } else {
-                format!("mutexrunconfig.{}", numo_api::GROUP)
+            let kind = match owner.kind {
+                "Plan" => "plan.upgrade.cattle.io".to_owned(),
+                "NodeVersion" => format!("nodeversion.{}", numo_api::machines::UPDATE_GROUP),
+                _ => format!("mutexrunconfig.{}", numo_api::GROUP),
             };
             format!("{kind}/{}", owner.name)
         });

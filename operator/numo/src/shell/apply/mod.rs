@@ -6,6 +6,7 @@
 
 mod error;
 mod eviction;
+mod fleet;
 mod job;
 mod journal;
 mod lease;
@@ -19,6 +20,7 @@ mod pool;
 pub use self::{
     error::ApplyError,
     eviction::{evict, what_was_said},
+    fleet::of_machines,
     journal::change_body,
 };
 
@@ -90,6 +92,8 @@ pub async fn apply(
             change,
             has_annotations,
         } => mark_gate(client, store, plan, uid, (change, *has_annotations)).await,
+        // What is done to machines needs their provider: `of_machines`.
+        Action::Fleet(_) => Ok(()),
         Action::SetJobTtl { job, uid, seconds } => set_job_ttl(client, store, job, uid, *seconds).await,
         Action::AcquireLease {
             node,

@@ -77,6 +77,11 @@ fn has_finalizers(store: &Store, owner: &Owner) -> bool {
             .maintenances
             .get(owner)
             .is_some_and(|view| !view.finalizers.is_empty()),
+        OwnerKind::NodeVersion => observed
+            .fleet
+            .versions
+            .get(&owner.key.name)
+            .is_some_and(|view| !view.finalizers.is_empty()),
         OwnerKind::Plan => observed
             .plans
             .get(&owner.key)

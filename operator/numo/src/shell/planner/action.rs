@@ -21,6 +21,7 @@ pub const fn reach(action: &Action) -> Reach {
         | Action::StartPlanJob { .. }
         | Action::DeletePlanJob { .. }
         | Action::MarkGate { .. }
+        | Action::Fleet(_)
         | Action::Evict { .. }
         | Action::AcquireLease { .. }
         | Action::RenewLease { .. }
@@ -45,6 +46,7 @@ pub fn name(action: &Action) -> &'static str {
         Action::StartPlanJob { .. } => "StartPlanJob",
         Action::DeletePlanJob { .. } => "DeletePlanJob",
         Action::MarkGate { .. } => "MarkGate",
+        Action::Fleet(action) => action.name(),
         Action::Evict { .. } => "Evict",
         Action::SetJobTtl { .. } => "SetJobTtl",
         Action::AcquireLease { .. } => "AcquireLease",

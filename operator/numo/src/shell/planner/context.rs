@@ -10,6 +10,7 @@ use crate::shell::{
     leader::Fence,
     metrics::Metrics,
     notice::Board,
+    provider::Provider,
     store::{Reach, Store},
     watch,
     watched::Missing,
@@ -37,6 +38,8 @@ pub struct Context {
     pub metrics: Metrics,
     /// Events that are written beside the decisions.
     pub events: Events,
+    /// Who makes and deletes machines.
+    pub provider: Provider,
     /// What the leader Lease tells the command line.
     pub board: Board,
     /// Whether this process still leads.

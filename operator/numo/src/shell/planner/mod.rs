@@ -46,8 +46,9 @@ use super::{
     leader::Fence,
     metrics::Metrics,
     notice::Board,
+    provider::Provider,
     store::{Reach, Store},
-    watched::{self, Place, etcd_pod::KUBE_SYSTEM},
+    watched::{self, FLEET_KINDS, Place, etcd_pod::KUBE_SYSTEM},
 };
 use numo_api::marks;
 use numo_core::{Owner, observed::Settings, quorum::OPENSHIFT_ETCD};
@@ -94,7 +95,7 @@ impl Planner {
     pub fn new(
         connection: Connection,
         evaluator: Evaluator,
-        channels: Channels,
+        (channels, provider): (Channels, Provider),
         settings: Settings,
         metrics: Metrics,
         (events, board, notices): (Events, Board, Notices),
@@ -109,8 +110,13 @@ impl Planner {
             events,
             board,
             fence,
+            provider,
         };
         watch_cluster(&mut context);
+        match context.provider.missing() {
+            Some(words) => context.store.observed.fleet.provider.missing = Some(words),
+            None => FLEET_KINDS.iter().for_each(|kind| context.watch(*kind, "")),
+        }
         Self {
             context,
             wakes: Wakes::default(),

@@ -143,5 +143,9 @@ fn found(observed: &Observed, owner: &Owner, decision: &Decision) -> Option<(Str
             let view = observed.maintenances.get(owner)?;
             of(&view.uid, Status::Maintenance(&view.status))
         }
+        OwnerKind::NodeVersion => {
+            let view = observed.fleet.versions.get(&owner.key.name)?;
+            of(&view.uid, Status::Version(&view.status))
+        }
     }
 }

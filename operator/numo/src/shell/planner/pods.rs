@@ -22,7 +22,8 @@ impl PodWatches {
     /// Begins the watches that are wanted, and ends the others.
     pub fn follow(&mut self, context: &mut Context) {
         let observed = &context.store.observed;
-        if observed.maintenances.is_empty() && observed.plans.is_empty() && self.0.is_empty() {
+        let drains_nothing = observed.maintenances.is_empty() && observed.fleet.versions.is_empty();
+        if drains_nothing && observed.plans.is_empty() && self.0.is_empty() {
             return;
         }
         let wanted = wanted(observed);
@@ -49,6 +50,7 @@ fn wanted(observed: &Observed) -> BTreeSet<String> {
     let mut wanted = in_maintenance(observed);
     wanted.extend(drained_by_jobs(observed));
     wanted.extend(drained_for_plans(observed));
+    wanted.extend(drained_for_versions(observed));
     wanted.extend(waiting(observed));
     wanted
 }
@@ -103,6 +105,15 @@ fn drained_for_plans(observed: &Observed) -> BTreeSet<String> {
         nodes.extend(turns.map(|change| change.spec.node_name.clone()));
     }
     nodes
+}
+
+/// The nodes that are replaced now, until they are let go.
+fn drained_for_versions(observed: &Observed) -> impl Iterator<Item = String> {
+    let turns = observed.turns().filter(|change| {
+        let mut versions = observed.fleet.versions.values();
+        versions.any(|view| view.uid == change.spec.owner_ref.uid) && !is_past(change, Step::Released)
+    });
+    turns.map(|change| change.spec.node_name.clone())
 }
 
 /// Whether a turn has passed a step in its present attempt.

@@ -124,6 +124,13 @@ impl Rounds {
                     let request = (**request).clone();
                     context.evaluator.ask(request, context.inbox.answered());
                 }
+                Question::Fleet(question) => {
+                    context.store.asks_provider(question, now);
+                    let to = context.inbox.answered();
+                    context
+                        .provider
+                        .ask(question.clone(), context.connection.clock.clone(), to);
+                }
                 Question::Channel { plan, url, latest } => {
                     context.store.asks_channel(plan, url, now);
                     let (plan, url, latest) = (plan.clone(), url.clone(), latest.clone());

@@ -37,8 +37,10 @@ pub struct Wakes {
 pub fn owners(observed: &Observed) -> BTreeSet<Owner> {
     let runs = observed.runs.keys().cloned().map(Owner::run);
     let plans = observed.plans.keys().cloned().map(Owner::plan);
+    let versions = observed.fleet.versions.keys().cloned().map(Owner::node_version);
     runs.chain(observed.maintenances.keys().cloned())
         .chain(plans)
+        .chain(versions)
         .collect()
 }
 
@@ -80,6 +82,10 @@ impl Wakes {
             if spec.owner_ref.kind == OwnerKind::Plan.name() && touched.contains(&spec.node_name) {
                 let key = Key::new(&change.key.namespace, &spec.owner_ref.name);
                 self.at.insert(Owner::plan(key), now);
+            }
+            if spec.owner_ref.kind == OwnerKind::NodeVersion.name() && touched.contains(&spec.node_name) {
+                self.at
+                    .insert(Owner::node_version(spec.owner_ref.name.as_str()), now);
             }
         }
     }
@@ -139,7 +145,12 @@ impl Wakes {
             self.idle.remove(owner);
         }
         // What became due since the last round is asked in the next pass.
-        let asks = |question: &Question| matches!(question, Question::Evaluate(_) | Question::Channel { .. });
+        let asks = |question: &Question| {
+            matches!(
+                question,
+                Question::Evaluate(_) | Question::Channel { .. } | Question::Fleet(_)
+            )
+        };
         let asked = decision.questions.iter().any(asks).then_some(now);
         // What became due since the last round is carried out soon, and what was too much for one pass.
         let is_run = owner.kind == OwnerKind::MutexRunConfig;

@@ -62,8 +62,14 @@ impl Writes {
         // The object may be gone by the time the event is written: its uid is taken now.
         let events = event.map_or_else(Vec::new, |event| about(context, owner, &action, event));
         let now = context.now();
-        let result = apply::apply(&context.connection.write, &mut context.store, &action, now);
-        let result = tokio::time::timeout(PATIENCE, result).await;
+        let (client, store) = (&context.connection.write, &mut context.store);
+        let result = match &action {
+            Action::Fleet(action) => {
+                let result = apply::of_machines(client, store, &context.provider, action, now);
+                tokio::time::timeout(PATIENCE, result).await
+            }
+            action => tokio::time::timeout(PATIENCE, apply::apply(client, store, action, now)).await,
+        };
         let write = Write {
             owner,
             chain: &chain,

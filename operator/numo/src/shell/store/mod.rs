@@ -11,6 +11,7 @@ mod channels;
 mod claims;
 mod evaluations;
 mod evictions;
+mod fleet;
 mod jobs;
 mod kured;
 mod lists;
@@ -150,6 +151,7 @@ impl Store {
         match owner.kind {
             OwnerKind::MutexRunConfig => of(&observed.runs.get(&owner.key)?.status.conditions),
             OwnerKind::NodeMaintenance(_) => of(&observed.maintenances.get(owner)?.status.conditions),
+            OwnerKind::NodeVersion => of(&observed.fleet.versions.get(&owner.key.name)?.status.conditions),
             OwnerKind::Plan => {
                 let all = observed.plans.get(&owner.key)?.status.conditions.as_ref()?;
                 let ready = all.iter().find(|one| one.type_ == types::READY)?;

@@ -5,13 +5,14 @@ use crate::{
     shell::{
         claim::Judged,
         project::{Edition, Kind},
+        provider::answer::ProviderAnswer,
         watched::object::Object,
     },
 };
 use jiff::Timestamp;
 use numo_core::{
     drain::Eviction,
-    observed::{Key, RuleAnswer, Said, Validity},
+    observed::{FleetQuestion, Key, RuleAnswer, Said, Validity},
 };
 
 /// What a watch says.
@@ -44,6 +45,8 @@ pub enum Seen {
     Unseen(Kind, String, String),
     /// What a Plan's channel answered, by the URL that was asked.
     Channel(Key, String, Timestamp, Result<String, String>),
+    /// What the provider of machines said to a question, and when.
+    Provider(FleetQuestion, Timestamp, ProviderAnswer),
     /// What was found out about a Deployment with the name of an operator that numo replaces, and by which question.
     Claim(Key, u64, Judged),
     /// What was found out about a rule is to be found out again.

@@ -39,6 +39,7 @@ impl Store {
             | Seen::Absent(..)
             | Seen::ListFailed(..)
             | Seen::Channel(..)
+            | Seen::Provider(..)
             | Seen::Examined(..) => false,
         }
     }
@@ -78,6 +79,7 @@ impl Store {
             Seen::ListFailed(kind, scope, words) => self.list_failed(kind, scope, &words),
             Seen::Absent(kind, words) => self.absent(kind, &words),
             Seen::Unseen(kind, scope, words) => self.unseen(kind, scope, words),
+            Seen::Provider(question, at, answer) => self.provider_answered(&question, at, answer),
             Seen::Channel(plan, url, at, answer) => self.answered(&plan, &url, at, answer),
             Seen::Evicted(node, eviction, said, at) => {
                 self.touched.insert(node.clone());

@@ -6,6 +6,7 @@ mod daemon_set;
 mod disruption_budget;
 mod entry;
 pub mod etcd_pod;
+mod fleet;
 mod infrastructure;
 mod job;
 mod kured;
@@ -34,6 +35,7 @@ mod replaced;
 mod secret;
 
 pub use entry::{Kept, Missing, Place, Selection, Watched};
+pub use fleet::FLEET_KINDS;
 pub use machine_api::missed as missed_machines;
 pub use object::{Deployed, Object};
 
@@ -88,6 +90,12 @@ list! {
     NodeMaintenance => node_maintenance::NODE_MAINTENANCE,
     KubeVirtMaintenance => node_maintenance::KUBEVIRT_MAINTENANCE,
     Plan => plan::PLAN,
+    NodeVersion => fleet::NODE_VERSION,
+    ScalingGroup => fleet::SCALING_GROUP,
+    PendingNode => fleet::PENDING_NODE,
+    JoiningNode => fleet::JOINING_NODE,
+    AutoscalingStrategy => fleet::AUTOSCALING_STRATEGY,
+    Autoscaler => fleet::AUTOSCALER,
     MutexBinding => mutex_binding::MUTEX_BINDING,
     Namespace => namespace::NAMESPACE,
     Job => job::JOB,
@@ -209,6 +217,7 @@ pub fn put(store: &mut Store, object: Object) -> bool {
         Object::JobEvent(key, job, trouble) => store.put_job_event(key, &job, trouble),
         Object::Maintenance(view) => node_maintenance::put(store, *view),
         Object::Plan(plan) => plan::put(store, *plan),
+        Object::Fleet(found) => fleet::put(store, *found),
         Object::PlanJob(key, job, pods) => store.put_plan_job(&key, *job, pods),
         Object::PlanPod(key, pod) => store.put_plan_pod(key, pod),
         Object::Secret(key, hash) => secret::put(store, key, hash),
@@ -233,6 +242,7 @@ pub fn has_news(store: &Store, object: &Object) -> bool {
         Object::Run(run) => mutex_run_config::has_news(store, run),
         Object::Maintenance(view) => node_maintenance::has_news(store, view),
         Object::Plan(view) => plan::has_news(store, view),
+        Object::Fleet(found) => fleet::has_news(store, found),
         Object::Rule(rule) | Object::Unreadable(rule, _) => mutex_rule::has_news(store, rule),
         Object::Target(target) => mutex_target::has_news(store, target),
         Object::Budget(budget) => mutex_budget::has_news(store, budget),
@@ -310,6 +320,7 @@ pub fn weight(object: &Object) -> Option<usize> {
         | Object::Pod(..)
         | Object::JobEvent(..)
         | Object::Maintenance(_)
+        | Object::Fleet(_)
         | Object::PlanJob(..)
         | Object::PlanPod(..)
         | Object::Secret(..)

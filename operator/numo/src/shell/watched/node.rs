@@ -11,7 +11,7 @@ use crate::shell::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicObject;
-use numo_core::observed::{Key, Leaving, NodeView};
+use numo_core::observed::{HostView, Key, Leaving, NodeView};
 use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -38,8 +38,14 @@ fn project(object: &DynamicObject) -> Option<Object> {
 }
 
 /// Puts one where decisions see it; true if one could change by it.
-pub fn put(store: &mut Store, node: NodeView, OfNode { volumes, networks }: OfNode) -> bool {
+pub fn put(store: &mut Store, node: NodeView, rest: OfNode) -> bool {
+    let OfNode {
+        volumes,
+        networks,
+        host,
+    } = rest;
     let name = node.name.clone();
+    let has_moved = store.put_host(&name, host);
     store.put_networks(&name, networks);
     let known = store.observed.volumes.get(&name).map_or(&[][..], Vec::as_slice);
     if *known != *volumes {
@@ -50,12 +56,13 @@ pub fn put(store: &mut Store, node: NodeView, OfNode { volumes, networks }: OfNo
             store.observed.volumes.insert(name.clone(), volumes);
         }
     }
-    replace(&mut store.observed.nodes, name, node)
+    replace(&mut store.observed.nodes, name, node) || has_moved
 }
 
 fn remove(store: &mut Store, key: &Key) -> bool {
     store.observed.volumes.remove(&key.name);
     store.forget_networks(&key.name);
+    store.observed.fleet.hosts.remove(&key.name);
     store.observed.nodes.remove(&key.name).is_some()
 }
 
@@ -77,6 +84,8 @@ struct SlimNodeSpec {
     /// As given: the list is tested and replaced whole.
     #[serde(default)]
     taints: Value,
+    #[serde(rename = "providerID", default)]
+    provider_id: String,
     #[serde(rename = "podCIDRs", default)]
     pod_networks: Vec<String>,
 }
@@ -95,6 +104,8 @@ struct SlimNodeStatus {
 
 #[derive(Clone, Debug, Deserialize)]
 struct SlimAddress {
+    #[serde(rename = "type", default)]
+    type_: String,
     #[serde(default)]
     address: String,
 }
@@ -205,6 +216,11 @@ pub fn node(node: SlimNode) -> (NodeView, OfNode) {
     let addresses = addresses.filter(|address| !address.contains('/'));
     let addresses = addresses.filter_map(|text| text.parse().ok());
     let pods = node.spec.pod_networks.iter().filter_map(|text| text.parse().ok());
+    let internal = node.status.addresses.iter().find(|one| one.type_ == "InternalIP");
+    let host = HostView {
+        provider_id: node.spec.provider_id,
+        address: internal.map(|one| one.address.clone()).unwrap_or_default(),
+    };
     let networks = pods.take(POD_NETWORKS).chain(addresses.take(ADDRESSES)).collect();
     let view = NodeView {
         etcd_voter: condition("EtcdIsVoter").map(|status| status == "True"),
@@ -222,7 +238,12 @@ pub fn node(node: SlimNode) -> (NodeView, OfNode) {
         has_annotations: node.metadata.annotations.is_some(),
         annotations: node.metadata.annotations.unwrap_or_default(),
     };
-    (view, OfNode { volumes, networks })
+    let rest = OfNode {
+        volumes,
+        networks,
+        host,
+    };
+    (view, rest)
 }
 
 /// The view of a Node with its place in the store.

@@ -6,9 +6,10 @@ use crate::{
 };
 use numo_api::{MutexRule, marks};
 use numo_core::observed::{
-    Annotated, ApprovalView, BindingView, BudgetView, ChangeView, ClusterVersionView, ConfigView,
-    DisruptionBudgetView, EtcdPodView, ForeignController, JobView, Key, LeaseView, MachineApi, MachineView,
-    MaintenanceView, NodeView, PlanJobView, PlanView, PodView, PoolView, RebootLock, RunConfigView,
+    Annotated, ApprovalView, AutoscalerView, BindingView, BudgetView, ChangeView, ClusterVersionView,
+    ConfigView, DisruptionBudgetView, EtcdPodView, ForeignController, HostView, JobView, JoiningNodeView,
+    Key, LeaseView, MachineApi, MachineView, MaintenanceView, NodeVersionView, NodeView, PendingNodeView,
+    PlanJobView, PlanView, PodView, PoolView, RebootLock, RunConfigView, ScalingGroupView, StrategyView,
     TargetView, Unread, WindowView,
 };
 use numo_plugin::address::AddressRange;
@@ -51,6 +52,8 @@ pub enum Object {
     JobEvent(Key, Key, (String, String)),
     Maintenance(Box<MaintenanceView>),
     Plan(Box<PlanView>),
+    /// One of the kinds of machines that are replaced.
+    Fleet(Box<OfFleet>),
     /// A Plan's Job, and how many pods it has by its own status ([`pods_left`]).
     PlanJob(Key, Box<PlanJobView>, Option<usize>),
     /// A pod of a Plan's Job.
@@ -107,6 +110,7 @@ impl Object {
             | Self::NotRead(key, _) => of(key),
             Self::Maintenance(view) => cluster(&view.owner.key.name),
             Self::Plan(plan) => of(&plan.key),
+            Self::Fleet(found) => of(&found.key()),
             Self::NodePod(_, pod) => of(&pod.key),
         }
     }
@@ -119,6 +123,35 @@ pub struct OfNode {
     pub volumes: Vec<String>,
     /// Its addresses and those of its pods.
     pub networks: Vec<AddressRange>,
+    /// What it says of its machine.
+    pub host: HostView,
+}
+
+/// An object of the kinds of machines that are replaced.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the names are the kinds")]
+pub enum OfFleet {
+    NodeVersion(Box<NodeVersionView>),
+    ScalingGroup(ScalingGroupView),
+    PendingNode(PendingNodeView),
+    JoiningNode(JoiningNodeView),
+    AutoscalingStrategy(StrategyView),
+    /// The Deployment of a cluster autoscaler.
+    Autoscaler(Key, AutoscalerView),
+}
+
+impl OfFleet {
+    /// Namespace and name.
+    pub fn key(&self) -> Key {
+        match self {
+            Self::NodeVersion(view) => Key::new("", view.name.as_str()),
+            Self::ScalingGroup(view) => Key::new("", view.name.as_str()),
+            Self::PendingNode(view) => Key::new("", view.name.as_str()),
+            Self::JoiningNode(view) => Key::new("", view.name.as_str()),
+            Self::AutoscalingStrategy(view) => Key::new("", view.name.as_str()),
+            Self::Autoscaler(key, _) => key.clone(),
+        }
+    }
 }
 
 /// What is known of a pod of a Plan's Job.

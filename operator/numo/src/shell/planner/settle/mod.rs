@@ -5,6 +5,7 @@
 mod announce;
 mod line;
 mod maintenance;
+mod node_version;
 mod others;
 mod outcome;
 mod plan;
@@ -65,6 +66,7 @@ impl Statuses {
             OwnerKind::MutexRunConfig => run::write(context, owner, decision).await,
             OwnerKind::NodeMaintenance(_) => self.maintenances.write(context, owner, decision).await,
             OwnerKind::Plan => self.plans.write(context, owner, decision).await,
+            OwnerKind::NodeVersion => node_version::write(context, owner, decision).await,
         };
         match outcome {
             Outcome::Same => {}

@@ -1,0 +1,143 @@
+//! What `spec.mutex` of an owner and its MutexBindings say together: how many nodes may be in flight and fail, which go before others, and
+//! what a person must approve. One rule for every kind that has several nodes. Nothing here looks at a cluster.
+
+use super::{
+    approval::Wanted,
+    domains::DomainOrder,
+    wave::{self, Wave},
+};
+use crate::{intent, names, observed::IntOrPercent, selector};
+use numo_api::MutexSettings;
+use serde_json::Value;
+
+/// All that gates an owner, its own first, each with the field that says it.
+pub(crate) type Gatings<'a> = Vec<(String, &'a MutexSettings)>;
+
+/// What all that gates an owner says together.
+pub(crate) struct Together<'a> {
+    /// Bounds of how many nodes may be in flight.
+    pub limits: Vec<IntOrPercent>,
+    /// Selectors of the nodes that go first.
+    pub first: Vec<Value>,
+    /// How many nodes may fail: each bound holds.
+    pub failure_budgets: Vec<IntOrPercent>,
+    /// Which nodes go before others, those that go first among them.
+    pub waves: Vec<Wave>,
+    /// In which order the owner goes through domains of nodes.
+    pub domains: Option<DomainOrder<'a>>,
+    /// What a person must approve.
+    pub approval: Wanted,
+}
+
+/// What all that gates an owner says together; what is wrong with it is told to `wrong`.
+pub(crate) fn together<'a>(
+    all: &[(String, &'a MutexSettings)],
+    wrong: &mut impl FnMut(String),
+) -> Together<'a> {
+    let (limits, first, failure_budgets) = bounds(all, wrong);
+    let waves = waves(all, &first).map_err(&mut *wrong).unwrap_or_default();
+    let domains = domains(all, wrong);
+    let approval = approval(all).map_err(wrong).unwrap_or_default();
+    Together {
+        limits,
+        first,
+        failure_budgets,
+        waves,
+        domains,
+        approval,
+    }
+}
+
+/// The bounds, the selectors of nodes that go first, and the failure budgets of all that gates an owner; what is wrong with
+/// them is told to `wrong`.
+fn bounds(
+    all: &[(String, &MutexSettings)],
+    wrong: &mut impl FnMut(String),
+) -> (Vec<IntOrPercent>, Vec<Value>, Vec<IntOrPercent>) {
+    let (mut limits, mut first, mut failure_budgets) = (Vec::new(), Vec::new(), Vec::new());
+    for (field, settings) in all {
+        match settings.max_unavailable.as_ref().map(intent::parse_limit) {
+            Some(Ok(limit)) => limits.push(limit),
+            Some(Err(problem)) => wrong(format!("{field}.maxUnavailable: {problem}")),
+            None => {}
+        }
+        let keys = settings.mutex_keys.iter().flatten();
+        if let Some(problem) = names::wrong_label_keys(&format!("{field}.mutexKeys"), keys) {
+            wrong(problem);
+        }
+        if let Some(selector) = settings.first.as_ref() {
+            let selector = serde_json::to_value(selector).unwrap_or_default();
+            match selector::wrong(&selector) {
+                Some(problem) => wrong(format!("{field}.first: {problem}")),
+                None => first.push(selector),
+            }
+        }
+        match settings.failure_budget.as_ref().map(intent::parse_limit) {
+            Some(Ok(limit)) => failure_budgets.push(limit),
+            Some(Err(problem)) => wrong(format!("{field}.failureBudget: {problem}")),
+            None => {}
+        }
+    }
+    (limits, first, failure_budgets)
+}
+
+/// Which nodes go before others: those that `first` of any selects, and then the waves of the one that has some.
+///
+/// Errors: the field, what was found and what is wanted.
+fn waves(all: &[(String, &MutexSettings)], first: &[Value]) -> Result<Vec<Wave>, String> {
+    let mut waves = Vec::new();
+    if !first.is_empty() {
+        waves.push(Wave::first(
+            first.to_vec(),
+            "spec.mutex.first or a MutexBinding's",
+        ));
+    }
+    let mut given: Option<&str> = None;
+    for (field, settings) in all {
+        let own = settings.waves.as_deref();
+        waves.extend(wave::parse(field, own, (settings.first.is_some(), false))?);
+        if own.is_none_or(<[_]>::is_empty) {
+            continue;
+        }
+        if let Some(other) = given.replace(field) {
+            return Err(format!(
+                "{field}.waves: found some beside {other}.waves, wanted those of one object"
+            ));
+        }
+    }
+    Ok(waves)
+}
+
+/// What of an owner a person must approve, by all that gates it.
+///
+/// Errors: the field, what was found and what is wanted.
+fn approval(all: &[(String, &MutexSettings)]) -> Result<Wanted, String> {
+    let mut wanted = Wanted::default();
+    for (field, settings) in all {
+        wanted.add(field, settings.approval.as_ref())?;
+    }
+    Ok(wanted)
+}
+
+/// In which order an owner goes through domains of nodes, by all that gates it. Two orders would keep each other's nodes for ever; that
+/// they differ is told to `wrong`.
+fn domains<'a>(
+    all: &[(String, &'a MutexSettings)],
+    wrong: &mut impl FnMut(String),
+) -> Option<DomainOrder<'a>> {
+    let mut known: Option<DomainOrder<'a>> = None;
+    for (field, settings) in all {
+        let Some(given) = &settings.domains else { continue };
+        match (DomainOrder::parse(&format!("{field}.domains"), given), &known) {
+            (Err(problem), _) => wrong(problem),
+            (Ok(found), Some(known)) if !found.agrees_with(known) => wrong(format!(
+                "{}: found another order than in {}, wanted the same, or only one of them",
+                found.field(),
+                known.field()
+            )),
+            (Ok(_), Some(_)) => {}
+            (Ok(found), None) => known = Some(found),
+        }
+    }
+    known
+}

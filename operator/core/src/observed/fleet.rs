@@ -1,0 +1,320 @@
+//! Machines that are replaced: the five kinds of `update.edgeless.systems`, the cluster autoscaler, and what the provider of the machines
+//! said last.
+
+use crate::{
+    admit::hours::Hours,
+    key::{Key, Map},
+    time::later,
+};
+use jiff::Timestamp;
+use numo_api::machines::{
+    AutoscalingStrategySpec, AutoscalingStrategyStatus, CspState, Goal, JoiningNodeSpec, NodeRole,
+    NodeVersionSpec, NodeVersionStatus, PendingNodeSpec, PendingNodeStatus, ScalingGroupSpec,
+    ScalingGroupStatus,
+};
+use std::collections::BTreeMap;
+
+/// All that was seen of machines that are replaced. Empty where nobody asks for that.
+#[derive(Clone, Debug, Default)]
+pub struct FleetView {
+    /// NodeVersions by name.
+    pub versions: BTreeMap<String, NodeVersionView>,
+    /// ScalingGroups by name.
+    pub groups: BTreeMap<String, ScalingGroupView>,
+    /// PendingNodes by name.
+    pub pending: BTreeMap<String, PendingNodeView>,
+    /// JoiningNodes by name.
+    pub joining: BTreeMap<String, JoiningNodeView>,
+    /// AutoscalingStrategies by name.
+    pub strategies: BTreeMap<String, StrategyView>,
+    /// The Deployments of cluster autoscalers that strategies name.
+    pub autoscalers: BTreeMap<Key, AutoscalerView>,
+    /// What a Node says of its machine, by the Node's name.
+    pub hosts: BTreeMap<String, HostView>,
+    /// What the provider said last.
+    pub provider: ProviderView,
+}
+
+/// A NodeVersion.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeVersionView {
+    /// Name.
+    pub name: String,
+    /// uid.
+    pub uid: String,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// Creation time.
+    pub created: Timestamp,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Its finalizers.
+    pub finalizers: Vec<String>,
+    /// The annotations in use: ours.
+    pub annotations: Map,
+    /// All labels.
+    pub labels: Map,
+    /// The spec.
+    pub spec: NodeVersionSpec,
+    /// `spec.mutex.window`, understood or not.
+    pub hours: Option<Result<Hours, String>>,
+    /// The status last written.
+    pub status: NodeVersionStatus,
+}
+
+/// A ScalingGroup.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ScalingGroupView {
+    /// Name.
+    pub name: String,
+    /// uid.
+    pub uid: String,
+    /// The spec.
+    pub spec: ScalingGroupSpec,
+    /// The status last written.
+    pub status: ScalingGroupStatus,
+}
+
+impl ScalingGroupView {
+    /// The group, as the provider names it; empty if it has no name.
+    pub fn id(&self) -> &str {
+        self.spec.group_id.as_deref().unwrap_or_default()
+    }
+
+    /// Whether its machines run the control plane.
+    pub fn is_control_plane(&self) -> bool {
+        self.spec.role == Some(NodeRole::ControlPlane)
+    }
+}
+
+/// A PendingNode.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PendingNodeView {
+    /// Name. Of one that numo made it is the id by which the provider finds the machine again.
+    pub name: String,
+    /// uid.
+    pub uid: String,
+    /// resourceVersion it was read at: it is written only over what was read.
+    pub resource_version: String,
+    /// Creation time.
+    pub created: Timestamp,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// uid of the NodeVersion that it belongs to; empty if it does not say.
+    pub owner_uid: String,
+    /// The annotations in use: ours.
+    pub annotations: Map,
+    /// The spec.
+    pub spec: PendingNodeSpec,
+    /// The status last written.
+    pub status: PendingNodeStatus,
+}
+
+impl PendingNodeView {
+    /// The machine; empty until the provider has named it.
+    pub fn provider_id(&self) -> &str {
+        self.spec.provider_id.as_deref().unwrap_or_default()
+    }
+
+    /// Name of its Node; empty until the provider has named the machine.
+    pub fn node(&self) -> &str {
+        self.spec.node_name.as_deref().unwrap_or_default()
+    }
+
+    /// The group of the machine.
+    pub fn group_id(&self) -> &str {
+        self.spec.group_id.as_deref().unwrap_or_default()
+    }
+
+    /// Whether the machine is to be deleted. One that says nothing is to join.
+    pub fn leaves(&self) -> bool {
+        self.spec.goal == Some(Goal::Leave)
+    }
+
+    /// Until when its goal is to be reached, if it says so in a way that can be read.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        self.spec.deadline.as_deref()?.parse().ok()
+    }
+}
+
+/// A JoiningNode.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JoiningNodeView {
+    /// Name.
+    pub name: String,
+    /// uid.
+    pub uid: String,
+    /// The spec.
+    pub spec: JoiningNodeSpec,
+}
+
+/// An AutoscalingStrategy.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StrategyView {
+    /// Name.
+    pub name: String,
+    /// uid.
+    pub uid: String,
+    /// The spec.
+    pub spec: AutoscalingStrategySpec,
+    /// The status last written.
+    pub status: AutoscalingStrategyStatus,
+}
+
+impl StrategyView {
+    /// The Deployment of its cluster autoscaler.
+    pub fn deployment(&self) -> Key {
+        Key::new(&self.spec.deployment_namespace, &self.spec.deployment_name)
+    }
+}
+
+/// The Deployment of a cluster autoscaler.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AutoscalerView {
+    /// uid.
+    pub uid: String,
+    /// `spec.replicas`.
+    pub replicas: i32,
+    /// The command of its first container.
+    pub command: Vec<String>,
+}
+
+/// What a Node says of its machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostView {
+    /// `spec.providerID`.
+    pub provider_id: String,
+    /// Its address of type InternalIP: that of its member of etcd.
+    pub address: String,
+}
+
+/// How soon the provider is asked again (seconds), as the reference has it.
+pub const POLL_SECONDS: i64 = 30;
+/// How soon groups are listed again (seconds), as the reference has it.
+pub const DISCOVERY_SECONDS: i64 = 15 * 60;
+
+/// What was heard of the provider, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heard<T> {
+    /// When.
+    pub at: Timestamp,
+    /// The answer, or why there is none.
+    pub said: Result<T, String>,
+}
+
+impl<T> Heard<T> {
+    /// When it is to be asked again.
+    pub fn again(&self, pause: i64) -> Timestamp {
+        later(self.at, pause)
+    }
+}
+
+/// What the provider said last. Ids of machines and groups are in lower case here: providers do not mind the case of theirs.
+#[derive(Clone, Debug, Default)]
+pub struct ProviderView {
+    /// Questions whose answer is under way, and since when.
+    pub asked: BTreeMap<FleetQuestion, Timestamp>,
+    /// Why there is no provider to ask, if there is none.
+    pub missing: Option<String>,
+    /// Image and group of machines, by their ids.
+    pub facts: BTreeMap<String, Heard<MachineFacts>>,
+    /// States of machines, by their ids.
+    pub states: BTreeMap<String, Heard<CspState>>,
+    /// The images that new machines of groups get, by the groups' ids.
+    pub images: BTreeMap<String, Heard<String>>,
+    /// All groups of the cluster.
+    pub groups: Option<Heard<Vec<GroupFacts>>>,
+    /// Machines that were looked for by the id of the request that was to make them; none of one that never was made.
+    pub found: BTreeMap<String, Heard<Option<MadeMachine>>>,
+    /// What it was told to do, and has not done yet: by the name of the PendingNode, or the id of the machine or group.
+    pub told: BTreeMap<String, Told>,
+}
+
+/// What the provider was told to do, and has not done yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// When it is to be told again: it takes a while, or has refused.
+    pub again: Timestamp,
+    /// Its words, where it has refused.
+    pub problem: Option<String>,
+}
+
+/// What the provider knows of a machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MachineFacts {
+    /// Its image.
+    pub image: String,
+    /// Its group.
+    pub group_id: String,
+}
+
+/// A machine that the provider made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MadeMachine {
+    /// Name of its Node.
+    pub node: String,
+    /// Its id.
+    pub provider_id: String,
+}
+
+/// A group, as the provider lists it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupFacts {
+    /// Name for the ScalingGroup.
+    pub name: String,
+    /// Name for people.
+    pub node_group_name: String,
+    /// Its id.
+    pub group_id: String,
+    /// Name that the cluster autoscaler knows it by.
+    pub autoscaler_group_name: String,
+    /// Whether its machines run the control plane.
+    pub is_control_plane: bool,
+}
+
+/// What the provider of machines is asked. Answered later, among what was seen.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FleetQuestion {
+    /// Image and group of a machine.
+    Facts {
+        /// The machine.
+        provider_id: String,
+    },
+    /// State of a machine.
+    State {
+        /// The machine.
+        provider_id: String,
+    },
+    /// The image that new machines of a group get.
+    GroupImage {
+        /// The group.
+        group_id: String,
+    },
+    /// All groups of the cluster.
+    Groups,
+    /// The machine that a request has made, if it has.
+    Find {
+        /// The group.
+        group_id: String,
+        /// Id of the request.
+        request: String,
+    },
+}
+
+/// Whether two ids, images or references mean the same: case does not matter, as the reference has it.
+pub fn is_same(one: &str, other: &str) -> bool {
+    one.eq_ignore_ascii_case(other)
+}
+
+impl FleetView {
+    /// The machine of a Node; empty if the Node does not say.
+    pub fn machine_of(&self, node: &str) -> &str {
+        self.hosts.get(node).map_or("", |host| host.provider_id.as_str())
+    }
+
+    /// The group with this id.
+    pub fn group(&self, id: &str) -> Option<&ScalingGroupView> {
+        let mut groups = self.groups.values();
+        groups.find(|group| !id.is_empty() && is_same(group.id(), id))
+    }
+}

@@ -1,0 +1,123 @@
+//! The cluster autoscaler, which rests while nodes are replaced: it would take new machines away, or make more.
+
+use super::{pass::Pass, sets::Sets};
+use crate::{
+    action::FleetAction,
+    observed::{AutoscalerView, FleetView, ScalingGroupView, StrategyView},
+    why::Why,
+};
+use numo_api::Reason;
+
+/// What the cluster autoscaler is started with (`spec/constellation.md` §2): its groups and the further flags, in order.
+///
+/// Errors: a group whose sizes cannot be.
+pub fn command(strategy: &StrategyView, fleet: &FleetView) -> Result<Vec<String>, String> {
+    let extras = strategy.spec.autoscaler_extra_args.iter().flatten();
+    let mut flags: Vec<String> = extras.map(|(key, value)| format!("--{key}={value}")).collect();
+    let groups = fleet.groups.values();
+    let scaled = groups.filter(|group| group.spec.autoscaling == Some(true) && !group.is_control_plane());
+    for group in scaled {
+        flags.push(nodes_flag(group)?);
+    }
+    flags.sort();
+    let mut command = vec!["./cluster-autoscaler".to_owned()];
+    command.extend(flags);
+    Ok(command)
+}
+
+fn nodes_flag(group: &ScalingGroupView) -> Result<String, String> {
+    let (min, max) = (group.spec.min.unwrap_or(0), group.spec.max.unwrap_or(0));
+    if min > max {
+        return Err(format!(
+            "ScalingGroup {} spec.min: found {min} with spec.max {max}, wanted at most that",
+            group.name
+        ));
+    }
+    let name = group.spec.autoscaler_group_name.as_deref().unwrap_or_default();
+    Ok(format!("--nodes={min}:{max}:{name}"))
+}
+
+impl Pass<'_> {
+    /// Has cluster autoscalers rest while nodes are replaced, and run otherwise.
+    pub(super) fn keep_autoscalers(&mut self) {
+        let wanted = !self.is_replacing();
+        for strategy in self.fleet.strategies.values() {
+            let chain = format!("autoscaler {}", strategy.name);
+            if strategy.spec.enabled != wanted {
+                let action = FleetAction::EnableAutoscaler {
+                    strategy: strategy.name.clone(),
+                    uid: strategy.uid.clone(),
+                    enabled: wanted,
+                };
+                self.fleet(&chain, action);
+            }
+            if let Some(deployment) = self.fleet.autoscalers.get(&strategy.deployment()) {
+                self.keep_autoscaler(&chain, strategy, deployment, i32::from(wanted));
+            }
+        }
+    }
+
+    fn keep_autoscaler(
+        &mut self,
+        chain: &str,
+        strategy: &StrategyView,
+        deployment: &AutoscalerView,
+        replicas: i32,
+    ) {
+        let status = &strategy.status;
+        if status.replicas != Some(deployment.replicas) || status.enabled != Some(deployment.replicas > 0) {
+            let action = FleetAction::WriteStrategyStatus {
+                strategy: strategy.name.clone(),
+                uid: strategy.uid.clone(),
+                replicas: deployment.replicas,
+            };
+            self.fleet(chain, action);
+        }
+        let wanted = command(strategy, self.fleet).unwrap_or_else(|problem| {
+            let why = Why::new(Reason::InvalidField, problem);
+            self.out.report.problems.push(why);
+            deployment.command.clone()
+        });
+        if deployment.replicas != replicas || deployment.command != wanted {
+            let action = FleetAction::SetAutoscaler {
+                deployment: strategy.deployment(),
+                uid: deployment.uid.clone(),
+                replicas: (deployment.replicas, replicas),
+                command: (deployment.command.clone(), wanted),
+            };
+            self.fleet(chain, action);
+        }
+    }
+
+    /// Whether nodes are replaced, of this NodeVersion or another one. An owner that begins nothing, and has nothing in hand, does
+    /// not: the cluster is not to stand without its autoscaler for as long as a window is closed.
+    fn is_replacing(&self) -> bool {
+        let others = self
+            .fleet
+            .versions
+            .values()
+            .filter(|other| other.name != self.view.name);
+        let mut others = others.filter(|other| !other.deleting);
+        if others.any(|other| Sets::of(other, self.observed).is_outdated()) {
+            return true;
+        }
+        let in_hand = !self.flying.is_empty() || !self.sets.pending.is_empty();
+        let begins = self.hold.is_none() && self.intent.schedule.closed(self.now).is_none();
+        in_hand || (begins && self.leaving.is_none() && self.sets.is_outdated())
+    }
+
+    /// Why no machine is made yet: a cluster autoscaler still runs.
+    pub(super) fn autoscaler_runs(&self) -> Option<Why> {
+        let mut strategies = self.fleet.strategies.values();
+        let running = strategies.find(|strategy| {
+            let deployment = self.fleet.autoscalers.get(&strategy.deployment());
+            let replicas = deployment.map(|deployment| deployment.replicas);
+            strategy.spec.enabled || replicas.or(strategy.status.replicas).unwrap_or(0) > 0
+        })?;
+        let message = format!(
+            "the cluster autoscaler (Deployment {}) is being stopped first",
+            running.deployment()
+        );
+        Some(Why::new(Reason::AutoscalerRuns, message))
+    }
+}

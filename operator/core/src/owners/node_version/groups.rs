@@ -1,0 +1,196 @@
+//! ScalingGroups: which image new machines of a group get, and which groups there are.
+
+use super::{known::is_first, pass::Pass};
+use crate::{
+    action::{FleetAction, FleetQuestion},
+    observed::{DISCOVERY_SECONDS, GroupFacts, POLL_SECONDS, ScalingGroupView, is_same},
+    why::Why,
+};
+use numo_api::{
+    Reason,
+    conditions::Condition,
+    machines::{NodeRole, ScalingGroupSpec, annotations},
+};
+
+/// Fewest and most machines of a group that was found, as the reference has it.
+const SIZES: (i32, i32) = (1, 10);
+
+/// What is said of a group: whether new machines of it would be outdated.
+pub fn outdated(is_outdated: bool) -> Condition {
+    let (status, reason, message) = if is_outdated {
+        (
+            "True",
+            "ScalingGroupNodeImageOutOfDate",
+            "Scaling group will not use the latest image when creating new nodes",
+        )
+    } else {
+        (
+            "False",
+            "ScalingGroupNodeImageUpToDate",
+            "Scaling group will use the latest image when creating new nodes",
+        )
+    };
+    Condition {
+        type_: "Outdated".to_owned(),
+        status: status.to_owned(),
+        reason: Some(reason.to_owned()),
+        message: Some(message.to_owned()),
+        ..Condition::default()
+    }
+}
+
+impl<'a> Pass<'a> {
+    /// Sees to the groups of the NodeVersion, and to which groups there are.
+    pub(super) fn keep_groups(&mut self) {
+        if self.fleet.provider.missing.is_some() || self.leaving.is_some() {
+            return;
+        }
+        let groups = self.fleet.groups.values();
+        let own = groups.filter(|group| group.spec.node_image.as_deref() == Some(&self.view.name));
+        for group in own.collect::<Vec<_>>() {
+            self.keep_group(group);
+        }
+        if is_first(self.view, self.fleet) {
+            self.discover();
+        }
+    }
+
+    /// Has new machines of a group get the image.
+    fn keep_group(&mut self, group: &'a ScalingGroupView) {
+        let (id, chain) = (group.id(), format!("group {}", group.name));
+        if id.is_empty() {
+            let message = format!("ScalingGroup {} spec.groupId: found none, wanted one", group.name);
+            let why = Why::new(Reason::InvalidField, message);
+            return self.out.report.problems.push(why);
+        }
+        let heard = self.fleet.provider.images.get(&id.to_lowercase());
+        let wanted = self.view.spec.image.as_deref().unwrap_or_default();
+        let image = heard.and_then(|heard| heard.said.as_deref().ok());
+        let is_outdated = image.is_some_and(|image| !is_same(image, wanted));
+        let pause = if image.is_some() && !is_outdated {
+            DISCOVERY_SECONDS
+        } else {
+            POLL_SECONDS
+        };
+        match heard.map(|heard| heard.again(pause)) {
+            Some(again) if again > self.now => self.out.wake(again),
+            _ => self.ask(FleetQuestion::GroupImage {
+                group_id: id.to_owned(),
+            }),
+        }
+        if let Some(Err(problem)) = heard.map(|heard| &heard.said) {
+            let message = format!("the image of ScalingGroup {} is not known: {problem}", group.name);
+            let why = Why::new(Reason::ProviderUnavailable, message);
+            self.out.report.problems.push(why);
+        }
+        let Some(image) = image.filter(|_| !wanted.is_empty()) else {
+            return;
+        };
+        let condition = outdated(is_outdated);
+        let is_said = |one: &Condition| one.type_ == condition.type_ && one.status == condition.status;
+        let status = &group.status;
+        if status.image_reference.as_deref() != Some(image) || !status.conditions.iter().any(is_said) {
+            let action = FleetAction::WriteGroupStatus {
+                name: group.name.clone(),
+                uid: group.uid.clone(),
+                image: image.to_owned(),
+                is_outdated,
+            };
+            self.fleet(&chain, action);
+        }
+        let begins = self.intent.problem.is_none() && self.intent.suspended.is_none();
+        if is_outdated && begins && self.may_tell(&id.to_lowercase()) {
+            let action = FleetAction::SetGroupImage {
+                group_id: id.to_owned(),
+                image: wanted.to_owned(),
+            };
+            self.fleet(&chain, action);
+        }
+    }
+
+    /// Makes a ScalingGroup for each group of the provider, and takes those away whose group is gone.
+    fn discover(&mut self) {
+        let heard = self.fleet.provider.groups.as_ref();
+        let Some(heard) = heard.filter(|heard| heard.again(DISCOVERY_SECONDS) > self.now) else {
+            return self.ask(FleetQuestion::Groups);
+        };
+        self.out.wake(heard.again(DISCOVERY_SECONDS));
+        let found = match &heard.said {
+            Ok(found) => found,
+            Err(problem) => {
+                let message = format!("the groups of machines cannot be listed: {problem}");
+                let why = Why::new(Reason::ProviderUnavailable, message);
+                return self.out.report.problems.push(why);
+            }
+        };
+        for group in found {
+            self.meet(group);
+        }
+        // A provider that has no group at all has lost its memory, not its machines.
+        if !found.is_empty() {
+            self.forget_groups(found);
+        }
+    }
+
+    fn meet(&mut self, found: &GroupFacts) {
+        let chain = format!("group {}", found.name.to_lowercase());
+        let Some(group) = self.fleet.group(&found.group_id) else {
+            let role = if found.is_control_plane {
+                NodeRole::ControlPlane
+            } else {
+                NodeRole::Worker
+            };
+            let spec = ScalingGroupSpec {
+                node_image: Some(self.view.name.clone()),
+                group_id: Some(found.group_id.clone()),
+                autoscaler_group_name: Some(found.autoscaler_group_name.clone()),
+                node_group_name: Some(found.node_group_name.clone()),
+                autoscaling: None,
+                min: Some(SIZES.0),
+                max: Some(SIZES.1),
+                role: Some(role),
+            };
+            let action = FleetAction::CreateGroup {
+                name: found.name.to_lowercase(),
+                spec: Box::new(spec),
+            };
+            return self.fleet(&chain, action);
+        };
+        if group.spec.node_group_name.as_deref() != Some(&found.node_group_name)
+            && !found.node_group_name.is_empty()
+        {
+            let action = FleetAction::NameGroup {
+                name: group.name.clone(),
+                uid: group.uid.clone(),
+                node_group_name: found.node_group_name.clone(),
+            };
+            self.fleet(&chain, action);
+        }
+    }
+
+    /// A group that is gone has no nodes. One that nobody can find and that has some is named.
+    fn forget_groups(&mut self, found: &[GroupFacts]) {
+        let is_found = |group: &&ScalingGroupView| found.iter().any(|one| is_same(&one.group_id, group.id()));
+        let groups = self.fleet.groups.values();
+        for group in groups.filter(|group| !is_found(group)).collect::<Vec<_>>() {
+            let mut nodes = self.observed.nodes.values();
+            let node = nodes.find(|node| is_same(node.annotation(annotations::SCALING_GROUP_ID), group.id()));
+            if let Some(node) = node {
+                let message = format!(
+                    "the provider has no group {} (ScalingGroup {}) any more, and Node {} is of it",
+                    group.id(),
+                    group.name,
+                    node.name
+                );
+                let why = Why::new(Reason::ProviderContradicts, message);
+                self.out.report.problems.push(why);
+                continue;
+            }
+            let action = FleetAction::DeleteGroup {
+                name: group.name.clone(),
+                uid: group.uid.clone(),
+            };
+            self.fleet(&format!("group {}", group.name), action);
+        }
+    }
+}

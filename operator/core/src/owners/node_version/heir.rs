@@ -1,0 +1,425 @@
+//! The new node that takes the place of one that is replaced: a machine is made for it, or one that is there is taken; it joins, becomes
+//! a pair with the old node, gets its labels, and is waited for.
+
+use super::{
+    known::{failed_joins_now, for_change, has_failed, is_held_for_joins, request},
+    pass::Pass,
+    sets::Class,
+    turn::Going,
+};
+use crate::{
+    action::{Action, Change, FleetAction, NodePatch, NodePurpose},
+    observed::{ChangeView, NodeView, PendingNodeView, is_same},
+    time::later,
+    turn::{
+        journal::Journal,
+        steps::{Next, ON, STAY, Turn},
+    },
+    why::Why,
+};
+use numo_api::{
+    Reason, Step,
+    machines::{Goal, PendingNodeSpec, annotations},
+    marks,
+};
+use serde_json::Value;
+
+/// Whether a label is Kubernetes' own, which a new node has by itself (`^(.+\.|)(kubernetes|k8s)\.io(/.*)?$`).
+fn is_of_kubernetes(key: &str) -> bool {
+    let domain = key.split('/').next().unwrap_or_default();
+    ["kubernetes.io", "k8s.io"].into_iter().any(|own| {
+        domain == own
+            || domain
+                .strip_suffix(own)
+                .is_some_and(|rest| rest.ends_with('.') && rest.len() > 1)
+    })
+}
+
+/// Whether a label or annotation speaks of the old node alone: a mark of numo's, or what keeps remediation off it.
+fn is_mark(key: &str) -> bool {
+    key.starts_with(marks::PREFIX)
+        || key.starts_with(marks::RULE_LABEL_PREFIX)
+        || key == marks::EXCLUDE_FROM_REMEDIATION
+}
+
+impl<'a> Pass<'a> {
+    /// The PendingNode of a turn, that is to join or has.
+    fn pending_of(&self, change: &ChangeView) -> Option<&'a PendingNodeView> {
+        let mut pending = self
+            .sets
+            .pending
+            .iter()
+            .filter(|one| !one.leaves() && !one.deleting);
+        pending.find(|one| is_for(one, change)).copied()
+    }
+
+    /// Whether the turn of another node has this PendingNode.
+    fn is_claimed(&self, pending: &PendingNodeView) -> bool {
+        let mut flying = self.flying.iter();
+        self.claimed.contains(&pending.name) || flying.any(|change| is_for(pending, change))
+    }
+
+    /// A machine of the group that is to join or has, and is for nobody: one that another operator made, or of a turn that ended.
+    pub(super) fn unclaimed(&self, group_id: &str) -> impl Iterator<Item = &'a PendingNodeView> {
+        let pending = self.sets.pending.iter().copied();
+        pending.filter(move |one| {
+            let is_free = !one.leaves() && !one.deleting && !self.is_claimed(one);
+            let of_group = !group_id.is_empty() && is_same(one.group_id(), group_id);
+            // One that was never made may never be.
+            is_free && of_group && !one.provider_id().is_empty() && self.is_of_version(one)
+        })
+    }
+
+    /// Whether a machine that has joined is of the version.
+    fn is_of_version(&self, pending: &PendingNodeView) -> bool {
+        let node = self.observed.nodes.get(pending.node());
+        let class = node.and_then(|node| self.sets.class_of(node));
+        matches!(
+            class,
+            None | Some(Class::Mint | Class::UpToDate | Class::AwaitingAnnotation)
+        )
+    }
+
+    /// What new machines of the group wait for, as others of the run did not join.
+    fn others_failed(&self, change: &ChangeView, group_id: &str) -> Option<Why> {
+        let mut flying = self.flying.iter();
+        let failed = flying.find(|other| {
+            let node = self.observed.nodes.get(&other.spec.node_name);
+            let group = node.map(|node| node.annotation(annotations::SCALING_GROUP_ID));
+            other.key != change.key
+                && other.spec.target.run_id == change.spec.target.run_id
+                && is_held_for_joins(other)
+                && group.is_some_and(|group| is_same(group, group_id))
+        })?;
+        let message = format!(
+            "machines of group {group_id} did not join for Node {}: none is made for others until that ends",
+            failed.spec.node_name
+        );
+        Some(Why::new(Reason::JoinFailed, message))
+    }
+
+    /// Why no machine is made in the group now.
+    fn against_machine(&self, change: &ChangeView, group_id: &str) -> Option<Why> {
+        let Some(group) = self.fleet.group(group_id) else {
+            return Some(no_group(group_id));
+        };
+        let wanted = self.view.spec.image.as_deref().unwrap_or_default();
+        let found = group.status.image_reference.as_deref().unwrap_or_default();
+        if !is_same(found, wanted) {
+            let message = format!(
+                "ScalingGroup {} status.imageReference: found {found:?}, wanted {wanted:?}",
+                group.name
+            );
+            return Some(Why::new(Reason::GroupImageOutdated, message));
+        }
+        let surge = self.surge();
+        let full = self.sets.surplus() + self.made >= surge;
+        let no_room = || {
+            let message = format!(
+                "{} machines are new, unknown, or to join or to go, and spec.surge allows {surge}",
+                self.sets.surplus() + self.made
+            );
+            Why::new(Reason::WaitingForTurn, message)
+        };
+        self.autoscaler_runs()
+            .or_else(|| self.others_failed(change, group_id))
+            .or_else(|| full.then(no_room))
+    }
+}
+
+/// Whether a PendingNode is for this turn: numo made it for the turn or gave it to it, and it has not failed.
+pub(super) fn is_for(pending: &PendingNodeView, change: &ChangeView) -> bool {
+    let is_own = pending.name == request(change);
+    is_own || (for_change(pending) == change.key.name && !has_failed(change, pending))
+}
+
+/// That nobody knows the group of a node.
+pub(super) fn no_group(group_id: &str) -> Why {
+    let message = format!("found no ScalingGroup with spec.groupId {group_id:?}, wanted one");
+    Why::new(Reason::ScalingGroupNotFound, message)
+}
+
+impl<'a> Going<'_, 'a> {
+    /// Waits until a new node is there that takes the place of the old one, and has what that has.
+    pub(super) fn await_heir(&mut self, donor: &'a NodeView, closed: Option<&Why>) -> Next {
+        if let Some(heir) = self.pass.heir_of(donor) {
+            return self.equip(donor, heir, closed);
+        }
+        if let Some(pending) = self.pass.pending_of(self.change) {
+            self.await_join(donor, pending, closed);
+            return STAY;
+        }
+        let name = request(self.change);
+        let failed = self.pass.fleet.pending.get(&name).filter(|one| one.leaves());
+        if let Some(pending) = failed {
+            let id = match pending.provider_id() {
+                "" => "the machine",
+                id => id,
+            };
+            self.note_failed(format!("{id} of PendingNode {} did not join", pending.name));
+            return STAY;
+        }
+        let tries = self.pass.intent.joins;
+        if failed_joins_now(self.change) >= tries {
+            self.hold_for_joins(tries);
+            return STAY;
+        }
+        if let Some(why) = closed {
+            self.close(Step::PreRules, why.clone());
+            return STAY;
+        }
+        self.begin_machine(donor, name);
+        STAY
+    }
+
+    /// Takes a machine that is there, or writes down that one is to be made.
+    fn begin_machine(&mut self, donor: &NodeView, name: String) {
+        let change = self.change;
+        let group_id = donor.annotation(annotations::SCALING_GROUP_ID);
+        let joining = Why::new(Reason::Joining, "a new machine is to take its place");
+        let pass = &mut *self.pass;
+        let free = pass.unclaimed(group_id).next();
+        if let Some(free) = free {
+            pass.claim(free, &change.key.name);
+            return self.say(Step::PreRules, joining);
+        }
+        if let Some(why) = pass.against_machine(change, group_id) {
+            return self.say(Step::PreRules, why);
+        }
+        let deadline = later(pass.now, pass.intent.join_seconds);
+        let spec = PendingNodeSpec {
+            group_id: Some(group_id.to_owned()),
+            goal: Some(Goal::Join),
+            deadline: Some(deadline.to_string()),
+            ..PendingNodeSpec::default()
+        };
+        let action = FleetAction::CreatePendingNode {
+            name,
+            owner: (pass.view.name.clone(), pass.view.uid.clone()),
+            spec: Box::new(spec),
+            turn: Some(change.key.name.clone()),
+        };
+        pass.made += 1;
+        pass.fleet(&donor.name, action);
+        self.say(Step::PreRules, joining);
+    }
+
+    /// A machine is on its way: it is made, it joins, and it becomes a pair with the old node.
+    fn await_join(&mut self, donor: &NodeView, pending: &'a PendingNodeView, closed: Option<&Why>) {
+        let pass = &mut *self.pass;
+        let node = pass.observed.nodes.get(pending.node());
+        if let Some(mint) = node.filter(|node| pass.sets.class_of(node) == Some(Class::Mint)) {
+            pair(pass, donor, mint);
+            let message = format!("Node {} has joined to take its place", mint.name);
+            return self.say(Step::PreRules, Why::new(Reason::Joining, message));
+        }
+        let mut joins = node.filter(|node| pass.sets.class_of(node) == Some(Class::Heir));
+        if let Some(heir) = joins.take_if(|heir| heir.annotation(annotations::DONOR) == donor.name) {
+            // A crash between the two halves.
+            pair(pass, donor, heir);
+            let message = format!("Node {} has joined to take its place", heir.name);
+            return self.say(Step::PreRules, Why::new(Reason::Joining, message));
+        }
+        let outdated = node.filter(|node| pass.sets.class_of(node) == Some(Class::Outdated));
+        if let Some(node) = outdated.filter(|_| pending.name == request(self.change)) {
+            let message = format!(
+                "Node {} of PendingNode {} has joined with image {} and components {:?}, which are not those of the NodeVersion",
+                node.name,
+                pending.name,
+                node.annotation(annotations::NODE_IMAGE),
+                node.annotation(annotations::KUBERNETES_COMPONENTS)
+            );
+            return self.note_failed(message);
+        }
+        if pending.provider_id().is_empty() {
+            if let Some(why) = closed {
+                let why = why.clone();
+                return self.say(Step::PreRules, why);
+            }
+            // One that is given up in this very pass is not made.
+            let is_late = pending.deadline().is_some_and(|deadline| deadline <= pass.now);
+            if !is_late && pass.may_tell(&pending.name) {
+                let action = FleetAction::CreateMachine {
+                    pending: pending.name.clone(),
+                    uid: pending.uid.clone(),
+                    group_id: pending.group_id().to_owned(),
+                };
+                pass.fleet(&donor.name, action);
+            }
+        }
+        let why = self.joining(pending);
+        self.say(Step::PreRules, why);
+    }
+
+    /// What a machine on its way waits for.
+    fn joining(&self, pending: &PendingNodeView) -> Why {
+        let told = self.pass.fleet.provider.told.get(&pending.name);
+        if let Some(problem) = told.and_then(|told| told.problem.as_ref()) {
+            let message = format!(
+                "no machine could be made for PendingNode {}: {problem}",
+                pending.name
+            );
+            return Why::new(Reason::ProviderUnavailable, message);
+        }
+        let state = pending.status.csp_state.unwrap_or_default().name();
+        let message = match (pending.provider_id(), pending.node()) {
+            ("", _) => format!("a machine is being made (PendingNode {})", pending.name),
+            (id, node) => format!("machine {id} (Node {node}, {state}) is to join"),
+        };
+        let until = pending.deadline().filter(|deadline| *deadline > self.pass.now);
+        let message = match until {
+            Some(until) => format!("{message} until {until}"),
+            None => message,
+        };
+        Why::new(Reason::Joining, message).until(until)
+    }
+
+    /// Journals that the machine did not join, or is not what was asked for.
+    fn note_failed(&mut self, message: String) {
+        let why = Why::new(Reason::JoinFailed, message);
+        let mut journal = Journal::open(self.change, self.pass.now);
+        journal.enter(Step::PreRules, Some(&why));
+        self.pass.write(journal);
+        self.say(Step::PreRules, why);
+    }
+
+    /// Holds the node: as many machines were made for it as may be.
+    fn hold_for_joins(&mut self, tries: usize) {
+        let last = self.change.status.message.clone().unwrap_or_default();
+        let message = format!(
+            "{tries} machines in a row did not join (spec.joinRetries), the last: {last}; see whether image {} boots in group {}",
+            self.pass.view.spec.image.as_deref().unwrap_or_default(),
+            self.parts().node.annotation(annotations::SCALING_GROUP_ID)
+        );
+        let why = Why::new(Reason::JoinFailed, message);
+        self.pass.end_journal(self.change, Step::Held, &why);
+    }
+
+    /// The pair is known to both: the new node gets what the old one has, and is waited for.
+    fn equip(&mut self, donor: &'a NodeView, heir: &'a NodeView, closed: Option<&Why>) -> Next {
+        let pass = &mut *self.pass;
+        let mut pending = pass.sets.pending.iter().copied();
+        if let Some(pending) = pending.find(|one| !one.leaves() && one.node() == heir.name) {
+            if !pending.deleting {
+                pass.delete_pending(&donor.name, pending);
+            }
+            let message = format!("Node {} takes its place", heir.name);
+            self.say(Step::PreRules, Why::new(Reason::Joining, message));
+            return STAY;
+        }
+        if let Some(patch) = equipping(pass, donor, heir) {
+            pass.act(&donor.name, Action::PatchNode(patch), None);
+            let message = format!("Node {} gets its labels", heir.name);
+            self.say(Step::PreRules, Why::new(Reason::Joining, message));
+            return STAY;
+        }
+        if heir.ready {
+            return ON;
+        }
+        let message = format!("Node {}, which takes its place, is not Ready", heir.name);
+        let why = Why::new(Reason::Joining, message);
+        match closed {
+            Some(closed) => self.close(Step::PreRules, closed.clone()),
+            None => self.say(Step::PreRules, why),
+        }
+        STAY
+    }
+}
+
+/// Makes a pair of the old node and the new one, the new one first.
+fn pair(pass: &mut Pass<'_>, donor: &NodeView, heir: &NodeView) {
+    let marks = [
+        (heir, annotations::DONOR, &donor.name),
+        (donor, annotations::HEIR, &heir.name),
+    ];
+    for (node, key, value) in marks {
+        if node.annotation(key) == value {
+            continue;
+        }
+        let patch = NodePatch {
+            annotations: vec![Change::of(&node.annotations, key, Some(value.clone()))],
+            ..NodePatch::of(node, NodePurpose::Replace)
+        };
+        pass.act(&donor.name, Action::PatchNode(patch), None);
+    }
+}
+
+/// What gives the new node the labels of the old one, and annotations and taints if that is asked for; none once it has them.
+fn equipping(pass: &Pass<'_>, donor: &NodeView, heir: &NodeView) -> Option<NodePatch> {
+    let spec = &pass.view.spec;
+    let labels = donor.labels.iter().filter(|(key, value)| {
+        !is_of_kubernetes(key) && !is_mark(key) && heir.labels.get(*key) != Some(value)
+    });
+    let labels: Vec<Change> = labels
+        .map(|(key, value)| Change::of(&heir.labels, key, Some(value.clone())))
+        .collect();
+    let named = spec.copied_annotations.as_deref().unwrap_or_default();
+    let is_named = |key: &str| {
+        named.iter().any(|name| match name.strip_suffix('*') {
+            Some(prefix) => key.starts_with(prefix),
+            None => key == name,
+        })
+    };
+    let of_pair = |key: &str| key.starts_with("constellation.edgeless.systems/");
+    let copied = donor.annotations.iter().filter(|(key, value)| {
+        is_named(key) && !is_mark(key) && !of_pair(key) && heir.annotations.get(*key) != Some(value)
+    });
+    let annotations: Vec<Change> = copied
+        .map(|(key, value)| Change::of(&heir.annotations, key, Some(value.clone())))
+        .collect();
+    let taints = (spec.copy_taints == Some(true))
+        .then(|| taints(donor, heir))
+        .flatten();
+    if labels.is_empty() && annotations.is_empty() && taints.is_none() {
+        return None;
+    }
+    Some(NodePatch {
+        labels,
+        annotations,
+        taints,
+        ..NodePatch::of(heir, NodePurpose::Replace)
+    })
+}
+
+/// The taints of the new node, with those of the old one that it lacks; none if it lacks none.
+fn taints(donor: &NodeView, heir: &NodeView) -> Option<(Value, Value)> {
+    let key = |taint: &Value| taint["key"].as_str().unwrap_or_default().to_owned();
+    let mut wanted = heir.taints.as_array().cloned().unwrap_or_default();
+    let found = wanted.len();
+    for taint in donor.taints.as_array().into_iter().flatten() {
+        let own = is_of_kubernetes(&key(taint)) || is_mark(&key(taint));
+        let is_there = wanted
+            .iter()
+            .any(|one| key(one) == key(taint) && one["effect"] == taint["effect"]);
+        if !own && !is_there {
+            wanted.push(taint.clone());
+        }
+    }
+    (wanted.len() > found).then(|| (heir.taints.clone(), Value::Array(wanted)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_of_kubernetes_stay_with_their_node() {
+        for own in [
+            "kubernetes.io/hostname",
+            "k8s.io",
+            "node-role.kubernetes.io/worker",
+            "topology.k8s.io/zone",
+        ] {
+            assert!(is_of_kubernetes(own), "{own}");
+        }
+        for other in [
+            "team",
+            "example.com/kubernetes.io",
+            "notkubernetes.io/a",
+            "k8s.io.example.com/a",
+            ".kubernetes.io/a",
+        ] {
+            assert!(!is_of_kubernetes(other), "{other}");
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! What a NodeVersion asks, with every default filled in, and what is wrong with it. Parsing never fails as a whole: what is wrong
+//! becomes a reason to wait.
+
+use crate::{
+    admit::{
+        approval::Wanted,
+        domains::DomainOrder,
+        hours::Hours,
+        schedule::Schedule,
+        settings::{self, Gatings},
+        wave::Wave,
+    },
+    binding,
+    drain::DrainOptions,
+    intent,
+    key::Key,
+    ledger,
+    observed::{BindingView, IntOrPercent, NodeVersionView, Observed, RuleView},
+    owner::OwnerKind,
+    suspended,
+    why::Why,
+};
+use numo_api::{MutexSettings, Order, Reason};
+
+/// Default of `spec.joinTimeoutSeconds`, as the reference has it.
+const JOIN_SECONDS: i64 = 30 * 60;
+/// Default of `spec.joinRetries`.
+const JOIN_RETRIES: i32 = 2;
+
+/// What a NodeVersion asks.
+pub(crate) struct Intent<'a> {
+    /// The rules, each once, in order.
+    pub(super) rules: Vec<(Key, Option<&'a RuleView>)>,
+    /// How many machines there may be beyond those that are replaced.
+    pub(super) surge: IntOrPercent,
+    /// How long a machine has to join (seconds).
+    pub(super) join_seconds: i64,
+    /// How many machines are made for one node in one attempt.
+    pub(super) joins: usize,
+    /// Bounds of how many nodes may be in flight.
+    pub(super) limits: Vec<IntOrPercent>,
+    /// The bound that lets nobody begin, in a sentence.
+    pub(super) closed: Option<Why>,
+    pub(super) order: Option<Order>,
+    pub(super) soak_seconds: i64,
+    pub(super) mutex_keys: Vec<&'a String>,
+    pub(super) waves: Vec<Wave>,
+    /// In which order it goes through domains of nodes.
+    pub(super) domains: Option<DomainOrder<'a>>,
+    /// What a person must approve.
+    pub(super) approval: Wanted,
+    /// The settings of all that gates it, each with what says them.
+    pub(super) settings: Gatings<'a>,
+    pub(super) schedule: Schedule<'a>,
+    pub(super) failure_budgets: Vec<IntOrPercent>,
+    /// Whether nodes that are not Ready are replaced too.
+    pub(super) take_not_ready: bool,
+    /// After how long a node that is not Ready is left out (seconds); none if it is waited for.
+    pub(super) leave_out_after: Option<i64>,
+    pub(super) drain: DrainOptions,
+    /// What is wrong with the spec, its rules or its bindings.
+    pub(super) problem: Option<Why>,
+    /// Why nothing begins.
+    pub(super) suspended: Option<Why>,
+}
+
+fn bindings<'a>(
+    view: &'a NodeVersionView,
+    observed: &'a Observed,
+) -> impl Iterator<Item = (&'a String, &'a BindingView)> {
+    let all = observed.bindings.iter();
+    all.filter(|(_, binding)| binding::speaks_of(&binding.spec, OwnerKind::NodeVersion, "", &view.labels))
+}
+
+/// What gates a NodeVersion: on itself, or in a MutexBinding.
+struct Gating<'a> {
+    /// The field that says it.
+    field: String,
+    /// The command that edits the object.
+    edit: String,
+    settings: &'a MutexSettings,
+    /// Its `window`, understood or not.
+    hours: Option<&'a Result<Hours, String>>,
+}
+
+impl Gating<'_> {
+    /// That it lets no node begin, if its limit is 0.
+    fn closed(&self) -> Option<Why> {
+        let limit = intent::parse_limit(self.settings.max_unavailable.as_ref()?).ok()?;
+        ledger::closed_by_zero(limit, &format!("{}.maxUnavailable", self.field), &self.edit)
+    }
+}
+
+/// Everything that gates the NodeVersion, its own first.
+fn settings<'a>(view: &'a NodeVersionView, observed: &'a Observed) -> impl Iterator<Item = Gating<'a>> {
+    let own = view.spec.mutex.iter().map(|settings| Gating {
+        field: "spec.mutex".to_owned(),
+        edit: format!("kubectl edit nodeversion {}", view.name),
+        settings,
+        hours: view.hours.as_ref(),
+    });
+    let bound = bindings(view, observed).map(|(name, binding)| Gating {
+        field: format!("MutexBinding {name} spec"),
+        edit: format!("kubectl edit mutexbinding {name}"),
+        settings: &binding.spec.settings,
+        hours: binding.hours.as_ref(),
+    });
+    own.chain(bound)
+}
+
+/// The rules, with the field that names each. The namespace of a rule is the operator's if none is given.
+fn named_rules<'a>(
+    view: &'a NodeVersionView,
+    observed: &'a Observed,
+) -> Vec<(String, Key, Option<&'a RuleView>)> {
+    let mut rules: Vec<(String, Key, Option<&RuleView>)> = Vec::new();
+    for one in settings(view, observed) {
+        for (index, reference) in one.settings.rules.iter().flatten().enumerate() {
+            let given = reference.namespace.clone().filter(|given| !given.is_empty());
+            let namespace = given.unwrap_or_else(|| observed.settings.namespace.clone());
+            let key = Key::new(namespace, reference.name.clone().unwrap_or_default());
+            if !rules.iter().any(|(_, seen, _)| *seen == key) {
+                let rule = observed.rules.get(&key);
+                rules.push((format!("{}.rules[{index}]", one.field), key, rule));
+            }
+        }
+    }
+    rules
+}
+
+/// The rules that the nodes of a NodeVersion must pass.
+pub fn rules_of<'a>(view: &'a NodeVersionView, observed: &'a Observed) -> Vec<(Key, Option<&'a RuleView>)> {
+    let rules = named_rules(view, observed).into_iter();
+    rules.map(|(_, key, rule)| (key, rule)).collect()
+}
+
+/// When nodes of a NodeVersion may begin.
+///
+/// Errors: the field, what was found and what is wanted.
+pub(super) fn schedule<'a>(
+    view: &'a NodeVersionView,
+    observed: &'a Observed,
+) -> Result<Schedule<'a>, String> {
+    let mut schedule = Schedule::default();
+    for one in settings(view, observed) {
+        schedule.add(&one.field, one.hours, one.settings.start_after.as_deref())?;
+    }
+    Ok(schedule)
+}
+
+/// How many machines there may be beyond those that are replaced; what is wrong with it is told to `wrong`.
+fn surge(view: &NodeVersionView, wrong: &mut impl FnMut(String)) -> IntOrPercent {
+    let given = view.spec.surge.as_ref();
+    let found = given.map_or(Ok(IntOrPercent::Int(1)), intent::parse_limit);
+    found.unwrap_or_else(|problem| {
+        wrong(format!("spec.surge: {problem}"));
+        IntOrPercent::Int(0)
+    })
+}
+
+/// How old nodes are drained; what is wrong with it is told to `wrong`.
+fn drain(view: &NodeVersionView, observed: &Observed, wrong: &mut impl FnMut(String)) -> DrainOptions {
+    let bound = bindings(view, observed).find_map(|(_, binding)| binding.spec.drain.as_ref());
+    let given = view.spec.drain.as_ref().or(bound);
+    if let Some(problem) = given.and_then(DrainOptions::problem) {
+        wrong(format!("spec.drain.{problem}"));
+    }
+    DrainOptions::of(given)
+}
+
+impl<'a> Intent<'a> {
+    /// Parses a NodeVersion.
+    pub(super) fn parse(view: &'a NodeVersionView, observed: &'a Observed) -> Self {
+        let spec = &view.spec;
+        let rules = named_rules(view, observed);
+        let mut problem = rules.iter().find_map(|(field, key, rule)| {
+            crate::rules::wrong(field, key, *rule, (&binding::VERSION_PHASES, "NodeVersion"))
+        });
+        let mut wrong = |message: String| {
+            problem.get_or_insert(Why::new(Reason::InvalidField, message));
+        };
+        if spec.image.as_deref().unwrap_or_default().is_empty() {
+            wrong("spec.image: found none, wanted the image that nodes are to have".to_owned());
+        }
+        for (name, binding) in bindings(view, observed) {
+            if let Some(problem) = binding::wrong_selector(&binding.spec) {
+                wrong(format!("MutexBinding {name} {problem}"));
+            }
+        }
+        let surge = surge(view, &mut wrong);
+        let schedule = schedule(view, observed).unwrap_or_else(|problem| {
+            wrong(problem);
+            Schedule::default()
+        });
+        let all: Vec<Gating<'a>> = settings(view, observed).collect();
+        let closed = all.iter().find_map(Gating::closed);
+        let settings: Gatings<'a> = all.iter().map(|one| (one.field.clone(), one.settings)).collect();
+        let said = settings::together(&settings, &mut wrong);
+        let drain = drain(view, observed, &mut wrong);
+        let unserved = all
+            .iter()
+            .find_map(|one| binding::unserved_by_version(&one.field, one.settings));
+        let problem = problem.or_else(|| Some(Why::new(Reason::FieldNotServed, unserved?)));
+        let all = || all.iter().map(|one| one.settings);
+        Self {
+            rules: rules.into_iter().map(|(_, key, rule)| (key, rule)).collect(),
+            surge,
+            join_seconds: spec.join_timeout_seconds.unwrap_or(JOIN_SECONDS),
+            joins: usize::try_from(spec.join_retries.unwrap_or(JOIN_RETRIES)).unwrap_or(0) + 1,
+            limits: said.limits,
+            closed,
+            order: all().find_map(|one| one.order),
+            soak_seconds: all().filter_map(|one| one.soak_seconds).fold(0, i64::max),
+            mutex_keys: all().flat_map(|one| one.mutex_keys.iter().flatten()).collect(),
+            waves: said.waves,
+            domains: said.domains,
+            approval: said.approval,
+            settings,
+            schedule,
+            failure_budgets: said.failure_budgets,
+            take_not_ready: all().find_map(|one| one.take_not_ready) == Some(true),
+            leave_out_after: all()
+                .find_map(|one| intent::leave_out_after(one.not_ready_policy, one.leave_out_after_seconds)),
+            drain,
+            problem,
+            suspended: suspended::of_version(view).or_else(|| observed.stop_of_kind(OwnerKind::NodeVersion)),
+        }
+    }
+
+    /// How many of so many nodes may be in flight.
+    pub(super) fn room(&self, nodes: usize) -> usize {
+        let limits = self.limits.iter().map(|limit| limit.of(nodes));
+        limits.fold(usize::MAX, usize::min)
+    }
+
+    /// How many of so many nodes may fail; none without a bound.
+    pub(super) fn failures(&self, nodes: usize) -> Option<usize> {
+        let budgets = self.failure_budgets.iter();
+        budgets.map(|budget| budget.of(nodes).max(1)).min()
+    }
+}

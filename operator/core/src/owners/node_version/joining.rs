@@ -1,0 +1,141 @@
+//! What is noted on nodes: with which components they have joined, and what the provider knows of their machines; and pairs of nodes that
+//! are none any more.
+
+use super::{
+    known::is_first,
+    pass::Pass,
+    sets::{Class, facts, is_noted},
+};
+use crate::{
+    action::{Change, FleetAction, FleetQuestion},
+    observed::{NodeView, POLL_SECONDS, is_same},
+    turn::journal,
+};
+use jiff::Timestamp;
+use numo_api::{Step, machines::annotations};
+
+impl Pass<'_> {
+    /// Notes on nodes with which components they have joined.
+    pub(super) fn keep_joining_nodes(&mut self) {
+        if !is_first(self.view, self.fleet) {
+            return;
+        }
+        for joining in self.fleet.joining.values() {
+            let name = joining.spec.name.as_deref().unwrap_or_default();
+            let chain = format!("joining {}", joining.name);
+            let delete = FleetAction::DeleteJoiningNode {
+                name: joining.name.clone(),
+                uid: joining.uid.clone(),
+            };
+            let deadline: Option<Timestamp> = joining.spec.deadline.as_deref().and_then(|at| at.parse().ok());
+            match (self.observed.nodes.get(name), deadline) {
+                (Some(node), _) => {
+                    let wanted = joining.spec.componentsreference.as_deref().unwrap_or_default();
+                    if !is_same(node.annotation(annotations::KUBERNETES_COMPONENTS), wanted) {
+                        self.note(node, annotations::KUBERNETES_COMPONENTS, Some(wanted));
+                    }
+                    self.fleet(&node.name, delete);
+                }
+                (None, Some(deadline)) if deadline <= self.now => self.fleet(&chain, delete),
+                (None, Some(deadline)) => self.out.wake(deadline),
+                (None, None) => {}
+            }
+        }
+    }
+
+    /// Notes image and group of nodes whose machine the provider knows.
+    pub(super) fn note_machines(&mut self) {
+        if self.fleet.provider.missing.is_some() {
+            return;
+        }
+        for (node, _) in self.sets.all().collect::<Vec<_>>() {
+            let machine = self.fleet.machine_of(&node.name);
+            if machine.is_empty() || is_noted(node) {
+                continue;
+            }
+            let heard = facts(self.fleet, node);
+            let said = heard.map(|heard| (heard.again(POLL_SECONDS), &heard.said));
+            match said {
+                Some((_, Ok(facts))) if !facts.image.is_empty() && !facts.group_id.is_empty() => {
+                    let known = [
+                        (annotations::SCALING_GROUP_ID, &facts.group_id),
+                        (annotations::NODE_IMAGE, &facts.image),
+                    ];
+                    let missing = known
+                        .into_iter()
+                        .filter(|(key, _)| node.annotation(key).is_empty());
+                    let changes =
+                        missing.map(|(key, value)| Change::of(&node.annotations, key, Some(value.clone())));
+                    let changes = changes.collect();
+                    self.annotate(node, changes);
+                }
+                Some((again, _)) if again > self.now => self.out.wake(again),
+                _ => self.ask(FleetQuestion::Facts {
+                    provider_id: machine.to_owned(),
+                }),
+            }
+        }
+    }
+
+    /// Takes the marks of pairs off that are none: half of one, one of a node that is gone, or of a node that is left out.
+    pub(super) fn mend_pairs(&mut self) {
+        for (node, class) in self.sets.all().collect::<Vec<_>>() {
+            if !node.annotation(annotations::HEIR).is_empty() && !self.keeps_heir(node) {
+                self.note(node, annotations::HEIR, None);
+            }
+            if !node.annotation(annotations::DONOR).is_empty() && !self.keeps_donor(node, class) {
+                self.part(node, class);
+            }
+        }
+    }
+
+    /// Takes the mark of the node whose place it takes off a new node. One that was made for a version that nobody asks for any more goes:
+    /// the node that it was made for is there, and gets another one.
+    fn part(&mut self, heir: &NodeView, class: Class) {
+        let donor = heir.annotation(annotations::DONOR);
+        let is_surplus = class == Class::Outdated && self.observed.nodes.contains_key(donor);
+        let mut changes = vec![Change::of(&heir.annotations, annotations::DONOR, None)];
+        if is_surplus {
+            let value = Some("true".to_owned());
+            changes.push(Change::of(&heir.annotations, annotations::OBSOLETE, value));
+        }
+        self.annotate(heir, changes);
+    }
+
+    /// Whether a node keeps the mark of the one that takes its place.
+    fn keeps_heir(&self, donor: &NodeView) -> bool {
+        let Some(heir) = self.heir_of(donor) else {
+            return false;
+        };
+        self.sets.class_of(heir) == Some(Class::Heir)
+            && self.sets.class_of(donor) == Some(Class::Donor)
+            && !self.is_left_out(donor)
+    }
+
+    /// Whether a new node keeps the mark of the one whose place it takes.
+    fn keeps_donor(&self, heir: &NodeView, class: Class) -> bool {
+        if self.is_taking_over(heir) {
+            return true;
+        }
+        let donor = self.observed.nodes.get(heir.annotation(annotations::DONOR));
+        let Some(donor) = donor.filter(|_| class == Class::Heir) else {
+            return false;
+        };
+        let is_pairing = || {
+            let mut pending = self.sets.pending.iter();
+            pending.any(|one| !one.leaves() && one.node() == heir.name)
+        };
+        let is_pair = donor.annotation(annotations::HEIR) == heir.name;
+        !self.is_left_out(donor) && (is_pair || is_pairing())
+    }
+
+    /// Whether a turn is yet to end whose node is gone, and whose place the new node takes.
+    fn is_taking_over(&self, heir: &NodeView) -> bool {
+        let mut flying = self.flying.iter();
+        flying.any(|change| {
+            let pin = change.status.pin.as_ref();
+            pin.and_then(|pin| pin.heir.as_deref()) == Some(&heir.name)
+                && journal::entered(change, Step::Released).is_some()
+        })
+    }
+}

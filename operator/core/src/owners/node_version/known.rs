@@ -1,0 +1,140 @@
+//! What journals and PendingNodes of a NodeVersion are named, and what of them belongs to it.
+
+use crate::{
+    key::Key,
+    names,
+    observed::{ChangeView, FleetView, NodeVersionView, NodeView, Observed, PendingNodeView},
+    owner::Owner,
+    turn::{
+        directive::retry_asked,
+        journal,
+        reservation::{self, of_owner},
+    },
+};
+use numo_api::{Entry, NodeChangeSpec, Reason, Step, Target, marks};
+
+/// How long an id of a request is: the provider contract takes 32 characters at most.
+const REQUEST_DIGITS: usize = 20;
+
+/// Id of what a NodeVersion asks of its nodes.
+pub fn run_id(view: &NodeVersionView) -> String {
+    let image = view.spec.image.as_deref().unwrap_or_default();
+    let target = format!("{image}\n{}", components(view));
+    names::run_id(&view.uid, &target.to_lowercase())
+}
+
+/// The ConfigMap of the components that nodes are to have; empty if they are not compared.
+pub(super) fn components(view: &NodeVersionView) -> &str {
+    view.spec
+        .kubernetes_components_reference
+        .as_deref()
+        .unwrap_or_default()
+}
+
+/// The journals of a NodeVersion: those of the operator's own namespace.
+pub(crate) fn changes<'a>(observed: &'a Observed, uid: &'a str) -> impl Iterator<Item = &'a ChangeView> {
+    of_owner(observed, &observed.settings.namespace, uid)
+}
+
+/// The NodeChange of a node that is replaced. It is in the operator's own namespace.
+pub fn reservation(view: &NodeVersionView, node: &NodeView, namespace: &str) -> (Key, NodeChangeSpec) {
+    let version = view.spec.image_version.as_ref().or(view.spec.image.as_ref());
+    let target = Target {
+        run_id: run_id(view),
+        version: version.cloned().unwrap_or_default(),
+        pool: String::new(),
+    };
+    let owner = Owner::node_version(view.name.as_str());
+    reservation::reservation((&owner, &view.uid), node, target, false, namespace)
+}
+
+/// Id of the request for the machine that is to take the place of a node, and name of its PendingNode. It is the same after a
+/// crash, and another one after each machine that did not join.
+pub fn request(change: &ChangeView) -> String {
+    numbered(change, failed_joins(change))
+}
+
+/// Whether a PendingNode is of a machine that was made for the node and failed.
+pub(super) fn has_failed(change: &ChangeView, pending: &PendingNodeView) -> bool {
+    (0..failed_joins(change)).any(|number| numbered(change, number) == pending.name)
+}
+
+fn numbered(change: &ChangeView, number: usize) -> String {
+    let number = number.to_string();
+    let digits = names::hash(&["machine", &change.uid, &number], REQUEST_DIGITS);
+    format!("numo-{digits}")
+}
+
+/// How many machines did not join that were made for the node, in all its attempts.
+pub(super) fn failed_joins(change: &ChangeView) -> usize {
+    let entries = change.status.entries.iter();
+    entries.filter(|entry| is_failed_join(entry)).count()
+}
+
+fn is_failed_join(entry: &Entry) -> bool {
+    entry.step == Step::PreRules && entry.reason.as_deref() == Some(Reason::JoinFailed.name())
+}
+
+/// The same, in the present attempt.
+pub(super) fn failed_joins_now(change: &ChangeView) -> usize {
+    let attempt = change.status.attempt.max(1);
+    let entries = change.status.entries.iter();
+    entries
+        .filter(|entry| entry.attempt == attempt && is_failed_join(entry))
+        .count()
+}
+
+/// Whether the node is held because new machines did not join.
+pub(super) fn is_held_for_joins(change: &ChangeView) -> bool {
+    change.status.step == Some(Step::Held) && journal::is_for(change, Reason::JoinFailed)
+}
+
+/// Whether a group's machines are those of the NodeVersion. What nobody else may have is the only one's.
+pub(super) fn has_group(view: &NodeVersionView, fleet: &FleetView, group_id: &str) -> bool {
+    let named = fleet
+        .group(group_id)
+        .and_then(|group| group.spec.node_image.as_deref());
+    match named.filter(|name| fleet.versions.contains_key(*name)) {
+        Some(name) => name == view.name,
+        None => is_first(view, fleet),
+    }
+}
+
+/// Whether the NodeVersion is the one that sees to what belongs to none.
+pub(super) fn is_first(view: &NodeVersionView, fleet: &FleetView) -> bool {
+    let mut all = fleet.versions.values().filter(|other| !other.deleting);
+    all.next().is_none_or(|first| first.name == view.name)
+}
+
+/// The PendingNodes of a NodeVersion: those that say so, and those of its groups that say nothing.
+pub(super) fn pending<'a>(
+    view: &'a NodeVersionView,
+    fleet: &'a FleetView,
+) -> impl Iterator<Item = &'a PendingNodeView> {
+    fleet.pending.values().filter(move |pending| {
+        let known = fleet
+            .versions
+            .values()
+            .any(|other| other.uid == pending.owner_uid);
+        if known {
+            pending.owner_uid == view.uid
+        } else {
+            has_group(view, fleet, pending.group_id())
+        }
+    })
+}
+
+/// Name of the NodeChange that a PendingNode is for; empty if it is for none.
+pub(super) fn for_change(pending: &PendingNodeView) -> &str {
+    pending
+        .annotations
+        .get(marks::PENDING_FOR)
+        .map_or("", String::as_str)
+}
+
+/// Whether the node was left out, or failed for good, and nobody has asked for it since.
+pub(super) fn stays_out(change: &ChangeView) -> bool {
+    let over = matches!(change.status.step, Some(Step::Skipped | Step::Failed));
+    let again = [Reason::RunGivenUp, Reason::Superseded, Reason::NodeGone];
+    over && !retry_asked(change) && !again.iter().any(|reason| journal::is_for(change, *reason))
+}

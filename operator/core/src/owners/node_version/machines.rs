@@ -1,0 +1,338 @@
+//! PendingNodes: machines that are to join or to go. One that is to join and does not in time goes; one that is to go is deleted at the
+//! provider until it is gone. Nothing is deleted whose Node is there.
+
+use super::{
+    heir::is_for,
+    known::request,
+    pass::Pass,
+    sets::{Class, is_node_of},
+};
+use crate::{
+    action::{Change, FleetAction, FleetQuestion},
+    observed::{NodeView, POLL_SECONDS, PendingNodeView, is_same},
+    time::later,
+    turn::journal,
+    why::Why,
+};
+use numo_api::{
+    Reason, Step,
+    machines::{CspState, Goal, PendingNodeSpec, annotations},
+    marks,
+};
+
+/// How long after a PendingNode was made its machine is believed to be gone if the provider does not know it (seconds): what was just
+/// made may not be seen yet.
+const UNSEEN_SECONDS: i64 = 120;
+
+/// The chain of what is done about a PendingNode.
+fn chain(pending: &PendingNodeView) -> String {
+    format!("machine {}", pending.name)
+}
+
+impl<'a> Pass<'a> {
+    /// Sees to every PendingNode.
+    pub(super) fn keep_pending(&mut self) {
+        for pending in self.sets.pending.clone() {
+            if pending.deleting || self.tells_contradiction(pending) {
+                continue;
+            }
+            let node = self.observed.nodes.get(pending.node());
+            let node = node.filter(|node| is_node_of(self.fleet, pending, node));
+            match (pending.leaves(), node) {
+                (false, Some(node)) => self.keep_joined(pending, node),
+                (false, None) => self.keep_joining(pending),
+                (true, Some(node)) => self.keep_unwanted(pending, node),
+                (true, None) => self.keep_leaving(pending),
+            }
+        }
+    }
+
+    /// What is said of the machine cannot be so: two PendingNodes have it, or a Node that is not theirs.
+    fn tells_contradiction(&mut self, pending: &PendingNodeView) -> bool {
+        let id = pending.provider_id();
+        if id.is_empty() {
+            return false;
+        }
+        let mut others = self.fleet.pending.values();
+        let other = others.find(|other| other.name != pending.name && is_same(other.provider_id(), id));
+        let mut hosts = self.fleet.hosts.iter();
+        let host = hosts.find(|(node, host)| *node != pending.node() && is_same(&host.provider_id, id));
+        let what = match (other, host) {
+            (Some(other), _) => format!("PendingNode {} has it too", other.name),
+            (None, Some((node, _))) => format!("it is that of Node {node}"),
+            (None, None) => return false,
+        };
+        let message = format!(
+            "PendingNode {} spec.providerID: found {id}, and {what}; nothing is deleted on its word: delete the PendingNode that is wrong",
+            pending.name
+        );
+        let why = Why::new(Reason::ProviderContradicts, message);
+        self.out.report.problems.push(why);
+        true
+    }
+
+    /// The state of a machine, as far as it is known; it is asked for when that is due.
+    pub(super) fn state(&mut self, pending: &PendingNodeView) -> Option<CspState> {
+        let id = pending.provider_id();
+        if id.is_empty() {
+            return None;
+        }
+        let heard = self.fleet.provider.states.get(&id.to_lowercase());
+        match heard.map(|heard| heard.again(POLL_SECONDS)) {
+            Some(again) if again > self.now => self.out.wake(again),
+            _ => self.ask(FleetQuestion::State {
+                provider_id: id.to_owned(),
+            }),
+        }
+        let said = heard.map(|heard| heard.said.clone());
+        if let Some(Err(problem)) = &said {
+            let message = format!("the state of machine {id} is not known: {problem}");
+            let why = Why::new(Reason::ProviderUnavailable, message);
+            self.out.report.problems.push(why);
+        }
+        said.and_then(Result::ok)
+    }
+
+    /// Says how a machine stands, where that differs from what is said.
+    fn write_status(&mut self, pending: &PendingNodeView, state: Option<CspState>, reached: bool) {
+        let Some(state) = state else { return };
+        let status = &pending.status;
+        if status.csp_state == Some(state) && status.reached_goal == Some(reached) {
+            return;
+        }
+        let action = FleetAction::WritePendingStatus {
+            name: pending.name.clone(),
+            uid: pending.uid.clone(),
+            state,
+            reached,
+        };
+        self.fleet(&chain(pending), action);
+    }
+
+    /// Writes a PendingNode with another spec.
+    pub(super) fn write_pending(
+        &mut self,
+        pending: &PendingNodeView,
+        spec: PendingNodeSpec,
+        annotations: Vec<Change>,
+    ) {
+        let action = FleetAction::WritePendingNode {
+            name: pending.name.clone(),
+            uid: pending.uid.clone(),
+            resource_version: pending.resource_version.clone(),
+            spec: Box::new(spec),
+            annotations,
+        };
+        self.fleet(&chain(pending), action);
+    }
+
+    pub(super) fn delete_pending(&mut self, at: &str, pending: &PendingNodeView) {
+        let action = FleetAction::DeletePendingNode {
+            name: pending.name.clone(),
+            uid: pending.uid.clone(),
+        };
+        self.fleet(at, action);
+    }
+
+    /// The machine is to go: it did not join.
+    fn give_up(&mut self, pending: &PendingNodeView) {
+        let spec = PendingNodeSpec {
+            goal: Some(Goal::Leave),
+            deadline: None,
+            ..pending.spec.clone()
+        };
+        self.write_pending(pending, spec, Vec::new());
+    }
+
+    /// A machine that has not joined yet.
+    fn keep_joining(&mut self, pending: &'a PendingNodeView) {
+        let state = self.state(pending);
+        self.write_status(pending, state, false);
+        let is_seen = later(pending.created, UNSEEN_SECONDS) <= self.now;
+        let is_lost = match state {
+            Some(CspState::Failed | CspState::Terminating) => true,
+            Some(CspState::Terminated) => is_seen,
+            _ => false,
+        };
+        let deadline = pending.deadline();
+        let is_late = deadline.is_some_and(|deadline| deadline <= self.now);
+        // Nobody asks for one any more that was not made yet, or is still being made.
+        if is_lost || is_late || self.leaving.is_some() {
+            return self.give_up(pending);
+        }
+        if let Some(deadline) = deadline {
+            self.out.wake(deadline);
+        }
+    }
+
+    /// A machine whose Node is there.
+    fn keep_joined(&mut self, pending: &'a PendingNodeView, node: &'a NodeView) {
+        let reached = pending.status.reached_goal == Some(true);
+        let state = if reached {
+            pending.status.csp_state
+        } else {
+            self.state(pending)
+        };
+        self.write_status(pending, state, state == Some(CspState::Ready));
+        if pending.status.csp_state != Some(CspState::Ready) || !reached {
+            // Whoever has joined in time is not deleted for being slow to be called ready.
+            return;
+        }
+        let mut flying = self.flying.iter();
+        let turn = flying.find(|change| {
+            let is_current = change.spec.target.run_id == self.run_id;
+            is_current && is_for(pending, change) && self.leaving.is_none()
+        });
+        let flies = turn.is_some();
+        let is_own = turn.is_some_and(|change| request(change) == pending.name);
+        match self.sets.class_of(node) {
+            // Its turn goes on with it.
+            Some(Class::Heir | Class::Mint) if flies => {}
+            Some(Class::AwaitingAnnotation | Class::Invalid) => {}
+            Some(Class::Mint) if self.has_partner(node) && self.leaving.is_none() => {}
+            // Its turn notes first that it is not what was asked for.
+            Some(Class::Outdated) if is_own => {}
+            Some(Class::Mint | Class::Outdated) if self.leaving.is_none() => {
+                self.make_obsolete(pending, node);
+            }
+            // It is a node like any other, or of another NodeVersion.
+            _ => self.delete_pending(&chain(pending), pending),
+        }
+    }
+
+    /// Whether there is a node whose place the new one could take: one of its group, which has no other.
+    fn has_partner(&self, mint: &NodeView) -> bool {
+        let group = mint.annotation(annotations::SCALING_GROUP_ID);
+        let mut outdated = self.sets.each(Class::Outdated);
+        outdated.any(|node| {
+            is_same(node.annotation(annotations::SCALING_GROUP_ID), group) && !self.is_left_out(node)
+        })
+    }
+
+    /// Nothing needs the new node: it goes.
+    fn make_obsolete(&mut self, pending: &PendingNodeView, node: &NodeView) {
+        self.note(node, annotations::OBSOLETE, Some("true"));
+        self.delete_pending(&node.name, pending);
+    }
+
+    /// A machine is to go, and its Node is there: it was let go, which its turn sees to, or has joined late.
+    fn keep_unwanted(&mut self, pending: &'a PendingNodeView, node: &'a NodeView) {
+        let turn = self.turn_of(node);
+        let state = self.state(pending);
+        self.write_status(pending, state, state == Some(CspState::Terminated));
+        if turn.is_some_and(|change| journal::entered(change, Step::Released).is_some()) {
+            return;
+        }
+        if matches!(state, Some(CspState::Terminating | CspState::Terminated)) {
+            return;
+        }
+        // What runs in the cluster is deleted in a turn of its own, or not at all.
+        match self.sets.class_of(node) {
+            Some(Class::UpToDate | Class::AwaitingAnnotation | Class::Mint) => {
+                let deadline = later(self.now, self.intent.join_seconds);
+                let spec = PendingNodeSpec {
+                    goal: Some(Goal::Join),
+                    deadline: Some(deadline.to_string()),
+                    ..pending.spec.clone()
+                };
+                self.write_pending(pending, spec, Vec::new());
+            }
+            Some(Class::Outdated) if self.leaving.is_none() => self.make_obsolete(pending, node),
+            _ => self.delete_pending(&chain(pending), pending),
+        }
+    }
+
+    /// A machine is to go, and no Node stands for it: it is deleted until it is gone.
+    fn keep_leaving(&mut self, pending: &'a PendingNodeView) {
+        if pending.provider_id().is_empty() {
+            return self.find(pending);
+        }
+        let state = self.state(pending);
+        let is_gone = state == Some(CspState::Terminated);
+        self.write_status(pending, state, is_gone);
+        if is_gone {
+            // The turn of its node remembers it first.
+            let mut flying = self.flying.iter();
+            let awaited = flying.any(|change| {
+                self.leaving_of(change)
+                    .is_some_and(|one| one.name == pending.name)
+                    && journal::entered(change, Step::Changed).is_none()
+            });
+            if !awaited && pending.status.csp_state == state {
+                self.delete_pending(&chain(pending), pending);
+            }
+            return;
+        }
+        self.delete_machine(&chain(pending), pending, state);
+    }
+
+    /// Has the provider delete a machine, unless it is on its way out.
+    pub(super) fn delete_machine(&mut self, at: &str, pending: &PendingNodeView, state: Option<CspState>) {
+        let provider_id = pending.provider_id().to_owned();
+        let goes = matches!(state, Some(CspState::Terminating | CspState::Terminated));
+        if !goes && self.may_tell(&provider_id.to_lowercase()) {
+            let action = FleetAction::DeleteMachine {
+                pending: pending.name.clone(),
+                provider_id,
+            };
+            self.fleet(at, action);
+        }
+    }
+
+    /// Whether the provider is to be told now, and not after a pause. What it has against it is said.
+    pub(super) fn may_tell(&mut self, what: &str) -> bool {
+        let Some(told) = self.fleet.provider.told.get(what) else {
+            return true;
+        };
+        if let Some(problem) = &told.problem {
+            let message = format!("the provider refuses, about {what}: {problem}");
+            let why = Why::new(Reason::ProviderUnavailable, message);
+            self.out.report.problems.push(why);
+        }
+        if told.again > self.now {
+            self.out.wake(told.again);
+            return false;
+        }
+        true
+    }
+
+    /// Looks for a machine that may have been made before numo could write down which one it is.
+    fn find(&mut self, pending: &'a PendingNodeView) {
+        let heard = self.fleet.provider.found.get(&pending.name);
+        let heard = heard.filter(|heard| heard.again(POLL_SECONDS) > self.now);
+        let Some(heard) = heard else {
+            return self.ask(FleetQuestion::Find {
+                group_id: pending.group_id().to_owned(),
+                request: pending.name.clone(),
+            });
+        };
+        match &heard.said {
+            Ok(None) => self.delete_pending(&chain(pending), pending),
+            Ok(Some(made)) => {
+                let spec = PendingNodeSpec {
+                    provider_id: Some(made.provider_id.clone()),
+                    node_name: Some(made.node.clone()),
+                    ..pending.spec.clone()
+                };
+                self.write_pending(pending, spec, Vec::new());
+            }
+            Err(problem) => {
+                self.out.wake(heard.again(POLL_SECONDS));
+                let message = format!(
+                    "PendingNode {}: whether its machine was made is not known: {problem}",
+                    pending.name
+                );
+                let why = Why::new(Reason::ProviderUnavailable, message);
+                self.out.report.problems.push(why);
+            }
+        }
+    }
+
+    /// Gives a PendingNode to a turn.
+    pub(super) fn claim(&mut self, pending: &PendingNodeView, change: &str) {
+        self.claimed.insert(pending.name.clone());
+        let value = Some(change.to_owned());
+        let mark = Change::of(&pending.annotations, marks::PENDING_FOR, value);
+        self.write_pending(pending, pending.spec.clone(), vec![mark]);
+    }
+}

@@ -1,0 +1,279 @@
+//! The decision for one NodeVersion: each node of another image is replaced by a new machine. The new one joins, takes the place of the
+//! old one and gets its labels; the old one is drained, its machine is deleted, and its Node after it. Nothing here reads or writes
+//! anything, and nothing here talks to a provider: what is to be made or deleted is an action, what is to be known a question.
+//!
+//! The parts of a pass are those of `decide.rs`, the steps of a node those of `turn/steps.rs`. Behaviour and words as in the Constellation
+//! node operator (`spec/constellation.md` §2); what is otherwise is in `adr/0040-machines-that-are-replaced.md`.
+
+mod autoscaler;
+mod drain;
+mod groups;
+mod heir;
+mod intent;
+mod joining;
+mod known;
+mod leave;
+mod lint;
+mod machines;
+mod pass;
+mod sets;
+mod turn;
+mod waiting;
+mod waves;
+
+pub use autoscaler::command;
+pub use groups::outdated;
+pub use intent::rules_of;
+pub(crate) use known::changes;
+pub use known::{request, reservation, run_id};
+pub(crate) use lint::Lint;
+pub(crate) use pass::Pass;
+pub use sets::{Class, Sets, class};
+
+use crate::{
+    action::{Action, FORGET_CHAIN},
+    admit::{approval::Approvals, queue, waves::Waves},
+    decision::{Decision, Snapshot},
+    drain::DrainOptions,
+    observed::{ChangeView, ForeignController, NodeVersionView, NodeView, Observed},
+    report::{NodeVersionReport, RunPhase},
+    said,
+    turn::{
+        contradiction, job, journal,
+        steps::{Next, ON, STAY},
+    },
+    verdict::Answers,
+    why::Why,
+};
+use intent::Intent;
+use numo_api::{Reason, RunResult, Step, marks};
+use std::collections::BTreeSet;
+use waiting::Waiting;
+
+impl<'a> Pass<'a> {
+    /// What is known of a NodeVersion at the beginning of the pass.
+    pub(crate) fn of(snapshot: &Snapshot<'a>, view: &'a NodeVersionView, answers: &'a Answers) -> Self {
+        let observed = snapshot.observed;
+        let run_id = run_id(view);
+        let (flying, over) = changes(observed, &view.uid).partition(|change| change.in_flight());
+        let mut pass = Self {
+            now: snapshot.now,
+            observed,
+            fleet: &observed.fleet,
+            view,
+            owner: snapshot.owner,
+            asked: snapshot.asked,
+            answers,
+            intent: Intent::parse(view, observed),
+            sets: Sets::of(view, observed),
+            leaving: leaving(view, &run_id),
+            run_id,
+            flying,
+            over,
+            hold: None,
+            claimed: BTreeSet::new(),
+            made: 0,
+            kept: false,
+            waves: Waves::default(),
+            approvals: Approvals::default(),
+            idle: None,
+            out: Decision::default(),
+            pool: "".into(),
+        };
+        pass.hold = pass.why_held();
+        pass
+    }
+
+    /// Why no node is begun at all.
+    fn why_held(&self) -> Option<Why> {
+        let aborted = || {
+            let mut flying = self.flying.iter();
+            let change = flying.find(|change| journal::is_for(change, Reason::Aborted))?;
+            let message = change.status.message.clone().unwrap_or_default();
+            Some(Why::new(Reason::Aborted, message))
+        };
+        self.leaving
+            .clone()
+            .or_else(|| self.intent.problem.clone())
+            .or_else(|| self.intent.suspended.clone())
+            .or_else(|| self.no_provider())
+            .or_else(aborted)
+            .or_else(|| self.failures_spent())
+    }
+}
+
+fn leaving(view: &NodeVersionView, run_id: &str) -> Option<Why> {
+    if view.deleting {
+        return Some(Why::new(Reason::Deleting, Reason::Deleting.meaning()));
+    }
+    let aborted = view.annotations.get(marks::ABORT)? == run_id;
+    aborted.then(|| {
+        let message = format!(
+            "the replacement {run_id} was given up{}; to go on, remove annotation {}",
+            said::by(&view.annotations, "abort"),
+            marks::ABORT
+        );
+        Why::new(Reason::Aborted, message)
+    })
+}
+
+impl crate::pass::Pass for Pass<'_> {
+    /// The operator that numo replaces is live, and numo has nothing in hand.
+    fn refuse(&mut self) -> Next {
+        let rival = self.observed.stood_off(ForeignController::NodeVersion);
+        let Some(why) = rival.filter(|_| self.flying.is_empty() && !self.has_finalizer()) else {
+            return ON;
+        };
+        self.out.report.hold = Some(why);
+        STAY
+    }
+
+    fn advance_turns(&mut self) {
+        let report = &mut self.out.report;
+        report.phase = RunPhase::Active;
+        report.run_id.clone_from(&self.run_id);
+        report.target.clone_from(&self.view.spec.image);
+        self.note_machines();
+        self.keep_joining_nodes();
+        self.keep_groups();
+        self.keep_pending();
+        let twice = contradiction::twice(self.flying.iter().copied());
+        for change in self.flying.clone() {
+            let name = &change.spec.node_name;
+            let misnamed = || contradiction::misnamed(self.observed, change).map(|(_, why)| why);
+            let doubt = twice
+                .get(change.spec.node_uid.as_str())
+                .cloned()
+                .or_else(misnamed);
+            match doubt.filter(|_| self.leaving.is_none()) {
+                Some(why) => self.say(name, Step::Held, why, Some(change)),
+                None => self.advance(change),
+            }
+        }
+    }
+
+    fn restore_rest(&mut self) {
+        self.waves = self.waves();
+        self.approvals = self.approvals();
+        let spent = || self.waves.failures_spent();
+        self.hold = self.hold.clone().or_else(spent);
+        self.mend_pairs();
+        self.give_back();
+    }
+
+    fn go_on(&mut self) {
+        for (node, step, why) in waiting::others(&self.sets) {
+            self.say(&node.name, step, why, None);
+        }
+        self.report_waves();
+        let mut waiting = Waiting::of(self);
+        queue::admit(&mut waiting);
+    }
+
+    fn tidy(&mut self) {
+        self.keep_autoscalers();
+        self.free_jobs();
+        self.keep_finalizer();
+        let over = self.over.iter().copied();
+        for action in journal::forgotten(over, &self.run_id, self.now).collect::<Vec<_>>() {
+            self.act(FORGET_CHAIN, action, None);
+        }
+        self.summarise();
+    }
+
+    fn finish(self) -> Decision {
+        self.out
+    }
+}
+
+impl Pass<'_> {
+    /// Lets Jobs of rules go whose verdict is journaled, and those of turns that are over.
+    fn free_jobs(&mut self) {
+        let all = || self.flying.iter().chain(&self.over);
+        let verdicts = all().flat_map(|change| &change.status.verdicts);
+        let judged: BTreeSet<&str> = verdicts.filter_map(|verdict| verdict.job.as_deref()).collect();
+        let due = self
+            .observed
+            .jobs
+            .iter()
+            .filter(|(key, _)| judged.contains(key.to_string().as_str()));
+        job::free(&mut self.out, due);
+    }
+
+    /// Our finalizer is there while a node or a machine is in hand, and no longer.
+    fn keep_finalizer(&mut self) {
+        let view = self.view;
+        let held = self.kept || !self.sets.pending.is_empty();
+        let removal = Action::remove_finalizer(self.owner, &view.uid, &view.finalizers, marks::FINALIZER);
+        let is_there = removal.is_some();
+        if held && !is_there && !view.deleting {
+            self.add_finalizer();
+        }
+        let begins = self.out.report.nodes.values();
+        let begins = begins
+            .into_iter()
+            .any(|node| node.why.reason == Reason::Admitting);
+        if let Some(action) = removal.filter(|_| !held && !begins) {
+            self.act("owner", action, None);
+            self.out.report.result = Some(RunResult::Succeeded);
+        }
+    }
+
+    /// What is said of the NodeVersion as a whole.
+    fn summarise(&mut self) {
+        let sets = &self.sets;
+        let of_class = |class: Class| {
+            let nodes = sets.each(class);
+            nodes.map(|node| (node.name.clone(), node.uid.clone())).collect()
+        };
+        let pending = sets.pending.iter();
+        let is_outdated = sets.is_outdated();
+        let said = NodeVersionReport {
+            outdated: of_class(Class::Outdated),
+            up_to_date: of_class(Class::UpToDate),
+            donors: of_class(Class::Donor),
+            heirs: of_class(Class::Heir),
+            mints: of_class(Class::Mint),
+            awaiting_annotation: of_class(Class::AwaitingAnnotation),
+            pending: pending.map(|one| (one.name.clone(), one.uid.clone())).collect(),
+            obsolete: of_class(Class::Obsolete),
+            invalid: of_class(Class::Invalid),
+            budget: sets.budget(self.surge()),
+            is_outdated,
+        };
+        let report = &mut self.out.report;
+        if self.leaving.is_some() {
+            report.phase = RunPhase::Leaving;
+        } else if !is_outdated && self.flying.is_empty() {
+            report.phase = RunPhase::Idle;
+        }
+        report.upgrade_available = is_outdated;
+        // Nothing waits where nothing is to be done.
+        let waits = || {
+            self.intent
+                .schedule
+                .closed(self.now)
+                .or_else(|| self.idle.clone())
+        };
+        let waits = waits().filter(|_| is_outdated);
+        report.hold = self.hold.clone().or(waits);
+        report.node_version = Some(said);
+    }
+}
+
+/// How the nodes of a NodeVersion are drained.
+pub fn drain_options(view: &NodeVersionView, observed: &Observed) -> DrainOptions {
+    Intent::parse(view, observed).drain
+}
+
+/// The nodes of a NodeVersion that are to be replaced or to go, in the order of their names.
+pub fn behind<'a>(view: &'a NodeVersionView, observed: &'a Observed) -> Vec<&'a NodeView> {
+    let sets = Sets::of(view, observed);
+    let behind = sets.all().filter(|(_, class)| class.is_behind());
+    behind.map(|(node, _)| node).collect()
+}
+
+/// Whether a turn of a NodeVersion has let its node go: it is finished, whatever else is so.
+pub fn has_let_go(change: &ChangeView) -> bool {
+    journal::entered(change, Step::Released).is_some()
+}

@@ -1,0 +1,158 @@
+//! One decision for a NodeVersion in the making.
+
+use super::{intent::Intent, sets::Sets};
+use crate::{
+    action::{Action, Change, Event, FleetAction, NodePatch, NodePurpose, Planned},
+    admit::{approval::Approvals, waves::Waves},
+    decision::Decision,
+    observed::{
+        ChangeView, FleetQuestion, FleetView, NodeVersionView, NodeView, Observed, POLL_SECONDS,
+        PendingNodeView,
+    },
+    owner::Owner,
+    report::NodeReport,
+    turn::journal::Journal,
+    verdict::{Answers, Question},
+    why::Why,
+};
+use jiff::Timestamp;
+use numo_api::{Step, machines::annotations, marks};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// One decision in the making.
+pub(crate) struct Pass<'a> {
+    pub(super) now: Timestamp,
+    pub(super) observed: &'a Observed,
+    pub(super) fleet: &'a FleetView,
+    pub(super) view: &'a NodeVersionView,
+    pub(super) owner: &'a Owner,
+    /// The node that a person asks about.
+    pub(super) asked: Option<&'a str>,
+    pub(super) answers: &'a Answers,
+    pub(super) intent: Intent<'a>,
+    pub(super) run_id: String,
+    pub(super) sets: Sets<'a>,
+    /// Why nothing begins any more, and what is held is given back.
+    pub(super) leaving: Option<Why>,
+    /// Its journals that are in flight, and the others.
+    pub(super) flying: Vec<&'a ChangeView>,
+    pub(super) over: Vec<&'a ChangeView>,
+    /// Why no node is begun at all.
+    pub(super) hold: Option<Why>,
+    /// PendingNodes that this pass made, or gave to a turn, by name.
+    pub(super) claimed: BTreeSet<String>,
+    /// How many PendingNodes this pass made.
+    pub(super) made: usize,
+    /// Something is yet to be given back.
+    pub(super) kept: bool,
+    /// Which nodes go before others, and what a person has approved.
+    pub(super) waves: Waves<'a>,
+    pub(super) approvals: Approvals,
+    /// What all nodes wait for, though the NodeVersion as a whole is not held: a soak, or a person's word.
+    pub(super) idle: Option<Why>,
+    pub(super) out: Decision,
+    pub(super) pool: Arc<str>,
+}
+
+impl<'a> Pass<'a> {
+    pub(super) fn act(&mut self, chain: &str, action: Action, event: Option<Event>) {
+        self.out.actions.push(Planned {
+            chain: chain.to_owned(),
+            action,
+            event,
+        });
+    }
+
+    pub(super) fn fleet(&mut self, chain: &str, action: FleetAction) {
+        self.act(chain, Action::Fleet(action), None);
+    }
+
+    pub(super) fn ask(&mut self, question: FleetQuestion) {
+        // One that nobody answers is asked once more after a while.
+        let asked = self.fleet.provider.asked.get(&question);
+        let again = asked.map(|at| crate::time::later(*at, POLL_SECONDS));
+        if let Some(again) = again.filter(|again| *again > self.now) {
+            return self.out.wake(again);
+        }
+        let question = Question::Fleet(question);
+        if !self.out.questions.contains(&question) {
+            self.out.questions.push(question);
+        }
+    }
+
+    pub(super) fn write(&mut self, journal: Journal<'_>) {
+        self.out.actions.extend(journal.planned(None));
+    }
+
+    /// Says where a node is.
+    pub(super) fn say(&mut self, name: &str, step: Step, why: Why, change: Option<&ChangeView>) {
+        let report = NodeReport {
+            pool: self.pool.clone(),
+            step,
+            why,
+            since: change.and_then(|change| change.status.since.clone()),
+            change: change.map(|change| change.key.to_string()),
+        };
+        self.out.report.nodes.insert(name.to_owned(), report);
+    }
+
+    /// Notes something on a node, or forgets it.
+    pub(super) fn note(&mut self, node: &NodeView, key: &str, value: Option<&str>) {
+        let changes = vec![Change::of(&node.annotations, key, value.map(str::to_owned))];
+        self.annotate(node, changes);
+    }
+
+    pub(super) fn annotate(&mut self, node: &NodeView, annotations: Vec<Change>) {
+        let patch = NodePatch {
+            annotations,
+            ..NodePatch::of(node, NodePurpose::Replace)
+        };
+        self.act(&node.name, Action::PatchNode(patch), None);
+    }
+
+    pub(super) fn has_finalizer(&self) -> bool {
+        self.view.finalizers.iter().any(|one| one == marks::FINALIZER)
+    }
+
+    /// Puts our finalizer on the NodeVersion, once a pass.
+    pub(super) fn add_finalizer(&mut self) {
+        let action = Action::AddFinalizer {
+            owner: self.owner.clone(),
+            uid: self.view.uid.clone(),
+            finalizer: marks::FINALIZER,
+        };
+        if !self.out.actions.iter().any(|planned| planned.action == action) {
+            self.act("owner", action, None);
+        }
+    }
+
+    /// How many machines there may be beyond those that are replaced.
+    pub(super) fn surge(&self) -> usize {
+        self.intent.surge.of(self.sets.base())
+    }
+
+    /// The new node that takes the place of this one, where both say so.
+    pub(super) fn heir_of(&self, donor: &NodeView) -> Option<&'a NodeView> {
+        let heir = self.observed.nodes.get(donor.annotation(annotations::HEIR))?;
+        (heir.annotation(annotations::DONOR) == donor.name).then_some(heir)
+    }
+
+    /// The turn of a node, if it has one.
+    pub(super) fn turn_of(&self, node: &NodeView) -> Option<&'a ChangeView> {
+        let mut flying = self.flying.iter();
+        flying.find(|change| change.spec.node_uid == node.uid).copied()
+    }
+
+    /// The PendingNode that deletes the machine of a node that was let go.
+    pub(super) fn leaving_of(&self, change: &ChangeView) -> Option<&'a PendingNodeView> {
+        let machine = change.status.pin.as_ref()?.provider_id.as_deref()?;
+        let mut pending = self.sets.pending.iter();
+        pending
+            .find(|one| {
+                one.leaves()
+                    && one.node() == change.spec.node_name
+                    && crate::observed::is_same(one.provider_id(), machine)
+            })
+            .copied()
+    }
+}

@@ -1,0 +1,541 @@
+//! A node that has its turn with a NodeVersion: what the steps of `turn/steps.rs` are for it. The node is the old one, and once that is
+//! gone the new one that has its place. Its release: the machine of the old node goes, and its Node after it.
+
+use super::{
+    known::{changes, is_held_for_joins},
+    pass::Pass,
+    sets::Class,
+};
+use crate::{
+    action::{Action, FleetAction},
+    admit::gates::{self, Gate},
+    ledger, mark,
+    observed::{ChangeView, NodeView, PendingNodeView, is_same},
+    owner::OwnerKind,
+    probe::Look,
+    quorum,
+    turn::{
+        closed, directive, failed,
+        journal::{self, Journal},
+        lease, machine,
+        phases::Phases,
+        shield,
+        steps::{self, Next, ON, Parts, STAY},
+        withdrawn,
+    },
+    why::Why,
+};
+use numo_api::{
+    DirectiveAction, Phase, Pin, Reason, Step,
+    machines::{CspState, Goal, PendingNodeSpec, annotations},
+};
+
+/// How long a machine has to go before that is said of it (seconds), as the reference has it.
+const LEAVE_SECONDS: i64 = 60;
+
+/// A node on its way through the steps.
+pub(super) struct Going<'p, 'a> {
+    pub(super) pass: &'p mut Pass<'a>,
+    pub(super) change: &'a ChangeView,
+    /// The old node, while it is there.
+    donor: Option<&'a NodeView>,
+    /// The old node, or the new one that has its place.
+    node: &'a NodeView,
+}
+
+impl<'a> Pass<'a> {
+    /// Moves a node that has its turn one step further.
+    pub(super) fn advance(&mut self, change: &'a ChangeView) {
+        let node = self.observed.nodes.get(&change.spec.node_name);
+        let donor = node.filter(|node| node.uid == change.spec.node_uid);
+        if donor.is_none() && journal::entered(change, Step::Released).is_none() {
+            let ended = journal::end_gone(change, journal::gone(change), self.observed, self.now);
+            return self.out.actions.extend(ended);
+        }
+        let pin = change.status.pin.as_ref();
+        let heir = pin.and_then(|pin| self.observed.nodes.get(pin.heir.as_deref()?));
+        match donor.or(heir) {
+            Some(node) => steps::advance(&mut Going {
+                pass: self,
+                change,
+                donor,
+                node,
+            }),
+            None => self.finish_alone(change),
+        }
+    }
+
+    /// Ends the turn of a node that is gone and whose place no node has: it was to go, or the new one is gone too.
+    fn finish_alone(&mut self, change: &'a ChangeView) {
+        if journal::entered(change, Step::Changed).is_none() {
+            return self.await_machine(change);
+        }
+        let why = Why::new(Reason::Done, "its machine is gone");
+        self.end_journal(change, Step::Done, &why);
+    }
+
+    pub(super) fn end_journal(&mut self, change: &'a ChangeView, step: Step, why: &Why) {
+        let mut journal = Journal::open(change, self.now);
+        journal.enter(step, Some(why));
+        self.write(journal);
+        self.say(&change.spec.node_name, step, why.clone(), Some(change));
+    }
+
+    /// Has the machine of a node deleted, before it its member of etcd, and after it the Node: a kubelet that runs would make its Node
+    /// anew. That the machine is to go is written down first.
+    fn let_go(&mut self, change: &'a ChangeView, donor: &'a NodeView) {
+        let Some(pending) = self.leaving_of(change) else {
+            self.write_leave(change);
+            let why = Why::new(Reason::MachineLeaving, "its machine is to be deleted");
+            return self.say(&donor.name, Step::Released, why, Some(change));
+        };
+        let state = self.state(pending);
+        let known = pending.status.csp_state;
+        if known == Some(CspState::Terminated) && state == known {
+            let action = FleetAction::DeleteNode {
+                node: donor.name.clone(),
+                uid: donor.uid.clone(),
+            };
+            let is_going = donor
+                .leaving
+                .as_ref()
+                .is_some_and(|how| how.why == "it is being deleted");
+            if !is_going {
+                self.fleet(&donor.name, action);
+            }
+            let why = Why::new(Reason::MachineLeaving, "its machine is gone, and its Node goes");
+            return self.say(&donor.name, Step::Released, why, Some(change));
+        }
+        if let Some(why) = self.leave_etcd(change, donor) {
+            return self.say(&donor.name, Step::Released, why, Some(change));
+        }
+        self.delete_machine(&donor.name, pending, state);
+        let why = self.leaving_machine(pending);
+        self.say(&donor.name, Step::Released, why, Some(change));
+    }
+
+    /// Has the member of etcd on a node of the control plane taken out; or why that may not be.
+    fn leave_etcd(&mut self, change: &'a ChangeView, donor: &'a NodeView) -> Option<Why> {
+        if !quorum::is_control_plane(donor) {
+            return None;
+        }
+        let address = self.fleet.hosts.get(&donor.name).map(|host| host.address.clone());
+        let Some(address) = address.filter(|address| !address.is_empty()) else {
+            let message = format!(
+                "Node {} has no InternalIP: its member of etcd is not known",
+                donor.name
+            );
+            return Some(Why::new(Reason::QuorumUnknown, message));
+        };
+        if let Some(why) = quorum::refusal_of_turn(self.observed, donor, change) {
+            return Some(why);
+        }
+        let action = FleetAction::RemoveEtcdMember {
+            node: donor.name.clone(),
+            address,
+        };
+        self.fleet(&donor.name, action);
+        None
+    }
+
+    /// How the deletion of a machine comes along.
+    fn leaving_machine(&self, pending: &PendingNodeView) -> Why {
+        let id = pending.provider_id();
+        let told = self.fleet.provider.told.get(&id.to_lowercase());
+        if let Some(problem) = told.and_then(|told| told.problem.as_ref()) {
+            let message = format!("machine {id} cannot be deleted, it is tried again: {problem}");
+            return Why::new(Reason::ProviderUnavailable, message);
+        }
+        let state = pending.status.csp_state.unwrap_or_default().name();
+        let message = format!("machine {id} is being deleted ({state})");
+        Why::new(Reason::MachineLeaving, message)
+    }
+
+    /// Writes down that a machine is to go.
+    fn write_leave(&mut self, change: &'a ChangeView) {
+        let node = &change.spec.node_name;
+        let pin = change.status.pin.clone().unwrap_or_default();
+        let known = self.observed.nodes.get(node);
+        let group = known.map_or("", |node| node.annotation(annotations::SCALING_GROUP_ID));
+        let deadline = crate::time::later(self.now, LEAVE_SECONDS);
+        let spec = PendingNodeSpec {
+            provider_id: pin.provider_id.clone(),
+            group_id: Some(group.to_owned()).filter(|group| !group.is_empty()),
+            node_name: Some(node.clone()),
+            goal: Some(Goal::Leave),
+            deadline: Some(deadline.to_string()),
+        };
+        if let Some(other) = self.fleet.pending.get(node) {
+            if is_same(
+                other.provider_id(),
+                pin.provider_id.as_deref().unwrap_or_default(),
+            ) {
+                return self.write_pending(other, spec, Vec::new());
+            }
+            let message = format!(
+                "PendingNode {node} has machine {}, and the one of Node {node} is {}: delete the PendingNode that is wrong",
+                other.provider_id(),
+                pin.provider_id.unwrap_or_default()
+            );
+            let why = Why::new(Reason::ProviderContradicts, message);
+            return self.out.report.problems.push(why);
+        }
+        let action = FleetAction::CreatePendingNode {
+            name: node.clone(),
+            owner: (self.view.name.clone(), self.view.uid.clone()),
+            spec: Box::new(spec),
+            turn: Some(change.key.name.clone()),
+        };
+        self.fleet(node, action);
+    }
+
+    /// Waits until the machine is gone.
+    fn await_machine(&mut self, change: &'a ChangeView) {
+        let name = &change.spec.node_name;
+        let Some(pending) = self.leaving_of(change) else {
+            self.write_leave(change);
+            let why = Why::new(Reason::MachineLeaving, "its machine is to be deleted");
+            return self.say(name, Step::Released, why, Some(change));
+        };
+        if pending.status.csp_state == Some(CspState::Terminated) {
+            let why = Why::new(Reason::MachineLeaving, "its machine is gone");
+            let mut journal = Journal::open(change, self.now);
+            journal.enter(Step::Changed, Some(&why));
+            self.write(journal);
+            return self.say(name, Step::Changed, why, Some(change));
+        }
+        let why = self.leaving_machine(pending);
+        self.say(name, Step::Released, why, Some(change));
+    }
+
+    /// What keeps the next step of a node that was not let go.
+    fn weigh(&mut self, donor: &'a NodeView, change: &'a ChangeView, withdrawn: Option<&Why>) -> Option<Why> {
+        let is_disrupted = journal::entered(change, Step::Cordoned).is_some();
+        let not_ready = || {
+            let waits = !donor.ready && !self.intent.take_not_ready && !is_disrupted;
+            waits.then(|| Why::new(Reason::NodeNotReady, format!("Node {} is not Ready", donor.name)))
+        };
+        let heir_away = || {
+            let heir = self.heir_of(donor)?;
+            let message = format!("Node {}, which takes its place, is not Ready", heir.name);
+            (is_disrupted && !heir.ready).then(|| Why::new(Reason::Joining, message))
+        };
+        let no_member = || {
+            let heir = self.heir_of(donor).filter(|_| quorum::is_control_plane(donor))?;
+            let message = format!(
+                "Node {}, which takes its place, is no member of etcd yet",
+                heir.name
+            );
+            (!quorum::is_member(self.observed, heir)).then(|| Why::new(Reason::EtcdQuorum, message))
+        };
+        let against = gates::weigh(self.asked == Some(donor.name.as_str()), |gate| match gate {
+            Gate::Owner => {
+                let suspended = self.intent.suspended.clone();
+                suspended
+                    .or_else(|| self.intent.problem.clone())
+                    .or_else(|| withdrawn.cloned())
+                    .or_else(|| self.no_provider())
+            }
+            Gate::Window if !is_disrupted => self.intent.schedule.closed_to(donor, self.observed, self.now),
+            Gate::Stop => ledger::stop(self.observed, donor),
+            Gate::Person => directive::held(change),
+            Gate::State => not_ready().or_else(heir_away),
+            Gate::Quorum => {
+                let refused = quorum::refusal_of_turn(self.observed, donor, change);
+                refused.or_else(|| no_member().filter(|_| is_disrupted))
+            }
+            // They were free when the turn began.
+            Gate::Window
+            | Gate::Waits
+            | Gate::Unfit
+            | Gate::Leaving
+            | Gate::Busy
+            | Gate::Lease
+            | Gate::Wave
+            | Gate::Domain
+            | Gate::Approval
+            | Gate::Room
+            | Gate::Budget
+            | Gate::Drain => None,
+        });
+        against.worst(&mut self.out.report)
+    }
+
+    /// There is nobody to ask about machines.
+    pub(super) fn no_provider(&self) -> Option<Why> {
+        let words = self.fleet.provider.missing.as_ref()?;
+        Some(Why::new(Reason::ProviderUnavailable, words.as_str()))
+    }
+}
+
+impl<'a> Going<'_, 'a> {
+    fn is_obsolete(&self) -> bool {
+        let class = self.donor.and_then(|donor| self.pass.sets.class_of(donor));
+        class == Some(Class::Obsolete)
+    }
+
+    /// Takes the lease of the old node and its shield; true once they are there, or cannot be had.
+    fn take(&mut self, donor: &'a NodeView) -> bool {
+        let (pass, change) = (&mut *self.pass, self.change);
+        let uid = &pass.view.uid;
+        let holder = lease::holder_of(OwnerKind::NodeVersion, uid);
+        let found = lease::upkeep(pass.observed, donor, &holder, (change.created, pass.now));
+        if let Some(due) = found.due {
+            pass.out.wake(due);
+        }
+        let is_released = journal::entered(change, Step::Released).is_some();
+        if let Some((lease, until)) = found.held {
+            pass.out.wake(until);
+            if !is_released {
+                let message = format!("the lease of Node {} is held by {}", donor.name, lease.holder);
+                let why = Why::new(Reason::NodeLeaseHeld, message).until(until);
+                let step = change.status.step.unwrap_or(Step::Admitted);
+                steps::Turn::close(self, step, why);
+                return false;
+            }
+        }
+        let mut actions: Vec<Action> = found.renews.into_iter().collect();
+        let renewals = actions.len();
+        if !is_released && pass.observed.stop_of_kind(OwnerKind::NodeVersion).is_none() {
+            actions.extend(found.takes);
+            if mark::shielded(donor).is_none_or(|mark| mark.owner != *uid) {
+                actions.push(shield::shield(donor, uid));
+            }
+            actions.extend(machine::remediation_shields(pass.observed, &donor.name, uid));
+        }
+        let holds = actions.len() == renewals;
+        for action in actions {
+            pass.act(&donor.name, action, None);
+        }
+        if !holds {
+            let step = change.status.step.unwrap_or(Step::Admitted);
+            let why = Why::new(Reason::Admitting, "lease and shield are being taken");
+            steps::Turn::say(self, step, why);
+        }
+        holds
+    }
+
+    /// A person asks for the node once more.
+    fn retries(&mut self) -> bool {
+        let change = self.change;
+        let fresh = change.status.observed_generation.unwrap_or(1) < change.generation;
+        let directive = change.spec.directive.as_ref();
+        let Some(directive) = directive.filter(|one| fresh && one.action == DirectiveAction::Retry) else {
+            return false;
+        };
+        let words = directive::persons_words("retried", change, directive);
+        let why = Why::new(Reason::Admitting, words);
+        let mut journal = Journal::open(change, self.pass.now);
+        journal.obey();
+        journal.next_attempt();
+        journal.enter(Step::Admitted, Some(&why));
+        self.pass.write(journal);
+        steps::Turn::say(self, Step::Admitted, why);
+        true
+    }
+}
+
+impl steps::Turn for Going<'_, '_> {
+    fn parts(&mut self) -> Parts<'_> {
+        let pass = &mut *self.pass;
+        let version = pass.view.spec.image_version.as_ref();
+        let version = version.or(pass.view.spec.image.as_ref());
+        Parts {
+            phases: Phases {
+                owner: pass.owner,
+                owner_uid: &pass.view.uid,
+                rules: &pass.intent.rules,
+                pool: "",
+                to_version: version.map_or("", String::as_str),
+                observed: pass.observed,
+                answers: pass.answers,
+                now: pass.now,
+            },
+            node: self.node,
+            change: self.change,
+            out: &mut pass.out,
+        }
+    }
+
+    fn say(&mut self, step: Step, why: Why) {
+        let change = self.change;
+        self.pass.say(&change.spec.node_name, step, why, Some(change));
+    }
+
+    fn end_if_unwanted(&mut self) -> Next {
+        let Some(donor) = self.donor.filter(|_| !steps::Turn::is_released(self)) else {
+            return ON;
+        };
+        let ended = self.pass.gives_up(donor, self.change);
+        if ended { STAY } else { ON }
+    }
+
+    fn take_lease_and_shield(&mut self) -> Next {
+        let Some(donor) = self.donor else { return ON };
+        if self.take(donor) { ON } else { STAY }
+    }
+
+    fn obey(&mut self) -> Next {
+        if steps::Turn::is_released(self) {
+            return ON;
+        }
+        if self.retries() {
+            return STAY;
+        }
+        if failed::is_held(self.change) {
+            failed::say_held(self);
+            return STAY;
+        }
+        if is_held_for_joins(self.change) {
+            let name = &self.change.spec.node_name;
+            let known = self.change.status.message.as_deref().unwrap_or_default();
+            let message = format!(
+                "{known}; `numo retry {name}` tries once more, `numo skip {name}` leaves the node out"
+            );
+            steps::Turn::say(self, Step::Held, Why::new(Reason::JoinFailed, message));
+            return STAY;
+        }
+        if journal::is_for(self.change, Reason::Aborted) && self.change.status.step == Some(Step::Held) {
+            let message = self.change.status.message.clone().unwrap_or_default();
+            steps::Turn::say(self, Step::Held, Why::new(Reason::Aborted, message));
+            return STAY;
+        }
+        ON
+    }
+
+    fn is_left(&self) -> bool {
+        self.pass.leaving.is_some()
+    }
+
+    fn before(step: Step) -> Option<&'static [Step]> {
+        match step {
+            Step::Ready | Step::Uncordoned => None,
+            Step::Drained => Some(&[Step::Cordoned]),
+            Step::Changed => Some(&[Step::Released]),
+            _ => Some(&[]),
+        }
+    }
+
+    fn is_released(&self) -> bool {
+        journal::entered(self.change, Step::Released).is_some()
+    }
+
+    fn weigh_gates(&mut self, _phase: Phase) -> Option<Why> {
+        let donor = self.donor?;
+        let parts = self.parts();
+        let withdrawn = withdrawn::withdrawn(&parts.phases, (parts.node, parts.change));
+        self.pass.weigh(donor, self.change, withdrawn.as_ref())
+    }
+
+    fn make_ready(&mut self, closed: Option<&Why>) -> Next {
+        let Some(donor) = self.donor else { return ON };
+        if !self.is_obsolete() {
+            self.await_heir(donor, closed)?;
+        }
+        self.cordon_and_drain(donor, closed)
+    }
+
+    /// The drain is behind the node when it is let go.
+    fn probe(&mut self) -> Option<Look> {
+        None
+    }
+
+    /// From here on the turn only finishes: that it was let go is journaled before anything is deleted, with the machine that goes.
+    fn release(&mut self) {
+        let Some(donor) = self.donor else { return };
+        let heir = self.pass.heir_of(donor);
+        let why = Why::new(
+            Reason::MachineLeaving,
+            "its Node and its machine are to be deleted",
+        );
+        let mut journal = Journal::open(self.change, self.pass.now);
+        journal.status.pin = Some(Pin {
+            provider_id: Some(self.pass.fleet.machine_of(&donor.name).to_owned()),
+            heir: heir.map(|heir| heir.name.clone()),
+            from_version: donor
+                .annotation(annotations::NODE_IMAGE)
+                .chars()
+                .take(128)
+                .collect(),
+            ..Pin::default()
+        });
+        journal.enter(Step::Released, Some(&why));
+        self.pass.write(journal);
+        steps::Turn::say(self, Step::Released, why);
+    }
+
+    fn await_change(&mut self) -> Next {
+        let (pass, change) = (&mut *self.pass, self.change);
+        if let Some(donor) = self.donor {
+            pass.let_go(change, donor);
+            return STAY;
+        }
+        if journal::entered(change, Step::Changed).is_none() {
+            pass.await_machine(change);
+            return STAY;
+        }
+        if self.node.annotation(annotations::DONOR) == change.spec.node_name {
+            pass.note(self.node, annotations::DONOR, None);
+            let message = format!("Node {} has its place", self.node.name);
+            steps::Turn::say(self, Step::Changed, Why::new(Reason::MachineLeaving, message));
+            return STAY;
+        }
+        ON
+    }
+
+    /// Nothing is uncordoned: the node that was cordoned is gone.
+    fn asks(&self, phase: Phase) -> bool {
+        phase != Phase::BeforeUncordon
+    }
+
+    fn soak(&mut self) -> Next {
+        let changed = journal::entered(self.change, Step::Changed);
+        let changed = changed.and_then(|entry| journal::time(Some(&entry.at)));
+        let since = steps::last_verdict(self.change).max(changed);
+        let soak_seconds = self.pass.intent.soak_seconds;
+        let since = since.unwrap_or(self.pass.now);
+        steps::soak(self, since, soak_seconds)
+    }
+
+    fn finish(&mut self) {
+        let message = format!("Node {} has its place", self.node.name);
+        let why = Why::new(Reason::Done, message);
+        self.pass.end_journal(self.change, Step::Done, &why);
+    }
+
+    fn close(&mut self, step: Step, why: Why) {
+        if journal::entered(self.change, Step::Cordoned).is_some() {
+            // What is disrupted keeps its turn.
+            return self.say(step, why);
+        }
+        let (pass, change) = (&mut *self.pass, self.change);
+        let given_back = closed::close(&mut pass.out, change, &why, pass.now);
+        self.say(if given_back { Step::Selected } else { step }, why);
+    }
+
+    fn may_leave_out(&self) -> bool {
+        !steps::Turn::is_released(self)
+    }
+
+    fn leave_out(&mut self, why: Why) {
+        match self.donor {
+            Some(donor) => self.pass.end(donor, self.change, Step::Skipped, &why),
+            None => self.pass.end_journal(self.change, Step::Skipped, &why),
+        }
+    }
+
+    /// The node is held, and the NodeVersion begins no other one.
+    fn abort(&mut self, why: Why) {
+        let why = Why::new(Reason::Aborted, why.message);
+        self.pass.end_journal(self.change, Step::Held, &why);
+    }
+}
+
+/// Whether a turn of the NodeVersion let this machine go: it was journaled before anything was deleted.
+pub(super) fn is_let_go(observed: &crate::observed::Observed, uid: &str, provider_id: &str) -> bool {
+    changes(observed, uid).any(|change| {
+        let pin = change.status.pin.as_ref();
+        let machine = pin.and_then(|pin| pin.provider_id.as_deref()).unwrap_or_default();
+        is_same(machine, provider_id) && journal::entered(change, Step::Released).is_some()
+    })
+}

@@ -1,0 +1,405 @@
+//! The nodes of a NodeVersion that wait for their turn: in which order, what stands against each, and how its turn begins.
+
+use super::{
+    heir::no_group,
+    known::{reservation, stays_out},
+    pass::Pass,
+    sets::{Class, Sets},
+};
+use crate::{
+    action::Action,
+    admit::{
+        approval::Approvals,
+        domains::Domains,
+        gates::Gate,
+        not_ready,
+        queue::Queue,
+        room::{Room, Words},
+        schedule::Schedule,
+        waves::Waves,
+    },
+    decision::Decision,
+    ledger::{self, Ledger},
+    observed::{ChangeView, NodeView, Observed},
+    owner::OwnerKind,
+    quorum,
+    rules::{self, Admission, Subject},
+    turn::{
+        directive::{self, skip_asked},
+        journal::{self, Journal},
+        lease::{self, Lease},
+        steps::{Next, ON, STAY},
+    },
+    verdict::Answers,
+    why::Why,
+};
+use jiff::Timestamp;
+use numo_api::{Reason, Step, machines::annotations};
+use std::collections::BTreeMap;
+
+/// The nodes of a NodeVersion that have no turn.
+pub(super) struct Waiting<'p, 'a> {
+    pass: &'p mut Pass<'a>,
+    nodes: Vec<&'a NodeView>,
+    /// Their journals of what is asked for now, by the uids of the nodes.
+    ended: BTreeMap<&'a str, &'a ChangeView>,
+    waves: Waves<'a>,
+    domains: Option<Domains<'a>>,
+    approvals: Approvals,
+    room: Room<'a>,
+    /// How many machines may yet be made.
+    budget: usize,
+    /// Machines that are there and are for nobody, by their group in lower case.
+    free: BTreeMap<String, usize>,
+    /// A node of the control plane that is yet to be replaced.
+    control_plane: Option<&'a NodeView>,
+    took_control_plane: bool,
+}
+
+impl<'a> Pass<'a> {
+    /// Whether a node is left out of the run: by a person, or for good.
+    pub(super) fn is_left_out(&self, node: &NodeView) -> bool {
+        let mut over = self.over.iter();
+        over.any(|change| {
+            change.spec.node_uid == node.uid
+                && change.spec.target.run_id == self.run_id
+                && (stays_out(change) || skip_asked(change))
+        })
+    }
+
+    /// Why a node that is not Ready is left out for now.
+    pub(super) fn given_up(&self, node: &NodeView) -> Option<Why> {
+        let after = self
+            .intent
+            .leave_out_after
+            .filter(|_| !self.intent.take_not_ready)?;
+        let at = not_ready::left_out_at(node, after)?;
+        (at <= self.now).then(|| not_ready::left_out_not_ready(node))
+    }
+
+    fn not_ready(&mut self, node: &NodeView) -> Option<Why> {
+        if node.ready || self.intent.take_not_ready {
+            return None;
+        }
+        let after = self.intent.leave_out_after;
+        if let Some(at) = after.and_then(|after| not_ready::left_out_at(node, after)) {
+            self.out.wake(at);
+        }
+        let message = format!(
+            "Node {} is not Ready (spec.mutex.takeNotReady replaces it all the same)",
+            node.name
+        );
+        Some(Why::new(Reason::NodeNotReady, message))
+    }
+
+    /// Who else holds the lease of a node.
+    fn leased(&mut self, node: &NodeView) -> Option<Why> {
+        let holder = lease::holder_of(OwnerKind::NodeVersion, &self.view.uid);
+        let Lease::Held(found, until) = lease::of(self.observed, &node.name, &holder, self.now) else {
+            return None;
+        };
+        self.out.wake(until);
+        let message = format!("the lease of Node {} is held by {}", node.name, found.holder);
+        Some(Why::new(Reason::NodeLeaseHeld, message).until(until))
+    }
+
+    /// The node's turn begins. Before the first there is our finalizer.
+    fn take_turn(&mut self, node: &'a NodeView, said: Option<&'a ChangeView>) {
+        let why = Why::new(Reason::Admitting, "its turn has come");
+        if !self.has_finalizer() {
+            self.add_finalizer();
+            return self.say(&node.name, Step::Selected, why, said);
+        }
+        if let Some(change) = said {
+            let mut journal = Journal::open(change, self.now);
+            journal.obey();
+            if change.status.step.is_some() {
+                journal.next_attempt();
+            }
+            journal.enter(Step::Admitted, Some(&why));
+            self.write(journal);
+        } else {
+            let (key, spec) = reservation(self.view, node, &self.observed.settings.namespace);
+            let spec = Box::new(spec);
+            self.act(&node.name, Action::CreateChange { key, spec }, None);
+        }
+        self.say(&node.name, Step::Admitted, why, said);
+    }
+
+    /// How many machines may be made, once those that have their turn have got theirs.
+    fn unspoken(&self) -> usize {
+        let flying = self.flying.iter();
+        let yet = flying.filter(|change| {
+            let node = self.observed.nodes.get(&change.spec.node_name);
+            let node = node.filter(|node| node.uid == change.spec.node_uid);
+            let class = node.and_then(|node| self.sets.class_of(node));
+            let mut pending = self.sets.pending.iter();
+            class == Some(Class::Outdated)
+                && !pending.any(|one| super::known::for_change(one) == change.key.name)
+        });
+        let budget = self.sets.budget(self.surge());
+        budget.saturating_sub(yet.count())
+    }
+}
+
+impl<'p, 'a> Waiting<'p, 'a> {
+    /// Those that are behind and have no turn.
+    pub(super) fn of(pass: &'p mut Pass<'a>) -> Self {
+        let behind = pass.sets.all().filter(|(_, class)| class.is_behind());
+        let waits = behind.filter(|(node, _)| pass.turn_of(node).is_none());
+        let mut nodes: Vec<&'a NodeView> = waits.map(|(node, _)| node).collect();
+        pass.order(&mut nodes);
+        let mut free: BTreeMap<String, usize> = BTreeMap::new();
+        for group in pass.fleet.groups.values() {
+            let id = group.id();
+            free.insert(id.to_lowercase(), pass.unclaimed(id).count());
+        }
+        let words = Words {
+            state: "in flight",
+            limit: "maxUnavailable of spec.mutex or a MutexBinding".to_owned(),
+            keys: "mutexKeys of spec.mutex or a MutexBinding".to_owned(),
+            whose: String::new(),
+        };
+        let limit = pass.intent.room(pass.sets.base());
+        let mut room = Room::of(limit, pass.intent.mutex_keys.iter().copied(), words)
+            .closed_by(pass.intent.closed.clone());
+        for (node, is_kept) in pass.in_turn() {
+            room.keep(node, is_kept);
+        }
+        Self {
+            ended: pass.ended(),
+            domains: pass.domains(),
+            waves: std::mem::take(&mut pass.waves),
+            approvals: std::mem::take(&mut pass.approvals),
+            budget: pass.unspoken(),
+            control_plane: pass.sets.control_plane_behind(),
+            took_control_plane: false,
+            nodes,
+            room,
+            free,
+            pass,
+        }
+    }
+
+    /// Whether a new node, or a machine that is to become one, is there for this one; or none is needed.
+    fn has_machine(&self, node: &NodeView) -> bool {
+        match self.pass.sets.class_of(node) {
+            Some(Class::Obsolete) => true,
+            Some(Class::Donor) => self.pass.heir_of(node).is_some(),
+            _ => {
+                let group = node.annotation(annotations::SCALING_GROUP_ID).to_lowercase();
+                self.free.get(&group).is_some_and(|free| *free > 0)
+            }
+        }
+    }
+
+    /// The provider may make no machine for the node now.
+    fn no_machine(&self, node: &NodeView) -> Option<Why> {
+        if self.has_machine(node) || self.budget > 0 {
+            return None;
+        }
+        let (surplus, surge) = (self.pass.sets.surplus(), self.pass.surge());
+        let message = format!(
+            "{} nodes are in flight, {surplus} machines are new, unknown, or to join or to go, and spec.surge allows {surge}",
+            self.room.found()
+        );
+        Some(Why::new(Reason::WaitingForTurn, message))
+    }
+
+    /// Nodes of the control plane go first: no kubelet is to be newer than the API server.
+    fn control_plane_first(&self, node: &NodeView) -> Option<Why> {
+        let first = self.control_plane?;
+        if quorum::is_control_plane(node) || self.has_machine(node) {
+            return None;
+        }
+        let message = format!("Node {} of the control plane is replaced first", first.name);
+        let why = Why::new(Reason::ControlPlaneFirst, message);
+        let is_kept = self.pass.is_left_out(first) || self.room.is_kept();
+        Some(ledger::ended_by_person(why, is_kept))
+    }
+
+    /// What is known of the group of the node.
+    fn unfit(&self, node: &NodeView) -> Option<Why> {
+        let donor = node.annotation(annotations::DONOR);
+        if !donor.is_empty() && self.pass.sets.class_of(node) == Some(Class::Outdated) {
+            let message = format!("it was made for the place of Node {donor}, and is outdated by now");
+            return Some(Why::new(Reason::NothingTakesItsPlace, message));
+        }
+        let group = node.annotation(annotations::SCALING_GROUP_ID);
+        let found = self.pass.fleet.group(group).is_some();
+        (!found && !self.has_machine(node)).then(|| no_group(group))
+    }
+}
+
+impl<'a> Queue<'a> for Waiting<'_, 'a> {
+    type One = &'a NodeView;
+
+    fn seen(&self) -> (&'a Observed, &'a Answers, Timestamp) {
+        (self.pass.observed, self.pass.answers, self.pass.now)
+    }
+
+    fn out(&mut self) -> &mut Decision {
+        &mut self.pass.out
+    }
+
+    fn waiting(&mut self) -> Vec<&'a NodeView> {
+        std::mem::take(&mut self.nodes)
+    }
+
+    fn node(&self, node: &'a NodeView) -> &'a NodeView {
+        node
+    }
+
+    fn change(&self, node: &'a NodeView) -> Option<&'a ChangeView> {
+        self.ended.get(node.uid.as_str()).copied()
+    }
+
+    fn schedule(&self) -> &Schedule<'a> {
+        &self.pass.intent.schedule
+    }
+
+    fn run_id(&self) -> Option<&str> {
+        Some(&self.pass.run_id)
+    }
+
+    fn is_asked(&self, node: &'a NodeView) -> bool {
+        self.pass.asked == Some(node.name.as_str())
+    }
+
+    fn sort_out(&mut self, node: &'a NodeView, _ledger: &mut Ledger<'a>) -> Next {
+        let said = self.change(node);
+        let pass = &mut *self.pass;
+        if let Some(change) = said.filter(|change| stays_out(change)) {
+            let reason = journal::reason(change).unwrap_or(Reason::SkippedByPerson);
+            let message = change.status.message.clone().unwrap_or_default();
+            let step = change.status.step.unwrap_or(Step::Skipped);
+            pass.say(&node.name, step, Why::new(reason, message), said);
+            return STAY;
+        }
+        if let Some(change) = said.filter(|change| skip_asked(change))
+            && let Some(directive) = &change.spec.directive
+        {
+            let words = directive::persons_words("skipped", change, directive);
+            let why = Why::new(Reason::SkippedByPerson, words);
+            pass.end(node, change, Step::Skipped, &why);
+            return STAY;
+        }
+        if let Some(why) = pass.given_up(node) {
+            pass.say(&node.name, Step::Skipped, why, said);
+            return STAY;
+        }
+        ON
+    }
+
+    fn against(&mut self, node: &'a NodeView, gate: Gate) -> Option<Why> {
+        match gate {
+            Gate::Owner => self.pass.hold.clone(),
+            Gate::Person => self.change(node).and_then(directive::held),
+            Gate::Unfit => self.unfit(node),
+            Gate::Busy => {
+                let other = self.pass.observed.turn_of_other(node, &self.pass.view.uid)?;
+                Some(ledger::busy(self.pass.observed, &node.name, other, self.pass.now))
+            }
+            Gate::State => self.pass.not_ready(node),
+            Gate::Quorum => quorum::refusal_of_change(self.pass.observed, node).or_else(|| {
+                let message = "another control-plane node is begun at this moment";
+                (self.took_control_plane && quorum::is_control_plane(node))
+                    .then(|| Why::new(Reason::EtcdQuorum, message))
+            }),
+            Gate::Lease => self.pass.leased(node),
+            Gate::Wave => self
+                .control_plane_first(node)
+                .or_else(|| self.waves.refusal(&node.name)),
+            Gate::Room => self
+                .room
+                .refusal(node)
+                .or_else(|| self.waves.no_room(node))
+                .or_else(|| self.no_machine(node)),
+            Gate::Domain => self.domains.as_ref()?.refusal(node),
+            Gate::Approval => self.approvals.refusal(&self.waves, &node.name),
+            // The page of admission weighs these itself, or there is nothing to weigh.
+            Gate::Waits | Gate::Stop | Gate::Window | Gate::Leaving | Gate::Budget | Gate::Drain => None,
+        }
+    }
+
+    fn admission(&self, node: &'a NodeView) -> Admission {
+        let pass = &self.pass;
+        let attempt = self.change(node).map_or(0, |change| change.status.attempt);
+        let version = pass.view.spec.image_version.as_ref();
+        let version = version.or(pass.view.spec.image.as_ref());
+        let subject = Subject {
+            from_version: node.annotation(annotations::NODE_IMAGE),
+            to_version: version.map_or("", String::as_str),
+            run: &pass.run_id,
+            ..Subject::waiting(pass.owner, &pass.view.uid, node, attempt)
+        };
+        rules::admission(&pass.intent.rules, &subject, pass.observed, pass.now)
+    }
+
+    fn take_place(&mut self, node: &'a NodeView, is_asked_about: bool) {
+        if self.pass.sets.class_of(node) == Some(Class::Outdated) {
+            let group = node.annotation(annotations::SCALING_GROUP_ID).to_lowercase();
+            match self.free.get_mut(&group).filter(|free| **free > 0) {
+                Some(free) => *free -= 1,
+                None => self.budget = self.budget.saturating_sub(1),
+            }
+        }
+        self.room.take(node, is_asked_about);
+        self.waves.take_place(node, is_asked_about);
+        if let Some(domains) = &mut self.domains {
+            domains.take(node);
+        }
+        self.took_control_plane |= !is_asked_about && quorum::is_control_plane(node);
+    }
+
+    fn take_turn(&mut self, node: &'a NodeView) {
+        let said = self.change(node);
+        self.pass.take_turn(node, said);
+    }
+
+    fn say(&mut self, node: &'a NodeView, step: Step, why: Why) {
+        let said = self.change(node);
+        self.pass.say(&node.name, step, why, said);
+    }
+}
+
+/// What is said of nodes that are not to be replaced.
+pub(super) fn others<'a>(sets: &Sets<'a>) -> Vec<(&'a NodeView, Step, Why)> {
+    let mut said = Vec::new();
+    for (node, class) in sets.all() {
+        let (step, reason, message) = match class {
+            Class::UpToDate => (Step::Done, Reason::UpToDate, "it is at the version".to_owned()),
+            Class::Mint => (
+                Step::Done,
+                Reason::UpToDate,
+                "it is new and at the version".to_owned(),
+            ),
+            Class::Heir => {
+                let donor = node.annotation(annotations::DONOR);
+                let message = format!("it takes the place of Node {donor}");
+                (Step::Done, Reason::UpToDate, message)
+            }
+            Class::AwaitingAnnotation => {
+                let missing = [
+                    annotations::SCALING_GROUP_ID,
+                    annotations::NODE_IMAGE,
+                    annotations::KUBERNETES_COMPONENTS,
+                ];
+                let missing = missing.into_iter().filter(|key| node.annotation(key).is_empty());
+                let missing: Vec<&str> = missing.collect();
+                let message = format!("Node {} has no annotation {} yet", node.name, missing.join(", "));
+                (Step::Selected, Reason::AwaitingAnnotation, message)
+            }
+            Class::Invalid => {
+                let message = format!(
+                    "Node {} has no spec.providerID, or the provider does not know its machine",
+                    node.name
+                );
+                (Step::Skipped, Reason::MachineUnknown, message)
+            }
+            Class::Outdated | Class::Donor | Class::Obsolete => continue,
+        };
+        said.push((node, step, Why::new(reason, message)));
+    }
+    said
+}

@@ -1,0 +1,193 @@
+//! NodeVersions that go in waves and domains, and after a person's word. A node that was replaced is gone: the new one stands for it.
+
+use crate::{
+    approvals::approve,
+    cluster::Cluster,
+    waves::begun,
+    words::{check, check_cluster, decision},
+};
+use numo_core::binding;
+
+/// Nodes a (canary, zone z1), b (z1) and c (z2) of a NodeVersion with these settings of its own, and more lines.
+fn three(settings: &str, rest: &str) -> String {
+    format!(
+        "node a worker v0 label:canary=yes zone:z1
+         node b worker v0 zone:z1
+         node c worker v0 zone:z2
+         version img2 finalizer spec {{\"surge\":9,\"mutex\":{{{settings}}}}}
+         host a img1
+         host b img1
+         host c img1
+         group w image:img2
+         groups w
+         {rest}"
+    )
+}
+
+/// The same once node x has the place of a, whose turn is in this step.
+fn replaced(settings: &str, turn: &str) -> String {
+    let rest = format!("replacing a {turn} machine:m-a heir:x unleased");
+    three(settings, &rest)
+        .replace("node a worker v0", "node x worker v0")
+        .replace("host a img1", "host x img2")
+}
+
+const CANARY: &str = r#"{"name":"canary","nodeSelector":{"matchLabels":{"canary":"yes"}}}"#;
+
+fn canary(more: &str) -> String {
+    let wave = CANARY.replace("\"name\":\"canary\",", &format!("\"name\":\"canary\",{more}"));
+    format!("\"waves\":[{wave}]")
+}
+
+#[test]
+fn nodes_of_a_later_wave_wait_until_the_new_ones_are_done_and_have_soaked() {
+    check(
+        &three(&canary(""), ""),
+        "node b Selected WaitsForWave
+         node c Selected WaitsForWave
+         > admit a",
+    );
+    let soaks = canary("\"soakSeconds\":600,");
+    // The new node has its rules before it.
+    check(
+        &replaced(&soaks, "Changed"),
+        "node b Selected WaitsForWave ~ a is not",
+    );
+    check(
+        &replaced(&soaks, "Done since:-60"),
+        "hold WaitsForWave
+         node b Selected WaitsForWave ~ soaks for 600 s
+         > nothing",
+    );
+    check(
+        &replaced(&soaks, "Done since:-700"),
+        "hold -
+         > admit b
+         > admit c",
+    );
+}
+
+/// Each turn leaves one outdated node less: the first wave does not take the next one for it.
+#[test]
+fn a_wave_of_so_many_nodes_has_the_same_nodes_after_each_turn() {
+    let waves = r#""waves":[{"nodes":1,"soakSeconds":600},{"nodes":1,"growth":2}]"#;
+    check(
+        &three(waves, ""),
+        "node b Selected WaitsForWave\n node c Selected WaitsForWave\n > admit a",
+    );
+    check(
+        &replaced(waves, "Done since:-60"),
+        "node b Selected WaitsForWave ~ wave 2 of 3 waits for wave 1, which is done and soaks
+         node c Selected WaitsForWave
+         > nothing",
+    );
+    check(
+        &replaced(waves, "Done since:-700"),
+        "node c Selected WaitsForWave\n > admit b",
+    );
+}
+
+/// A control plane that a wave would keep waiting, and that keeps all others waiting, would hold the roll for ever.
+#[test]
+fn the_control_plane_goes_before_every_wave_and_domain() {
+    for settings in [
+        canary(""),
+        r#""domains":{"key":"topology.kubernetes.io/zone"}"#.to_owned(),
+    ] {
+        let lines = "node cp1 master v0 zone:z9\n node cp2 master v0 zone:z9\n node cp3 master v0 zone:z9
+             host cp1 img1 group:cp\n host cp2 img2 group:cp\n host cp3 img2 group:cp
+             group cp image:img2 role:ControlPlane
+             groups w,cp";
+        check(
+            &three(&settings, lines),
+            "node a Selected ControlPlaneFirst\n node b Selected ControlPlaneFirst\n > admit cp1",
+        );
+    }
+}
+
+#[test]
+fn a_domain_is_finished_before_the_next_begins() {
+    let settings = r#""domains":{"key":"topology.kubernetes.io/zone"}"#;
+    check(
+        &three(settings, ""),
+        "node c Selected OtherDomain ~ Node a of
+         > admit a
+         > admit b",
+    );
+    // The new node is in its domain as the old one was, while its turn goes on.
+    check(
+        &replaced(settings, "Changed").replace("host b img1", "host b img2"),
+        "node c Selected OtherDomain ~ Node x of",
+    );
+    check(
+        &replaced(settings, "Done").replace("host b img1", "host b img2"),
+        "> admit c",
+    );
+}
+
+#[test]
+fn nothing_begins_before_a_nodeversion_is_approved_and_the_word_holds_to_the_end() {
+    let settings = r#""approval":{"begin":"Manual"}"#;
+    let mut cluster = Cluster::parse(&three(settings, ""));
+    check_cluster(
+        &cluster,
+        "hold WaitsForApproval
+         node a Selected WaitsForApproval ~ the first node begins when it is approved (spec.mutex.approval.begin): `numo approve nodeversion/nv --reason TEXT`
+         ends a Approver
+         > nothing",
+    );
+    approve(&mut cluster, 10, |_| {});
+    assert_eq!(begun(&cluster), "a b c");
+    // What was approved is the same once a node was replaced.
+    for turn in ["Changed", "Done"] {
+        let mut later = Cluster::parse(&replaced(settings, turn));
+        later.observed.approvals = cluster.observed.approvals.clone();
+        assert_eq!(decision(&later).report.approval, None, "{turn}");
+        assert_eq!(begun(&later), "b c", "{turn}");
+    }
+    // Another image was not approved.
+    let other = three(settings, "").replace("version img2", "version img3");
+    let mut other = Cluster::parse(&other);
+    other.observed.approvals = cluster.observed.approvals.clone();
+    assert_eq!(begun(&other), "");
+}
+
+#[test]
+fn a_binding_gates_nodeversions() {
+    let bound = |settings: &str| {
+        let line = format!(
+            "binding x spec {{\"ownerSelector\":{{\"kind\":\"NodeVersion\",\"apiGroup\":\"update.edgeless.systems\"}},{settings}}}"
+        );
+        Cluster::parse(&three("", &line))
+    };
+    let cluster = bound("\"maxUnavailable\":1");
+    let (is_ready, why, owners) = binding::state(&cluster.observed.bindings["x"], &cluster.observed);
+    assert!(is_ready, "{why:?}");
+    assert_eq!(owners, [cluster.owner()]);
+    assert_eq!(begun(&cluster), "a");
+    check_cluster(
+        &bound(r#""approval":{"begin":"Manual"}"#),
+        "hold WaitsForApproval\n > nothing",
+    );
+    check_cluster(
+        &bound("\"retries\":2"),
+        "hold FieldNotServed ~ MutexBinding x spec.retries: found 2, wanted none
+         > nothing",
+    );
+    let (is_ready, why, _) = {
+        let cluster = bound("\"drainBy\":\"Job\"");
+        binding::state(&cluster.observed.bindings["x"], &cluster.observed)
+    };
+    assert!(!is_ready, "{why:?}");
+}
+
+/// Hours that are closed keep nothing from being as it shall be.
+#[test]
+fn a_nodeversion_that_is_up_to_date_waits_for_no_window() {
+    let settings = r#""startAfter":"2999-01-01T00:00:00Z""#;
+    check(&three(settings, ""), "hold StartsLater\n > nothing");
+    let done = three(settings, "")
+        .replace("img1", "img2")
+        .replace(" finalizer", "");
+    check(&done, "phase Idle\n hold -");
+}

@@ -1,0 +1,1210 @@
+//! NodeVersions, one table a subject: where nodes are on the way, which machines are made and deleted, and what a turn goes through.
+//! The language is that of `replaced.rs`.
+
+use crate::{
+    cluster::Cluster,
+    words::{check, decision},
+};
+use numo_core::{
+    Owner, Snapshot,
+    action::{Action, FleetAction, NodePatch, NodePurpose, Planned},
+    invariant,
+    owners::node_version::{Class, Sets, class},
+    report::NodeVersionReport,
+};
+
+/// Two outdated workers and their group, which already gets the image.
+const TWO: &str = "node a worker v0
+     node b worker v0
+     version img2 finalizer
+     host a img1
+     host b img1
+     group w image:img2
+     groups w";
+
+fn two(rest: &str) -> String {
+    format!("{TWO}\n{rest}")
+}
+
+/// An outdated worker, and a new one that has joined in its place.
+const PAIR: &str = "node a worker v0 label:team=red
+     node new worker v0 label:team=red
+     version img2 finalizer
+     host a img1 heir:new
+     host new img2 donor:a
+     group w image:img2
+     groups w
+     pods a";
+
+fn pair(rest: &str) -> String {
+    format!("{PAIR}\n{rest}")
+}
+
+/// The same, and nothing is in hand.
+fn idle(rest: &str) -> String {
+    two(rest).replace(" finalizer", "")
+}
+
+fn said(cluster: &str) -> NodeVersionReport {
+    let cluster = Cluster::parse(cluster);
+    decision(&cluster).report.node_version.expect("a report")
+}
+
+fn names(set: &[(String, String)]) -> Vec<&str> {
+    set.iter().map(|(name, _)| name.as_str()).collect()
+}
+
+/// The reference's table (step 4): the first that fits.
+#[test]
+fn a_node_is_where_its_notes_say() {
+    let table: [(&str, Class); 18] = [
+        ("host a img2 components:c2", Class::UpToDate),
+        ("host a IMG2 components:C2", Class::UpToDate),
+        ("host a img2 components:c2 nowhere", Class::Invalid),
+        ("host a img1 nowhere obsolete", Class::Invalid),
+        ("host a - bare", Class::AwaitingAnnotation),
+        ("host a - bare\n facts m-a unknown:403", Class::Invalid),
+        ("host a - bare\n facts m-a img1 w", Class::AwaitingAnnotation),
+        (
+            "host a img2 components:c2\n facts m-a unknown:403",
+            Class::UpToDate,
+        ),
+        ("host a img1 components:c1 obsolete", Class::Obsolete),
+        ("host a img2", Class::AwaitingAnnotation),
+        ("host a img1 components:c2", Class::Outdated),
+        ("host a img2 components:c1", Class::Outdated),
+        ("host a img1 components:c2 heir:b", Class::Donor),
+        ("host a img1 components:c2 donor:b", Class::Outdated),
+        ("host a img2 components:c2 donor:b", Class::Heir),
+        (
+            "host a img2 components:c2\n pending p node:a machine:m-a Ready",
+            Class::Mint,
+        ),
+        (
+            "host a img2 components:c2\n pending p node:a machine:m-a Creating",
+            Class::UpToDate,
+        ),
+        // Another machine that has only its name.
+        (
+            "host a img2 components:c2\n pending p node:a machine:m-other Ready",
+            Class::UpToDate,
+        ),
+    ];
+    for (lines, wanted) in table {
+        let text = format!("node a worker v0\n version img2 components:c2\n {lines}");
+        let cluster = Cluster::parse(&text);
+        let fleet = &cluster.observed.fleet;
+        let found = class(&fleet.versions["nv"], fleet, &cluster.observed.nodes["a"]);
+        assert_eq!(found, wanted, "{lines}");
+    }
+}
+
+/// A cluster that has no such ConfigMaps compares images alone.
+#[test]
+fn components_are_compared_only_where_the_spec_names_some() {
+    check(
+        "node a worker v0\n version img2\n host a img2\n groups -",
+        "node a Done UpToDate
+         phase Idle
+         > nothing",
+    );
+}
+
+#[test]
+fn the_status_lists_every_node_and_how_many_machines_may_be_made() {
+    let text = "node a worker v0\n node b worker v0\n node c worker v0\n node d worker v0\n node e worker v0
+         node f worker v0\n node g worker v0\n node h worker v0
+         version img2 components:c2 surge:7 finalizer
+         host a img1 components:c1
+         host b img1 components:c1 heir:c
+         host c img2 components:c2 donor:b
+         host d img2 components:c2
+         host e img2
+         host f img2 components:c2
+         host g img2 components:c2 nowhere
+         host h img1 components:c1 obsolete
+         group w image:img2
+         pending p node:d machine:m-d Ready reached
+         pending q machine:m-q node:q leave Terminating
+         groups w";
+    let said = said(text);
+    assert_eq!(names(&said.outdated), ["a"]);
+    assert_eq!(names(&said.donors), ["b"]);
+    assert_eq!(names(&said.heirs), ["c"]);
+    assert_eq!(names(&said.mints), ["d"]);
+    assert_eq!(names(&said.awaiting_annotation), ["e"]);
+    assert_eq!(names(&said.up_to_date), ["f"]);
+    assert_eq!(names(&said.invalid), ["g"]);
+    assert_eq!(names(&said.obsolete), ["h"]);
+    assert_eq!(names(&said.pending), ["p", "q"]);
+    // One heir, one awaited, one that is to go, two PendingNodes.
+    assert_eq!(said.budget, 2);
+    assert!(said.is_outdated);
+}
+
+#[test]
+fn the_budget_is_a_number_or_a_share_of_the_nodes_and_never_below_nothing() {
+    for (surge, wanted) in [("1", 1), ("3", 3), ("50%", 1), ("100%", 2), ("0", 0), ("0%", 0)] {
+        let text = two("").replace("version img2", &format!("version img2 surge:{surge}"));
+        assert_eq!(said(&text).budget, wanted, "{surge}");
+    }
+    let text = two(
+        "pending p machine:m-p node:p leave Terminating\n pending q machine:m-q node:q leave Terminating",
+    );
+    assert_eq!(said(&text).budget, 0);
+}
+
+#[test]
+fn what_the_provider_knows_of_a_machine_is_asked_once_and_noted() {
+    let text = "node a worker v0\n version img2\n host a - bare\n groups w\n group w image:img2";
+    check(
+        text,
+        "node a Selected AwaitingAnnotation
+         ? facts m-a",
+    );
+    check(
+        &format!("{text}\n facts m-a img1 w at:-600"),
+        "> note a scaling-group-id=G-w node-image=img1",
+    );
+    // A refusal is not asked again at once.
+    check(
+        &format!("{text}\n facts m-a unknown:403 at:-1"),
+        "node a Skipped MachineUnknown
+         not ? facts",
+    );
+    check(&format!("{text}\n facts m-a unknown:403 at:-31"), "? facts m-a");
+}
+
+#[test]
+fn joining_nodes_tell_their_node_with_which_components_it_came() {
+    let text = "node a worker v0\n version img2 components:c2\n host a img2\n group w image:img2\n groups w";
+    check(
+        &format!("{text}\n joining j node:a components:c2"),
+        "> note a kubernetes-components=c2
+         > forget joining j",
+    );
+    check(
+        &format!("{text}\n joining j node:z components:c2 late:-1"),
+        "wake 1
+         > nothing",
+    );
+    check(
+        &format!("{text}\n joining j node:z components:c2 late:1"),
+        "> forget joining j",
+    );
+    check(&format!("{text}\n joining j node:z components:c2"), "> nothing");
+}
+
+#[test]
+fn groups_get_the_image_and_say_which_they_have() {
+    let text = "node a worker v0\n version img2\n host a img2\n groups w";
+    check(&format!("{text}\n group w"), "? image G-w");
+    check(
+        &format!("{text}\n group w\n image w img1"),
+        "> group w img1 outdated
+         > set image G-w img2",
+    );
+    // What was said already is not said again; what takes long is not asked for at once.
+    check(&format!("{text}\n group w image:img1"), "> set image G-w img2");
+    check(
+        &format!("{text}\n group w image:img1\n told G-w again:20"),
+        "> nothing",
+    );
+    check(
+        &format!("{text}\n group w image:img1\n told G-w again:20 problem:quota"),
+        "problem ProviderUnavailable",
+    );
+    check(
+        &format!("{text}\n group w image:img1\n image w img2"),
+        "> group w img2",
+    );
+    check(&format!("{text}\n group w image:IMG2"), "> nothing");
+    // A paused NodeVersion changes nothing of what new machines get.
+    let paused = text.replace("version img2", "version img2 paused");
+    check(&format!("{paused}\n group w image:img1"), "> nothing");
+}
+
+#[test]
+fn groups_are_found_and_forgotten() {
+    let text = "node a worker v0\n version img2\n host a img2";
+    check(text, "? groups");
+    check(
+        &format!("{text}\n groups w,cp"),
+        "> create group group-w
+         > create group group-cp",
+    );
+    // Names of other cases are the same group, which the reference makes and deletes in one pass.
+    check(
+        &format!("{text}\n group w image:img2 uncalled\n groups w"),
+        "> call group w w",
+    );
+    check(
+        &format!("{text}\n group w image:img2\n group gone image:img2\n groups w"),
+        "> delete group gone",
+    );
+    // Its nodes are there: nobody knows which is right.
+    check(
+        &format!("{text}\n group w image:img2\n groups other"),
+        "problem ProviderContradicts
+         > create group group-other",
+    );
+    check(&format!("{text}\n group w image:img2\n groups -"), "> nothing");
+    check(
+        &format!("{text}\n group w image:img2\n groups w at:-901"),
+        "? groups",
+    );
+}
+
+#[test]
+fn the_autoscaler_rests_while_nodes_are_replaced() {
+    let command = "with ./cluster-autoscaler --nodes=1:5:asg-w --v=2";
+    let group = "group w image:img2 autoscaling min:1 max:5";
+    let current = format!("node a worker v0\n version img2\n host a img2\n {group}\n groups w");
+    let behind = current
+        .replace("host a img2", "host a img1")
+        .replace("version img2", "version img2 finalizer");
+    check(&format!("{current}\n strategy on extra:v=2"), "> nothing");
+    check(
+        &format!("{behind}\n strategy on extra:v=2"),
+        &format!(
+            "> admit a
+             > autoscaler off
+             > autoscaler 0 of 1 {command}"
+        ),
+    );
+    check(
+        &format!("{current}\n strategy extra:v=2"),
+        &format!(
+            "> autoscaler on
+             > autoscaler 1 of 0 {command}"
+        ),
+    );
+    // Somebody else has changed its command line.
+    check(
+        &format!("{current}\n strategy on drifted extra:v=2"),
+        &format!("> autoscaler 1 of 1 {command}"),
+    );
+    // A NodeVersion that begins nothing leaves the cluster its autoscaler.
+    let paused = behind.replace("version img2 finalizer", "version img2 paused");
+    check(&format!("{paused}\n strategy on extra:v=2"), "> nothing");
+    check(&format!("{current}\n strategy on gone extra:v=2"), "> nothing");
+    let wrong = current.replace("min:1 max:5", "min:6 max:5");
+    check(
+        &format!("{wrong}\n strategy on extra:v=2"),
+        "problem InvalidField ~ spec.min: found 6",
+    );
+}
+
+#[test]
+fn no_machine_is_made_while_the_autoscaler_runs() {
+    check(
+        &two("replacing a Admitted\n strategy on"),
+        "node a PreRules AutoscalerRuns",
+    );
+    check(
+        &two("replacing a Admitted\n strategy replicas:1"),
+        "node a PreRules AutoscalerRuns",
+    );
+    check(
+        &two("replacing a Admitted\n strategy"),
+        "> intend a machine of G-w",
+    );
+}
+
+#[test]
+fn a_turn_begins_with_finalizer_lease_and_shield() {
+    check(
+        &two("").replace(" finalizer", ""),
+        "node a Selected Admitting
+         > finalizer on",
+    );
+    check(
+        &two(""),
+        "node b Selected WaitingForTurn
+         > admit a",
+    );
+    check(
+        &two("").replace("version img2", "version img2 surge:2"),
+        "> admit a
+         > admit b",
+    );
+    check(
+        &two("replacing a new unleased"),
+        "node a Admitted Admitting
+         > lease a
+         > shield a",
+    );
+}
+
+/// What is to be made is written down before the provider hears of it, and has a name that is the same after a crash.
+#[test]
+fn a_machine_is_intended_before_it_is_made() {
+    check(
+        &two("replacing a Admitted"),
+        "node a PreRules Joining
+         > intend a machine of G-w",
+    );
+    check(
+        &two("replacing a Admitted\n pending request for:a"),
+        "node a PreRules Joining ~ a machine is being made
+         > make a machine of G-w",
+    );
+    // It takes a while; it is refused.
+    let of = |more: &str| {
+        let text = two("replacing a Admitted\n pending request for:a");
+        let cluster = Cluster::parse(&text);
+        let name = cluster.observed.fleet.pending.keys().next().expect("one").clone();
+        format!("{text}\n told {name} {more}")
+    };
+    check(
+        &of("again:20"),
+        "node a PreRules Joining
+         wake 20
+         > nothing",
+    );
+    check(
+        &of("again:20 problem:quota"),
+        "node a PreRules ProviderUnavailable ~ quota
+         > nothing",
+    );
+    check(&of("again:-1 problem:quota"), "> make a machine of G-w");
+    check(
+        &two("replacing a Admitted\n pending request for:a node:new machine:m-new Creating"),
+        "node a PreRules Joining ~ m-new
+         > nothing",
+    );
+    check(
+        &two("replacing a Admitted\n pending request for:a node:new machine:m-new"),
+        "? state m-new",
+    );
+    check(
+        &two("replacing a Admitted\n pending request for:a node:new machine:m-new\n state m-new Ready"),
+        "> status it Ready",
+    );
+}
+
+#[test]
+fn no_machine_is_made_in_a_group_that_is_unknown_or_outdated_or_beyond_the_surge() {
+    check(
+        &two("replacing a Admitted").replace("group w image:img2", "group w image:img1"),
+        "node a PreRules GroupImageOutdated",
+    );
+    check(
+        &two("").replace("group w image:img2", "group other image:img2"),
+        "node a Selected ScalingGroupNotFound",
+    );
+    check(
+        &two("replacing a Admitted\n pending old leave node:old machine:m-old Terminating"),
+        "node a PreRules WaitingForTurn",
+    );
+    check(
+        &two("provider none\n replacing a Admitted"),
+        "hold ProviderUnavailable
+         node a PreRules ProviderUnavailable
+         > journal a closed",
+    );
+}
+
+#[test]
+fn a_new_node_becomes_a_pair_with_the_old_one_and_gets_its_labels() {
+    let joined = "node a worker v0 label:team=red
+         node new worker v0
+         version img2 finalizer
+         host a img1
+         host new img2
+         group w image:img2
+         groups w
+         replacing a PreRules";
+    check(
+        &format!("{joined}\n pending request for:a node:new machine:m-new Ready reached"),
+        "> note new donor=a
+         > note a heir=new",
+    );
+    // A crash between the two.
+    let half = joined.replace("host new img2", "host new img2 donor:a");
+    check(
+        &format!("{half}\n pending request for:a node:new machine:m-new Ready reached"),
+        "> note a heir=new",
+    );
+    let whole = half.replace("host a img1", "host a img1 heir:new");
+    check(
+        &format!("{whole}\n pending request for:a node:new machine:m-new Ready reached"),
+        "> forget it",
+    );
+    check(&whole, "> note new team=red");
+    let dark = whole.replace("node new worker v0", "node new worker v0 NotReady label:team=red");
+    check(
+        &dark,
+        "node a PreRules Joining ~ not Ready
+         > nothing",
+    );
+}
+
+#[test]
+fn taints_and_annotations_are_copied_where_that_is_asked_for() {
+    let text = r#"node a worker v0 tainted annotation:example.com/owner=ops annotation:other/one=x
+         node new worker v0
+         version img2 finalizer spec {"copyTaints": true, "copiedAnnotations": ["example.com/*"]}
+         host a img1 heir:new
+         host new img2 donor:a
+         group w image:img2
+         groups w
+         replacing a PreRules"#;
+    check(text, "> note new owner=ops 1 taints");
+}
+
+#[test]
+fn the_old_node_is_cordoned_drained_and_let_go() {
+    check(
+        &pair("replacing a PreRules"),
+        "node a Cordoned Draining
+         > cordon a with the same taints",
+    );
+    check(&pair("replacing a PreRules cordoned"), "> journal a Cordoned");
+    check(
+        &pair("replacing a Cordoned cordoned\n pod web on a of:ReplicaSet/web"),
+        "> evict web",
+    );
+    check(&pair("replacing a Cordoned cordoned"), "> journal a Drained");
+    check(
+        &pair("replacing a Drained cordoned"),
+        "node a Released MachineLeaving
+         > journal a Released MachineLeaving",
+    );
+    check(
+        &pair("replacing a Released cordoned machine:m-a heir:new"),
+        "> leave a m-a",
+    );
+    let leaving = "pending a leave node:a machine:m-a";
+    check(
+        &pair(&format!(
+            "replacing a Released cordoned machine:m-a heir:new\n {leaving}"
+        )),
+        "? state m-a
+         > delete machine m-a",
+    );
+    check(
+        &pair(&format!(
+            "replacing a Released cordoned machine:m-a heir:new\n {leaving} Terminating"
+        )),
+        "node a Released MachineLeaving ~ Terminating
+         > nothing",
+    );
+    // A kubelet that still runs would make its Node anew.
+    check(
+        &pair(&format!(
+            "replacing a Released cordoned machine:m-a heir:new\n {leaving} Terminated reached"
+        )),
+        "> delete node a",
+    );
+    check(
+        &pair(&format!(
+            "replacing a Released cordoned machine:m-a heir:new\n {leaving} Ready\n told m-a again:10 problem:quota"
+        )),
+        "node a Released ProviderUnavailable ~ quota
+         > nothing",
+    );
+}
+
+/// What keeps a drain from passing is named, with the pod and its budget.
+#[test]
+fn a_drain_that_a_budget_keeps_is_named() {
+    check(
+        &pair(
+            "replacing a Cordoned cordoned
+             pod web on a of:ReplicaSet/web
+             pdb web allows:0 healthy:1 wants:1
+             evicted web Budget at:-1 times:1",
+        ),
+        "node a Cordoned EvictionBlocked ~ web
+         > nothing",
+    );
+}
+
+const GONE: &str = "node new worker v0
+     version img2 finalizer
+     host new img2 donor:a
+     group w image:img2
+     groups w";
+
+#[test]
+fn a_machine_whose_node_is_gone_is_deleted_until_it_is_gone_too() {
+    let gone = |rest: &str| format!("{GONE}\n {rest}");
+    let turn = "replacing a Released machine:m-a heir:new";
+    check(
+        &gone(&format!("{turn}\n pending a leave node:a machine:m-a")),
+        "? state m-a
+         > delete machine m-a",
+    );
+    check(
+        &gone(&format!(
+            "{turn}\n pending a leave node:a machine:m-a Ready\n told m-a again:10 problem:quota"
+        )),
+        "node a Released ProviderUnavailable ~ quota
+         > nothing",
+    );
+    check(
+        &gone(&format!(
+            "{turn}\n pending a leave node:a machine:m-a Terminating"
+        )),
+        "node a Released MachineLeaving
+         > nothing",
+    );
+    // Its turn remembers it first: a PendingNode that is gone would be made again.
+    check(
+        &gone(&format!(
+            "{turn}\n pending a leave node:a machine:m-a Terminated reached"
+        )),
+        "> journal a Changed MachineLeaving",
+    );
+    check(
+        &gone(
+            "replacing a Changed machine:m-a heir:new\n pending a leave node:a machine:m-a Terminated reached",
+        ),
+        "> forget a
+         > note new -donor",
+    );
+    let home = GONE.replace(" donor:a", "");
+    check(
+        &format!("{home}\n replacing a Changed machine:m-a heir:new"),
+        "node a Done Done
+         > journal a Done Done",
+    );
+    // Somebody has deleted the PendingNode: the machine is not forgotten for that.
+    check(&gone(turn), "> leave a m-a");
+}
+
+#[test]
+fn the_rules_of_phase_post_are_asked_about_the_new_node() {
+    let home = GONE.replace(" donor:a", "").replace(
+        "finalizer",
+        r#"finalizer spec {"mutex": {"rules": [{"name": "settled"}, {"name": "backup"}]}}"#,
+    );
+    check(
+        &format!(
+            "{home}\n rule settled Post\n rule backup Pre\n replacing a Changed machine:m-a heir:new verdict:backup/Pre/1/Pass"
+        ),
+        "node a PostRules RuleStarting",
+    );
+}
+
+#[test]
+fn rules_gate_a_node_before_a_machine_is_made_and_before_it_goes() {
+    let gated = |rest: &str| {
+        two(rest).replace(
+            "finalizer",
+            r#"finalizer spec {"mutex": {"rules": [{"name": "backup"}]}}"#,
+        )
+    };
+    check(
+        &gated("rule backup Pre\n replacing a Admitted"),
+        "node a PreRules RuleStarting",
+    );
+    check(
+        &gated("rule backup Pre\n replacing a PreRules verdict:backup/Pre/1/Pass"),
+        "> intend a machine of G-w",
+    );
+    let pair = pair("rule backup Pre\n replacing a Drained cordoned verdict:backup/Pre/1/Pass~4000");
+    let pair = pair.replace(
+        "finalizer",
+        r#"finalizer spec {"mutex": {"rules": [{"name": "backup"}]}}"#,
+    );
+    // A Pass that grew old while the machine booted is asked for again.
+    check(&pair, "node a PreRelease RuleStarting");
+}
+
+#[test]
+fn the_control_plane_goes_first_and_keeps_its_quorum() {
+    let three = "node cp1 master v0\n node cp2 master v0\n node cp3 master v0\n node a worker v0
+         version img2 surge:2 finalizer
+         host cp1 img1 group:cp ip:192.0.2.11
+         host cp2 img2 group:cp
+         host cp3 img2 group:cp
+         host a img1
+         group w image:img2
+         group cp image:img2 role:ControlPlane
+         groups w,cp";
+    check(
+        three,
+        "node a Selected ControlPlaneFirst
+         > admit cp1",
+    );
+    // Another member is away.
+    check(
+        &three
+            .replace("node cp2 master v0", "node cp2 master v0 NotReady")
+            .replace(" finalizer", ""),
+        "node cp1 Selected EtcdQuorum
+         > nothing",
+    );
+    // Who is left out holds the others: no kubelet may be newer than the API server.
+    check(
+        &format!("{three}\n replacing cp1 Skipped reason:SkippedByPerson unleased"),
+        "node a Selected ControlPlaneFirst
+         ends a ClusterAdmin",
+    );
+    let going = "node cp1 master v0\n node cp2 master v0\n node cp3 master v0\n node cp4 master v0
+         version img2 finalizer
+         host cp1 img1 group:cp ip:192.0.2.11 heir:cp4
+         host cp2 img2 group:cp
+         host cp3 img2 group:cp
+         host cp4 img2 group:cp donor:cp1
+         group cp image:img2 role:ControlPlane
+         groups cp
+         pods cp1
+         replacing cp1 Released cordoned machine:m-cp1 heir:cp4
+         pending cp1 leave group:cp node:cp1 machine:m-cp1";
+    check(
+        going,
+        "> remove member cp1 192.0.2.11
+         > delete machine m-cp1",
+    );
+    check(
+        &going.replace("node cp2 master v0", "node cp2 master v0 NotReady"),
+        "node cp1 Released EtcdQuorum
+         > nothing",
+    );
+    // The new one is no member of etcd yet.
+    let drained = going
+        .replace("Released cordoned machine:m-cp1 heir:cp4", "Drained cordoned")
+        .replace("pending cp1 leave group:cp node:cp1 machine:m-cp1", "");
+    let members = "etcd cp1 ready\n etcd cp2 ready\n etcd cp3 ready";
+    check(
+        &format!("{drained}\n {members}"),
+        "node cp1 PreRelease EtcdQuorum ~ no member of etcd yet
+         > nothing",
+    );
+    check(
+        &format!("{drained}\n {members}\n etcd cp4 ready"),
+        "> journal cp1 Released MachineLeaving",
+    );
+    check(
+        &going.replace("ip:192.0.2.11", "ip:"),
+        "node cp1 Released QuorumUnknown
+         > nothing",
+    );
+}
+
+#[test]
+fn a_node_that_is_obsolete_is_drained_and_goes_without_another() {
+    let text = "node a worker v0\n version img2 finalizer\n host a img2 obsolete\n group w image:img2\n groups w\n pods a";
+    check(text, "> admit a");
+    check(
+        &format!("{text}\n replacing a PreRules"),
+        "> cordon a with the same taints",
+    );
+    check(
+        &format!("{text}\n replacing a Drained cordoned"),
+        "> journal a Released MachineLeaving",
+    );
+    let gone = "node z worker v0\n version img2 finalizer\n host z img2\n group w image:img2\n groups w";
+    check(
+        &format!("{gone}\n replacing a Changed machine:m-a"),
+        "node a Done Done
+         > journal a Done Done",
+    );
+}
+
+/// A machine that has joined and that no node needs goes again.
+#[test]
+fn a_new_node_without_a_partner_is_obsolete() {
+    let text = "node a worker v0\n node new worker v0\n version img2 finalizer\n host a img2\n host new img2
+         group w image:img2\n groups w
+         pending p node:new machine:m-new Ready reached";
+    check(
+        text,
+        "> note new obsolete=true
+         > forget p",
+    );
+    // There is one, whose turn takes it.
+    check(&text.replace("host a img2", "host a img1"), "> admit a");
+    check(
+        &format!(
+            "{}\n replacing a Admitted",
+            text.replace("host a img2", "host a img1")
+        ),
+        "> claim p",
+    );
+    // It came with another image than the one that is asked for by now.
+    check(
+        &text
+            .replace("host new img2", "host new img0")
+            .replace("host a img2", "host a img1"),
+        "> note new obsolete=true
+         > forget p",
+    );
+}
+
+/// Deadlines, on both sides of the moment.
+#[test]
+fn a_machine_that_does_not_join_in_time_is_deleted() {
+    let text = |pending: &str| two(&format!("replacing a PreRules\n pending request for:a {pending}"));
+    check(
+        &text("node:new machine:m-new Creating late:-1"),
+        "wake 1
+         > nothing",
+    );
+    check(
+        &text("node:new machine:m-new Creating late:0"),
+        "> rewrite it Leave m-new",
+    );
+    // Without a deadline it is waited for.
+    check(&text("node:new machine:m-new Creating patient"), "> nothing");
+    check(&text("node:new machine:m-new Failed"), "> rewrite it Leave m-new");
+    // What was just made may not be seen yet; the reference has made 30 machines of that.
+    check(
+        &text("node:new machine:m-new Terminated created:-60"),
+        "> nothing",
+    );
+    check(
+        &text("node:new machine:m-new Terminated created:-120"),
+        "> rewrite it Leave m-new",
+    );
+    // It never was asked for, or nobody knows: it is looked for before anything is forgotten.
+    check(&text("late:0"), "> rewrite it Leave -");
+    let lost = text("leave");
+    check(
+        &lost,
+        "? find in G-w
+         > journal a PreRules JoinFailed",
+    );
+    let cluster = Cluster::parse(&lost);
+    let name = cluster.observed.fleet.pending.keys().next().expect("one").clone();
+    check(
+        &format!("{lost}\n found {name} -"),
+        "> forget it
+         > journal a PreRules JoinFailed",
+    );
+    check(
+        &format!("{lost}\n found {name} m-new node:new"),
+        "> rewrite it Leave m-new
+         > journal a PreRules JoinFailed",
+    );
+    check(
+        &format!("{lost}\n found {name} - unknown:500"),
+        "problem ProviderUnavailable
+         > journal a PreRules JoinFailed",
+    );
+}
+
+/// The provider names the image otherwise than the NodeVersion, say: machines without end must not come of it.
+#[test]
+fn a_machine_that_joins_with_another_image_is_a_failed_try() {
+    let text = "node a worker v0\n node new worker v0\n version img2 finalizer\n host a img1\n host new img0
+         group w image:img2\n groups w
+         replacing a PreRules
+         pending request for:a node:new machine:m-new Ready reached";
+    check(
+        text,
+        "node a PreRules JoinFailed ~ image img0
+         > journal a PreRules JoinFailed",
+    );
+    // Once that is noted the new node goes.
+    let noted = text.replace(
+        "pending request for:a",
+        "replacing a PreRules failed:1\n pending request for:a",
+    );
+    let cluster = Cluster::parse(text);
+    let first = cluster.observed.fleet.pending.keys().next().expect("one").clone();
+    let noted = noted.replace("pending request for:a", &format!("pending {first} for:a"));
+    check(
+        &noted,
+        "node a PreRules WaitingForTurn
+         > note new obsolete=true
+         > forget it",
+    );
+}
+
+/// An image that never boots costs a bounded number of machines, and no old node.
+#[test]
+fn machines_that_do_not_join_are_tried_a_few_times() {
+    let late = "pending request for:a node:new machine:m-new Terminating leave";
+    check(
+        &two(&format!("replacing a PreRules\n {late}")),
+        "> journal a PreRules JoinFailed",
+    );
+    check(&two("replacing a PreRules failed:2"), "> intend a machine of G-w");
+    check(
+        &two("replacing a PreRules failed:3"),
+        "node a Held JoinFailed ~ image img2
+         > journal a Held JoinFailed",
+    );
+    let held =
+        two("replacing a Held failed:3 reason:JoinFailed").replace("version img2", "version img2 surge:2");
+    check(
+        &held,
+        "node a Held JoinFailed ~ numo retry a
+         > admit b",
+    );
+    // None is made for others of the group either.
+    check(
+        &format!("{held}\n replacing b Admitted"),
+        "node b PreRules JoinFailed
+         > nothing",
+    );
+    check(
+        &two("replacing a Held failed:3 reason:JoinFailed retry"),
+        "> journal a Admitted Admitting attempt 2",
+    );
+    check(
+        &two("replacing a Held failed:3 reason:JoinFailed skip"),
+        "> restore a -exclude-from-remediation
+         > journal a Skipped SkippedByPerson
+         > release lease a",
+    );
+}
+
+#[test]
+fn a_machine_that_joins_after_all_is_kept() {
+    let text = "node a worker v0\n node new worker v0\n version img2 finalizer\n host a img1\n host new img2
+         group w image:img2\n groups w
+         replacing a PreRules
+         pending request for:a leave node:new machine:m-new Ready";
+    check(
+        text,
+        "> rewrite it Join m-new
+         > journal a PreRules JoinFailed",
+    );
+    // One of another version goes.
+    check(
+        &text.replace("host new img2", "host new img0"),
+        "> note new obsolete=true
+         > forget it
+         > journal a PreRules JoinFailed",
+    );
+}
+
+/// Nothing is deleted that is not certain.
+#[test]
+fn a_provider_that_lies_has_nothing_deleted() {
+    // The same id twice.
+    check(
+        &two("pending p leave node:p machine:m-p Ready\n pending q leave node:q machine:M-P Ready"),
+        "problem ProviderContradicts
+         not > delete",
+    );
+    // That of a node that is there.
+    check(
+        &two("pending p leave node:p machine:m-a Ready"),
+        "problem ProviderContradicts
+         not > delete",
+    );
+    // A machine that is not there: it never joins, and its deadline ends it.
+    check(
+        &two("replacing a PreRules\n pending request for:a node:ghost machine:m-ghost Ready late:0"),
+        "> rewrite it Leave m-ghost",
+    );
+    // The new node has the name that was told, and another machine.
+    let text = "node a worker v0\n node new worker v0\n version img2 finalizer\n host a img1\n host new img2 machine:m-other
+         group w image:img2\n groups w
+         replacing a PreRules
+         pending request for:a node:new machine:m-new Ready";
+    check(text, "> nothing");
+}
+
+#[test]
+fn halves_of_pairs_lose_their_mark() {
+    let text = "node a worker v0\n node b worker v0\n version img2 paused\n group w image:img2\n groups w";
+    check(
+        &format!("{text}\n host a img1 heir:gone\n host b img2"),
+        "> note a -heir",
+    );
+    check(
+        &format!("{text}\n host a img1 heir:b\n host b img2"),
+        "> note a -heir",
+    );
+    check(
+        &format!("{text}\n host a img1\n host b img2 donor:a"),
+        "> note b -donor",
+    );
+    // Its donor is gone, and nobody's turn waits for that.
+    check(
+        &format!("{text}\n host a img2\n host b img2 donor:gone"),
+        "> note b -donor",
+    );
+    check(
+        &format!("{text}\n host a img1 heir:b\n host b img2 donor:a"),
+        "node a Selected Suspended
+         > nothing",
+    );
+    // A donor that is left out gives its heir to the cluster.
+    check(
+        &format!(
+            "{text}\n host a img1 heir:b\n host b img2 donor:a\n replacing a Skipped reason:SkippedByPerson unleased"
+        ),
+        "> note a -heir
+         > note b -donor",
+    );
+}
+
+#[test]
+fn a_nodeversion_that_is_edited_in_mid_roll_takes_its_nodes_up_anew() {
+    // The turn is for img1, and img2 is asked for by now; the machine that was made for it has img1.
+    let text = "node a worker v0\n node new worker v0\n version img2 finalizer\n host a img0 heir:new\n host new img1 donor:a
+         group w image:img2\n groups w\n pods a
+         replacing a Cordoned image:img1 cordoned";
+    check(
+        text,
+        "node a Failed Superseded
+         > restore a uncordoned -exclude-from-remediation
+         > journal a Failed Superseded
+         > release lease a
+         > note a -heir
+         > note new -donor obsolete=true",
+    );
+    // Back to the image that the node has: its place is not taken, and the machine that was made for it is outdated.
+    let back =
+        "node a worker v0\n node new worker v0\n version img2\n host a img2 heir:new\n host new img1 donor:a
+         group w image:img2\n groups w";
+    check(
+        back,
+        "node a Done UpToDate
+         node new Selected NothingTakesItsPlace
+         > note a -heir
+         > note new -donor obsolete=true",
+    );
+    // What was let go is finished whatever is asked for by now.
+    let gone = GONE.replace("version img2", "version img3");
+    let turn = "replacing a Released image:img2 machine:m-a heir:new\n pending a leave node:a machine:m-a";
+    check(
+        &format!("{gone}\n {turn}"),
+        "> group w img2 outdated
+         > set image G-w img3
+         > delete machine m-a",
+    );
+}
+
+#[test]
+fn stops_budgets_and_windows_hold_without_code_of_their_own() {
+    check(
+        &idle("budget all selector:all max:1 paused"),
+        "node a Selected Stopped
+         > nothing",
+    );
+    check(
+        &idle("node c worker v0 NotReady\n host c img2\n budget all selector:all max:1"),
+        "node a Selected BudgetExhausted
+         > nothing",
+    );
+    let closed = two("").replace(
+        "finalizer",
+        r#"spec {"mutex": {"window": {"openings": [{"days": ["mon"], "startTime": "22", "endTime": "23"}]}}}"#,
+    );
+    check(
+        &closed,
+        "node a Selected OutsideWindow
+         > nothing",
+    );
+    check(
+        &idle("").replace("version img2", "version img2 paused"),
+        "hold Suspended
+         > nothing",
+    );
+    let few = two("").replace(
+        "finalizer",
+        r#"finalizer spec {"surge": 5, "mutex": {"maxUnavailable": 1}}"#,
+    );
+    check(
+        &few,
+        "node b Selected WaitingForTurn
+         > admit a",
+    );
+    let first = two("")
+        .replace("node b worker v0", "node b worker v0 label:canary=yes")
+        .replace(
+            "finalizer",
+            r#"finalizer spec {"surge": 5, "mutex": {"first": {"matchLabels": {"canary": "yes"}}}}"#,
+        );
+    check(
+        &first,
+        "node a Selected FirstNodes
+         > admit b",
+    );
+}
+
+#[test]
+fn a_spec_that_cannot_be_is_refused_in_words() {
+    check(
+        "node a worker v0\n version img2 spec {\"image\": \"\"}\n host a img1\n group w image:img2\n groups w",
+        "hold InvalidField ~ spec.image
+         > nothing",
+    );
+    check(
+        &idle("").replace("version img2", "version img2 surge:some"),
+        "hold InvalidField ~ spec.surge
+         > nothing",
+    );
+    check(
+        &two("").replace("finalizer", r#"spec {"mutex": {"rules": [{"name": "none"}]}}"#),
+        "hold RuleNotFound
+         > nothing",
+    );
+}
+
+#[test]
+fn a_nodeversion_that_goes_gives_everything_back() {
+    let text = |rest: &str| pair(rest).replace("version img2", "version img2 deleting");
+    check(
+        &text("replacing a Cordoned cordoned"),
+        "> restore a uncordoned -exclude-from-remediation
+         > journal a Failed RunGivenUp
+         > release lease a",
+    );
+    // A machine that is not made yet is not made any more, and one that was let go goes.
+    check(
+        &two("pending p machine:m-p node:p Creating").replace("version img2", "version img2 deleting"),
+        "> rewrite p Leave m-p",
+    );
+    let gone = GONE.replace("version img2", "version img2 deleting");
+    check(
+        &format!("{gone}\n replacing a Released machine:m-a heir:new\n pending a leave node:a machine:m-a"),
+        "> delete machine m-a",
+    );
+    check(
+        "node a worker v0\n version img2 deleting finalizer\n host a img1\n group w image:img2\n groups w",
+        "> finalizer 0 off",
+    );
+}
+
+#[test]
+fn two_nodeversions_have_each_their_groups() {
+    let text = "node a worker v0\n node b worker v0
+         version img2 finalizer
+         version img3 name:other finalizer
+         host a img1 group:w
+         host b img1 group:v
+         group w image:img2
+         group v image:img3 of:other
+         groups w,v";
+    check(
+        text,
+        "not node b
+         > admit a",
+    );
+    let cluster = Cluster::parse(text);
+    let observed = &cluster.observed;
+    let sets = Sets::of(&observed.fleet.versions["other"], observed);
+    let names: Vec<&str> = sets.all().map(|(node, _)| node.name.as_str()).collect();
+    assert_eq!(names, ["b"]);
+}
+
+/// What a running operator of another project, or an older numo, has left half done is taken up.
+#[test]
+fn what_the_reference_has_begun_is_adopted() {
+    // It made a machine, and stopped.
+    check(&two("pending new node:new machine:m-new Creating"), "> admit a");
+    check(
+        &two("replacing a Admitted\n pending new node:new machine:m-new Creating"),
+        "> claim new",
+    );
+    // It deleted the Node, and the machine is left.
+    check(
+        &two("pending old leave node:old machine:m-old Ready"),
+        "> delete machine m-old",
+    );
+    check(
+        &two("pending old leave node:old machine:m-old Terminated reached"),
+        "> forget old",
+    );
+    // It has made a pair.
+    check(&pair(""), "> admit a");
+    check(&pair("replacing a PreRules"), "> cordon a with the same taints");
+}
+
+/// The table of checks knows nothing of the decision.
+#[test]
+fn the_table_of_checks_stops_what_must_not_be_done_to_machines() {
+    let owner = Owner::node_version("nv");
+    let breaches = |text: &str, action: Action| {
+        let cluster = Cluster::parse(text);
+        let snapshot = Snapshot {
+            now: crate::cluster::now(),
+            observed: &cluster.observed,
+            owner: &owner,
+            asked: None,
+        };
+        let mut decision = numo_core::Decision {
+            actions: vec![Planned {
+                chain: "a".to_owned(),
+                action,
+                event: None,
+            }],
+            ..numo_core::Decision::default()
+        };
+        let found = invariant::lint(&snapshot, &mut decision);
+        found.iter().map(|breach| breach.invariant).collect::<Vec<u8>>()
+    };
+    let delete_node = || {
+        Action::Fleet(FleetAction::DeleteNode {
+            node: "a".to_owned(),
+            uid: "uid-a".to_owned(),
+        })
+    };
+    let delete_machine = |id: &str| {
+        Action::Fleet(FleetAction::DeleteMachine {
+            pending: "a".to_owned(),
+            provider_id: id.to_owned(),
+        })
+    };
+    assert_eq!(
+        breaches(&pair("replacing a Drained cordoned"), delete_node()),
+        [1]
+    );
+    let leaves = "replacing a Released cordoned machine:m-a heir:new\n pending a leave node:a machine:m-a";
+    assert_eq!(
+        breaches(&pair(&format!("{leaves} Terminating")), delete_node()),
+        [1]
+    );
+    assert_eq!(
+        breaches(&pair(&format!("{leaves} Terminated")), delete_node()),
+        Vec::<u8>::new()
+    );
+    assert_eq!(breaches(&pair(leaves), delete_machine("m-a")), Vec::<u8>::new());
+    assert_eq!(
+        breaches(&pair("pending a leave node:a machine:m-a"), delete_machine("m-a")),
+        [5]
+    );
+    assert_eq!(
+        breaches(&two("pending a node:a machine:m-z"), delete_machine("m-z")),
+        [5]
+    );
+    assert_eq!(breaches(&two(""), delete_machine("")), [5]);
+    let two_of_one = two("pending a leave node:x machine:m-z\n pending b leave node:y machine:m-z");
+    assert_eq!(breaches(&two_of_one, delete_machine("m-z")), [5]);
+    let make = Action::Fleet(FleetAction::CreateMachine {
+        pending: "p".to_owned(),
+        uid: "u".to_owned(),
+        group_id: "G-w".to_owned(),
+    });
+    assert_eq!(breaches(&two(""), make), [5]);
+    // A journal that would say that a node was let go: nothing has its place, or it was not drained.
+    let released = |text: &str| {
+        let cluster = Cluster::parse(text);
+        let change = cluster.observed.changes.values().next().expect("a turn").clone();
+        let mut status = change.status.clone();
+        status.step = Some(numo_api::Step::Released);
+        breaches(
+            text,
+            Action::WriteJournal {
+                key: change.key,
+                uid: change.uid,
+                resource_version: change.resource_version,
+                status: Box::new(status),
+            },
+        )
+    };
+    assert_eq!(released(&pair("replacing a Cordoned cordoned")), [1]);
+    assert_eq!(released(&pair("replacing a Drained cordoned")), Vec::<u8>::new());
+    let dark =
+        pair("replacing a Drained cordoned").replace("node new worker v0", "node new worker v0 NotReady");
+    assert_eq!(released(&dark), [1]);
+    let alone = two("replacing a Drained cordoned");
+    assert_eq!(released(&alone), [1]);
+    // A cordon out of turn.
+    let cluster = Cluster::parse(TWO);
+    let patch = NodePatch {
+        unschedulable: Some(true),
+        ..NodePatch::of(&cluster.observed.nodes["a"], NodePurpose::Cordon)
+    };
+    assert_eq!(breaches(TWO, Action::PatchNode(patch)), [1]);
+}

@@ -1,0 +1,177 @@
+//! NodeVersion: what is read of it, and the status that a report becomes, by the names and words of the Constellation node operator
+//! (`spec/constellation.md` §1). Ready, Reconciling and Stalled come after its own condition. Pure.
+
+use super::{conditions::Conditions, hours::hours, standing::Standing};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use numo_api::{
+    Condition, Reason,
+    machines::{NodeVersion, NodeVersionStatus, UPDATE_GROUP, UPDATE_VERSION},
+    marks,
+};
+use numo_core::{
+    observed::NodeVersionView,
+    owners::node_version,
+    report::{Report, RunPhase},
+};
+
+/// The view of a NodeVersion.
+pub fn view(version: NodeVersion) -> NodeVersionView {
+    let meta = version.metadata;
+    let annotations = meta.annotations.unwrap_or_default().into_iter();
+    let mutex = version.spec.mutex.as_ref();
+    NodeVersionView {
+        name: meta.name.unwrap_or_default(),
+        uid: meta.uid.unwrap_or_default(),
+        generation: meta.generation.unwrap_or(0),
+        created: meta
+            .creation_timestamp
+            .map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+        deleting: meta.deletion_timestamp.is_some(),
+        finalizers: meta.finalizers.unwrap_or_default(),
+        annotations: annotations
+            .filter(|(key, _)| key.starts_with(marks::PREFIX))
+            .collect(),
+        labels: meta.labels.unwrap_or_default(),
+        hours: mutex.and_then(|mutex| hours(mutex.window.as_ref())),
+        spec: version.spec,
+        status: version.status.unwrap_or_default(),
+    }
+}
+
+/// What the NodeVersion waits for, or that it does not, and whether a person is needed.
+pub fn standing(report: &Report) -> Standing {
+    let standing = said(report);
+    let is_known = standing.is_good() || standing.stalled;
+    if !is_known && let Some(stuck) = Standing::of_stuck(report) {
+        return stuck;
+    }
+    standing
+}
+
+fn said(report: &Report) -> Standing {
+    let mut all = report.nodes.values().map(|node| &node.why);
+    let refused = all.find(|why| why.reason == Reason::WriteRefused);
+    let why = refused.or(report.hold.as_ref()).or(report.problems.first());
+    if let Some(why) = why {
+        return Standing {
+            reason: why.reason,
+            message: why.message.to_string(),
+            who: why.who(),
+            stalled: why.who().is_person(),
+        };
+    }
+    let reason = match report.phase {
+        RunPhase::Idle => Reason::UpToDate,
+        _ => Reason::Progressing,
+    };
+    Standing::from((reason, reason.meaning().to_owned()))
+}
+
+/// The status as it shall be.
+pub fn status(view: &NodeVersionView, report: &Report, now: Timestamp) -> NodeVersionStatus {
+    let Some(found) = &report.node_version else {
+        return view.status.clone();
+    };
+    let nodes = |all: &[(String, String)]| references("v1", "Node", all);
+    let pending = format!("{UPDATE_GROUP}/{UPDATE_VERSION}");
+    let mut conditions = Conditions::over(&view.status.conditions, view.generation, now);
+    let (reason, message) = if found.is_outdated {
+        ("NodeVersionsOutOfDate", "Some node versions are out of date")
+    } else {
+        ("NodeVersionsUpToDate", "Node version of every node is up to date")
+    };
+    conditions.set("Outdated", found.is_outdated, reason, message);
+    let standing = standing(report);
+    let (reason, stalled) = (standing.reason, standing.stalled);
+    let ready = !found.is_outdated && reason == Reason::UpToDate;
+    conditions.kstatus(
+        ready,
+        !ready && !stalled,
+        stalled,
+        reason.name(),
+        &standing.message,
+    );
+    NodeVersionStatus {
+        outdated: nodes(&found.outdated),
+        up_to_date: nodes(&found.up_to_date),
+        donors: nodes(&found.donors),
+        heirs: nodes(&found.heirs),
+        mints: nodes(&found.mints),
+        awaiting_annotation: nodes(&found.awaiting_annotation),
+        pending: references(&pending, "PendingNode", &found.pending),
+        obsolete: nodes(&found.obsolete),
+        invalid: nodes(&found.invalid),
+        budget: i32::try_from(found.budget).unwrap_or(i32::MAX),
+        active_cluster_version_upgrade: false,
+        conditions: conditions.done(),
+    }
+}
+
+/// References to objects of a kind; none if there are none.
+fn references(api_version: &str, kind: &str, all: &[(String, String)]) -> Option<Vec<ObjectReference>> {
+    let reference = |(name, uid): &(String, String)| ObjectReference {
+        api_version: Some(api_version.to_owned()),
+        kind: Some(kind.to_owned()),
+        name: Some(name.clone()),
+        uid: Some(uid.clone()),
+        ..ObjectReference::default()
+    };
+    (!all.is_empty()).then(|| all.iter().map(reference).collect())
+}
+
+/// The conditions of a ScalingGroup.
+pub fn group_conditions(known: &[Condition], is_outdated: bool, now: Timestamp) -> Vec<Condition> {
+    let wanted = node_version::outdated(is_outdated);
+    let mut conditions = Conditions::over(known, 0, now);
+    let (reason, message) = (
+        wanted.reason.unwrap_or_default(),
+        wanted.message.unwrap_or_default(),
+    );
+    conditions.set(&wanted.type_, is_outdated, &reason, message);
+    conditions.done()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numo_core::report::NodeVersionReport;
+
+    #[test]
+    fn the_status_has_the_sets_and_words_of_the_reference() {
+        let view = NodeVersionView::default();
+        let mut report = Report {
+            phase: RunPhase::Active,
+            node_version: Some(NodeVersionReport {
+                outdated: vec![("a".to_owned(), "uid-a".to_owned())],
+                pending: vec![("p".to_owned(), "uid-p".to_owned())],
+                budget: 2,
+                is_outdated: true,
+                ..NodeVersionReport::default()
+            }),
+            ..Report::default()
+        };
+        let of = |status: &NodeVersionStatus, type_: &str| {
+            let one = status.conditions.iter().find(|one| one.type_ == type_);
+            one.map(|one| (one.status.clone(), one.reason.clone().unwrap_or_default()))
+        };
+        let status = super::status(&view, &report, Timestamp::UNIX_EPOCH);
+        let outdated = status.outdated.as_ref().unwrap();
+        assert_eq!(outdated[0].name.as_deref(), Some("a"));
+        assert_eq!(
+            status.pending.as_ref().unwrap()[0].kind.as_deref(),
+            Some("PendingNode")
+        );
+        assert_eq!(status.up_to_date, None);
+        assert_eq!(status.budget, 2);
+        let wanted = ("True".to_owned(), "NodeVersionsOutOfDate".to_owned());
+        assert_eq!(of(&status, "Outdated"), Some(wanted));
+        assert_eq!(of(&status, "Ready").unwrap().0, "False");
+        report.phase = RunPhase::Idle;
+        report.node_version = Some(NodeVersionReport::default());
+        let status = super::status(&view, &report, Timestamp::UNIX_EPOCH);
+        let wanted = ("False".to_owned(), "NodeVersionsUpToDate".to_owned());
+        assert_eq!(of(&status, "Outdated"), Some(wanted));
+        assert_eq!(of(&status, "Ready").unwrap().0, "True");
+    }
+}

@@ -1,0 +1,397 @@
+//! What is done to machines, by their provider, and to the objects that stand for them. What the provider refuses is kept for the report,
+//! and told again after a while.
+
+use super::{
+    error::ApplyError,
+    object::{create, delete, json_patch, keep, params},
+    patch::{annotations, test},
+};
+use crate::{
+    frontends::node_version as frontend,
+    shell::{
+        kind::Kind,
+        provider::{Called, Provider},
+        status,
+        store::Store,
+        watch,
+    },
+};
+use jiff::Timestamp;
+use kube::{
+    Api, Client,
+    api::{DeleteParams, Patch, Preconditions},
+    core::DynamicObject,
+};
+use numo_api::{
+    machines::{
+        AutoscalingStrategyStatus, PendingNodeSpec, PendingNodeStatus, ScalingGroupSpec, ScalingGroupStatus,
+        UPDATE_GROUP, UPDATE_VERSION,
+    },
+    marks,
+};
+use numo_core::{
+    action::{Change, FleetAction},
+    observed::Key,
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// Carries out one action, and puts the answer into the store.
+pub async fn of_machines(
+    client: &Client,
+    store: &mut Store,
+    provider: &Provider,
+    action: &FleetAction,
+    now: Timestamp,
+) -> Result<(), ApplyError> {
+    match action {
+        FleetAction::CreateMachine {
+            pending,
+            uid,
+            group_id,
+        } => make(client, store, provider, (pending, uid, group_id), now).await,
+        FleetAction::DeleteMachine { provider_id, .. } => {
+            let called = provider.delete(provider_id).await;
+            note(store, &provider_id.to_lowercase(), called, now)
+        }
+        FleetAction::RemoveEtcdMember { address, .. } => {
+            let called = provider.remove_member(address);
+            note(store, address, called, now)
+        }
+        FleetAction::SetGroupImage { group_id, image } => {
+            let called = provider.set_image(group_id, image).await;
+            note(store, &group_id.to_lowercase(), called, now)
+        }
+        FleetAction::DeleteNode { node, uid } => delete_node(client, node, uid).await,
+        other => of_pending(client, store, other, now).await,
+    }
+}
+
+/// Carries out what is done to PendingNodes and JoiningNodes, or to what is left.
+async fn of_pending(
+    client: &Client,
+    store: &mut Store,
+    action: &FleetAction,
+    now: Timestamp,
+) -> Result<(), ApplyError> {
+    match action {
+        FleetAction::CreatePendingNode {
+            name,
+            owner,
+            spec,
+            turn,
+        } => create_pending(client, store, name, (owner, turn.as_deref()), spec).await,
+        FleetAction::WritePendingNode {
+            name,
+            uid,
+            resource_version,
+            spec,
+            annotations,
+        } => write_pending(client, store, name, (uid, resource_version), (spec, annotations)).await,
+        FleetAction::WritePendingStatus {
+            name,
+            uid,
+            state,
+            reached,
+        } => {
+            let status = PendingNodeStatus {
+                csp_state: Some(*state),
+                reached_goal: Some(*reached),
+            };
+            write_status(client, store, Kind::PendingNode, (name, uid), &status).await
+        }
+        FleetAction::DeletePendingNode { name, uid } => {
+            delete_one(client, store, Kind::PendingNode, name, uid).await
+        }
+        FleetAction::DeleteJoiningNode { name, uid } => {
+            delete_one(client, store, Kind::JoiningNode, name, uid).await
+        }
+        other => of_groups(client, store, other, now).await,
+    }
+}
+
+/// Carries out what is done to ScalingGroups, or to what is left.
+async fn of_groups(
+    client: &Client,
+    store: &mut Store,
+    action: &FleetAction,
+    now: Timestamp,
+) -> Result<(), ApplyError> {
+    match action {
+        FleetAction::WriteGroupStatus {
+            name,
+            uid,
+            image,
+            is_outdated,
+        } => {
+            let known = store.observed.fleet.groups.get(name);
+            let known = known.map(|known| known.status.conditions.clone());
+            let known = known.unwrap_or_default();
+            let status = ScalingGroupStatus {
+                image_reference: Some(image.clone()),
+                conditions: frontend::group_conditions(&known, *is_outdated, now),
+            };
+            write_status(client, store, Kind::ScalingGroup, (name, uid), &status).await
+        }
+        FleetAction::CreateGroup { name, spec } => create_group(client, store, name, spec).await,
+        FleetAction::NameGroup {
+            name,
+            uid,
+            node_group_name,
+        } => {
+            let to = json!({"op": "add", "path": "/spec/nodeGroupName", "value": node_group_name});
+            edit(client, store, Kind::ScalingGroup, (name, uid), vec![to]).await
+        }
+        FleetAction::DeleteGroup { name, uid } => {
+            delete_one(client, store, Kind::ScalingGroup, name, uid).await
+        }
+        other => of_autoscalers(client, store, other).await,
+    }
+}
+
+/// Carries out what is done to cluster autoscalers.
+async fn of_autoscalers(client: &Client, store: &mut Store, action: &FleetAction) -> Result<(), ApplyError> {
+    match action {
+        FleetAction::EnableAutoscaler {
+            strategy,
+            uid,
+            enabled,
+        } => {
+            let to = json!({"op": "add", "path": "/spec/enabled", "value": enabled});
+            edit(
+                client,
+                store,
+                Kind::AutoscalingStrategy,
+                (strategy, uid),
+                vec![to],
+            )
+            .await
+        }
+        FleetAction::WriteStrategyStatus {
+            strategy,
+            uid,
+            replicas,
+        } => {
+            let status = AutoscalingStrategyStatus {
+                enabled: Some(*replicas > 0),
+                replicas: Some(*replicas),
+            };
+            write_status(client, store, Kind::AutoscalingStrategy, (strategy, uid), &status).await
+        }
+        FleetAction::SetAutoscaler {
+            deployment,
+            uid,
+            replicas,
+            command,
+        } => set_autoscaler(client, store, deployment, uid, (*replicas, command)).await,
+        other => Err(refused(other.name(), "nobody carries it out".to_owned())),
+    }
+}
+
+async fn create_group(
+    client: &Client,
+    store: &mut Store,
+    name: &str,
+    spec: &ScalingGroupSpec,
+) -> Result<(), ApplyError> {
+    let body = json!({
+        "apiVersion": format!("{UPDATE_GROUP}/{UPDATE_VERSION}"),
+        "kind": "ScalingGroup",
+        "metadata": {"name": name},
+        "spec": spec,
+    });
+    create(client, store, Kind::ScalingGroup, &Key::new("", name), body).await
+}
+
+/// Deletes a Node. That may take a moment: the watch tells when it is gone.
+async fn delete_node(client: &Client, name: &str, uid: &str) -> Result<(), ApplyError> {
+    let api: Api<DynamicObject> = watch::api(client, Kind::Node, "");
+    let params = DeleteParams {
+        preconditions: Some(Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: None,
+        }),
+        ..DeleteParams::background()
+    };
+    match api.delete(name, &params).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(error) => Err(ApplyError::of(error, &format!("Node {name}"))),
+    }
+}
+
+/// Notes what became of a call; what takes a while, or is refused, is told again later.
+fn note(store: &mut Store, what: &str, called: Called<()>, now: Timestamp) -> Result<(), ApplyError> {
+    match called {
+        Called::Done(()) => store.provider_did(what),
+        Called::Pending(seconds) => store.provider_put_off(what, now, seconds, None),
+        Called::Refused(problem) => {
+            store.provider_refused(what, now, problem.clone());
+            return Err(refused(what, problem));
+        }
+    }
+    Ok(())
+}
+
+/// The provider's refusal stops what comes after it in its chain; the report has its words from what was seen.
+fn refused(what: &str, message: String) -> ApplyError {
+    ApplyError::Stale {
+        about: what.to_owned(),
+        message,
+    }
+}
+
+/// Has the machine of a PendingNode made, and writes down which one it is.
+async fn make(
+    client: &Client,
+    store: &mut Store,
+    provider: &Provider,
+    (pending, uid, group_id): (&str, &str, &str),
+    now: Timestamp,
+) -> Result<(), ApplyError> {
+    match provider.create(group_id, pending).await {
+        Called::Done(made) => {
+            store.provider_did(pending);
+            let operations = vec![
+                json!({"op": "add", "path": "/spec/providerID", "value": made.provider_id}),
+                json!({"op": "add", "path": "/spec/nodeName", "value": made.node}),
+            ];
+            edit(client, store, Kind::PendingNode, (pending, uid), operations).await
+        }
+        Called::Pending(seconds) => {
+            store.provider_put_off(pending, now, seconds, None);
+            Ok(())
+        }
+        Called::Refused(problem) => {
+            store.provider_refused(pending, now, problem.clone());
+            Err(refused(pending, problem))
+        }
+    }
+}
+
+async fn create_pending(
+    client: &Client,
+    store: &mut Store,
+    name: &str,
+    (owner, turn): (&(String, String), Option<&str>),
+    spec: &PendingNodeSpec,
+) -> Result<(), ApplyError> {
+    let api_version = format!("{UPDATE_GROUP}/{UPDATE_VERSION}");
+    let mut body = json!({
+        "apiVersion": api_version,
+        "kind": "PendingNode",
+        "metadata": {
+            "name": name,
+            "ownerReferences": [{
+                "apiVersion": api_version,
+                "kind": "NodeVersion",
+                "name": owner.0,
+                "uid": owner.1,
+                "controller": true,
+                "blockOwnerDeletion": false,
+            }],
+        },
+        "spec": spec,
+    });
+    if let Some(turn) = turn {
+        body["metadata"]["annotations"] = json!({ marks::PENDING_FOR: turn });
+    }
+    create(client, store, Kind::PendingNode, &Key::new("", name), body).await
+}
+
+async fn write_pending(
+    client: &Client,
+    store: &mut Store,
+    name: &str,
+    (uid, resource_version): (&str, &str),
+    (spec, changes): (&PendingNodeSpec, &[Change]),
+) -> Result<(), ApplyError> {
+    let known = store.observed.fleet.pending.get(name);
+    let has_annotations = known.is_some_and(|known| !known.annotations.is_empty());
+    let mut operations = vec![
+        test("/metadata/uid", json!(uid)),
+        test("/metadata/resourceVersion", json!(resource_version)),
+        json!({"op": "add", "path": "/spec", "value": spec}),
+    ];
+    operations.extend(annotations(changes, has_annotations));
+    json_patch(client, store, Kind::PendingNode, &Key::new("", name), operations).await
+}
+
+/// Edits fields of one of the kinds that are numo's to write.
+async fn edit(
+    client: &Client,
+    store: &mut Store,
+    kind: Kind,
+    (name, uid): (&str, &str),
+    operations: Vec<Value>,
+) -> Result<(), ApplyError> {
+    let mut all = vec![test("/metadata/uid", json!(uid))];
+    all.extend(operations);
+    json_patch(client, store, kind, &Key::new("", name), all).await
+}
+
+async fn write_status(
+    client: &Client,
+    store: &mut Store,
+    kind: Kind,
+    (name, uid): (&str, &str),
+    status: &impl Serialize,
+) -> Result<(), ApplyError> {
+    let key = Key::new("", name);
+    let about = format!("{} {name}", kind.resource().2);
+    let answer = status::apply(client, kind, &key, uid, status).await;
+    let item = answer.map_err(|error| ApplyError::of(error, &about))?;
+    if let Ok(object) = item.read(kind) {
+        keep(store, kind, &object);
+    }
+    Ok(())
+}
+
+async fn delete_one(
+    client: &Client,
+    store: &mut Store,
+    kind: Kind,
+    name: &str,
+    uid: &str,
+) -> Result<(), ApplyError> {
+    let key = Key::new("", name);
+    let api: Api<DynamicObject> = watch::api(client, kind, "");
+    delete(&api, store, kind, &key, uid, None).await
+}
+
+/// A command line: read and wanted.
+type Commands = (Vec<String>, Vec<String>);
+
+/// The Deployment is not numo's: what was read is tested.
+async fn set_autoscaler(
+    client: &Client,
+    store: &mut Store,
+    deployment: &Key,
+    uid: &str,
+    (replicas, command): ((i32, i32), &Commands),
+) -> Result<(), ApplyError> {
+    let mut operations = vec![test("/metadata/uid", json!(uid))];
+    if replicas.0 != replicas.1 {
+        operations.push(test("/spec/replicas", json!(replicas.0)));
+        operations.push(json!({"op": "replace", "path": "/spec/replicas", "value": replicas.1}));
+    }
+    if command.0 != command.1 {
+        let path = "/spec/template/spec/containers/0/command";
+        let read = if command.0.is_empty() {
+            Value::Null
+        } else {
+            json!(command.0)
+        };
+        operations.push(test(path, read));
+        operations.push(json!({"op": "add", "path": path, "value": command.1}));
+    }
+    let about = format!("Deployment {deployment}");
+    let patch: Patch<()> = super::patch::patch(operations, &about)?;
+    let api: Api<DynamicObject> = watch::api(client, Kind::Autoscaler, &deployment.namespace);
+    let answer = api
+        .patch(&deployment.name, &params(), &patch)
+        .await
+        .map_err(|error| ApplyError::of(error, &about))?;
+    keep(store, Kind::Autoscaler, &answer);
+    Ok(())
+}

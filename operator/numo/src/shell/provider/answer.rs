@@ -1,0 +1,30 @@
+//! What a provider of machines says. Data only.
+
+use numo_api::machines::CspState;
+use numo_core::observed::{GroupFacts, MachineFacts, MadeMachine};
+
+/// What the provider said to a question.
+#[derive(Clone, Debug)]
+pub enum ProviderAnswer {
+    /// Image and group of a machine.
+    Facts(Result<MachineFacts, String>),
+    /// State of a machine.
+    State(Result<CspState, String>),
+    /// Image of new machines of a group.
+    Image(Result<String, String>),
+    /// All groups.
+    Groups(Result<Vec<GroupFacts>, String>),
+    /// The machine of a request.
+    Found(Result<Option<MadeMachine>, String>),
+}
+
+/// What became of a call that makes, changes or deletes.
+#[derive(Clone, Debug)]
+pub enum Called<T> {
+    /// It is done.
+    Done(T),
+    /// It takes a while: the same call again after so many seconds.
+    Pending(i64),
+    /// It is refused, in these words.
+    Refused(String),
+}

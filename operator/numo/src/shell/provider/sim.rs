@@ -1,0 +1,192 @@
+//! A provider whose machines and groups are ConfigMaps in a namespace, for demos and tests: whoever plays the machines reads them, makes
+//! Nodes, and takes away what is being deleted. The name of the ConfigMap of a machine is the id of the request that made it: asked twice
+//! it is made once.
+//!
+//! Keys of `data`: of a machine `image`, `group`, `node` and `state`; of a group `image`, `role`, `autoscaler` and `name`.
+
+use super::answer::Called;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ListParams, Patch, PatchParams, PostParams},
+};
+use numo_api::{machines::CspState, marks::FIELD_MANAGER};
+use numo_core::observed::{GroupFacts, MachineFacts, MadeMachine};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Label of the ConfigMaps: `machine` or `group`.
+const PART: &str = "numo.openshift-optional.skrzypek.io/sim";
+/// What ids of machines begin with.
+const MACHINE: &str = "sim:///";
+
+/// The ConfigMaps of a namespace.
+#[derive(Clone, Debug)]
+pub struct Sim {
+    maps: Api<ConfigMap>,
+}
+
+fn data(map: &ConfigMap, key: &str) -> String {
+    let data = map.data.as_ref().and_then(|data| data.get(key));
+    data.cloned().unwrap_or_default()
+}
+
+/// Name of the ConfigMap of a machine.
+///
+/// Errors: the id is none of this provider's.
+fn machine(provider_id: &str) -> Result<&str, String> {
+    let name = provider_id.strip_prefix(MACHINE);
+    name.ok_or_else(|| format!("found machine {provider_id:?}, wanted one that begins with {MACHINE}"))
+}
+
+fn words(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}
+
+impl Sim {
+    /// The ConfigMaps of this namespace.
+    pub fn new(client: Client, namespace: &str) -> Self {
+        Self {
+            maps: Api::namespaced(client, namespace),
+        }
+    }
+
+    async fn get(&self, name: &str) -> Result<Option<ConfigMap>, String> {
+        self.maps.get_opt(name).await.map_err(|error| words(&error))
+    }
+
+    /// Image and group of a machine.
+    pub async fn facts(&self, provider_id: &str) -> Result<MachineFacts, String> {
+        let found = self.get(machine(provider_id)?).await?;
+        let found = found.ok_or_else(|| format!("there is no machine {provider_id}"))?;
+        Ok(MachineFacts {
+            image: data(&found, "image"),
+            group_id: data(&found, "group"),
+        })
+    }
+
+    /// State of a machine; of one that is gone `Terminated`.
+    pub async fn state(&self, provider_id: &str) -> Result<CspState, String> {
+        let Some(found) = self.get(machine(provider_id)?).await? else {
+            return Ok(CspState::Terminated);
+        };
+        let state = serde_json::from_value(Value::String(data(&found, "state")));
+        Ok(state.unwrap_or(CspState::Unknown))
+    }
+
+    /// Image of new machines of a group.
+    pub async fn image(&self, group_id: &str) -> Result<String, String> {
+        let found = self.get(group_id).await?;
+        let found = found.ok_or_else(|| format!("there is no group {group_id}"))?;
+        Ok(data(&found, "image"))
+    }
+
+    /// All groups.
+    pub async fn groups(&self) -> Result<Vec<GroupFacts>, String> {
+        let params = ListParams::default().labels(&format!("{PART}=group"));
+        let found = self.maps.list(&params).await.map_err(|error| words(&error))?;
+        let group = |map: &ConfigMap| GroupFacts {
+            name: map.name_any(),
+            node_group_name: data(map, "name"),
+            group_id: map.name_any(),
+            autoscaler_group_name: data(map, "autoscaler"),
+            is_control_plane: data(map, "role") == "ControlPlane",
+        };
+        Ok(found.items.iter().map(group).collect())
+    }
+
+    /// The machine that a request has made.
+    pub async fn find(&self, request: &str) -> Result<Option<MadeMachine>, String> {
+        let found = self.get(request).await?;
+        Ok(found.map(|map| made(&map)))
+    }
+
+    /// Makes the machine of a request, or finds it.
+    pub async fn create(&self, group_id: &str, request: &str) -> Called<MadeMachine> {
+        match self.try_create(group_id, request).await {
+            Ok(made) => Called::Done(made),
+            Err(words) => Called::Refused(words),
+        }
+    }
+
+    async fn try_create(&self, group_id: &str, request: &str) -> Result<MadeMachine, String> {
+        if let Some(found) = self.find(request).await? {
+            return Ok(found);
+        }
+        let image = self.image(group_id).await?;
+        let node = format!("{group_id}-{}", request.chars().rev().take(6).collect::<String>());
+        let body = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": request, "labels": {PART: "machine"}},
+            "data": {"image": image, "group": group_id, "node": node, "state": CspState::Creating.name()},
+        });
+        let map: ConfigMap = serde_json::from_value(body).map_err(|error| error.to_string())?;
+        match self.maps.create(&PostParams::default(), &map).await {
+            Ok(map) => Ok(made(&map)),
+            // Whoever was asked before has made it.
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                let found = self.find(request).await?;
+                found.ok_or_else(|| format!("machine {request} was made and is gone"))
+            }
+            Err(error) => Err(words(&error)),
+        }
+    }
+
+    /// Deletes a machine: whoever plays it takes it away.
+    pub async fn delete(&self, provider_id: &str) -> Called<()> {
+        let name = match machine(provider_id) {
+            Ok(name) => name,
+            Err(words) => return Called::Refused(words),
+        };
+        self.merge(name, &BTreeMap::from([("state", CspState::Terminating.name())]))
+            .await
+    }
+
+    /// Has new machines of a group get an image.
+    pub async fn set_image(&self, group_id: &str, image: &str) -> Called<()> {
+        let done = self.merge(group_id, &BTreeMap::from([("image", image)])).await;
+        match self.get(group_id).await {
+            Ok(None) => Called::Refused(format!("there is no group {group_id}")),
+            _ => done,
+        }
+    }
+
+    async fn merge(&self, name: &str, data: &BTreeMap<&str, &str>) -> Called<()> {
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let body = json!({ "data": data });
+        match self.maps.patch(name, &params, &Patch::Merge(&body)).await {
+            Ok(_) => Called::Done(()),
+            Err(kube::Error::Api(status)) if status.code == 404 => Called::Done(()),
+            Err(error) => Called::Refused(words(&error)),
+        }
+    }
+}
+
+fn made(map: &ConfigMap) -> MadeMachine {
+    MadeMachine {
+        node: data(map, "node"),
+        provider_id: format!("{MACHINE}{}", map.name_any()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_of_another_provider_is_refused_in_words() {
+        assert_eq!(machine("sim:///numo-1"), Ok("numo-1"));
+        let refused = machine("aws:///eu-1a/i-1").unwrap_err();
+        assert!(
+            refused.contains("found machine") && refused.contains("wanted"),
+            "{refused}"
+        );
+    }
+}

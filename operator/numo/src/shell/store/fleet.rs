@@ -1,0 +1,85 @@
+//! What the provider of machines said, and what Nodes say of theirs. This file asks nobody.
+
+use super::Store;
+use crate::shell::provider::answer::ProviderAnswer;
+use jiff::{SignedDuration, Timestamp};
+use numo_core::observed::{FleetQuestion, Heard, HostView, Told};
+
+/// How soon the provider is told again what it has refused.
+const REFUSED_SECONDS: i64 = 15;
+
+impl Store {
+    /// Notes that the provider is being asked.
+    pub fn asks_provider(&mut self, question: &FleetQuestion, at: Timestamp) {
+        self.observed.fleet.provider.asked.insert(question.clone(), at);
+    }
+
+    pub(super) fn provider_answered(
+        &mut self,
+        question: &FleetQuestion,
+        at: Timestamp,
+        answer: ProviderAnswer,
+    ) -> bool {
+        let provider = &mut self.observed.fleet.provider;
+        provider.asked.remove(question);
+        match (question, answer) {
+            (FleetQuestion::Facts { provider_id }, ProviderAnswer::Facts(said)) => {
+                provider
+                    .facts
+                    .insert(provider_id.to_lowercase(), Heard { at, said });
+            }
+            (FleetQuestion::State { provider_id }, ProviderAnswer::State(said)) => {
+                provider
+                    .states
+                    .insert(provider_id.to_lowercase(), Heard { at, said });
+            }
+            (FleetQuestion::GroupImage { group_id }, ProviderAnswer::Image(said)) => {
+                provider
+                    .images
+                    .insert(group_id.to_lowercase(), Heard { at, said });
+            }
+            (FleetQuestion::Groups, ProviderAnswer::Groups(said)) => {
+                provider.groups = Some(Heard { at, said });
+            }
+            (FleetQuestion::Find { request, .. }, ProviderAnswer::Found(said)) => {
+                provider.found.insert(request.clone(), Heard { at, said });
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// The provider takes a while, or refuses, in these words: it is told again later.
+    pub fn provider_put_off(&mut self, what: &str, now: Timestamp, seconds: i64, problem: Option<String>) {
+        let again = now + SignedDuration::from_secs(seconds.max(1));
+        let told = Told { again, problem };
+        self.observed.fleet.provider.told.insert(what.to_owned(), told);
+    }
+
+    /// The provider has refused, in these words.
+    pub fn provider_refused(&mut self, what: &str, now: Timestamp, problem: String) {
+        self.provider_put_off(what, now, REFUSED_SECONDS, Some(problem));
+    }
+
+    /// The provider has done what it was told; what it said before of it counts no more.
+    pub fn provider_did(&mut self, what: &str) {
+        let provider = &mut self.observed.fleet.provider;
+        provider.told.remove(what);
+        provider.states.remove(what);
+        provider.images.remove(what);
+        provider.found.remove(what);
+    }
+
+    /// Keeps what a Node says of its machine; true if a decision could change by it.
+    pub(in crate::shell) fn put_host(&mut self, node: &str, host: HostView) -> bool {
+        let fleet = &mut self.observed.fleet;
+        if host.provider_id.is_empty() {
+            return fleet.hosts.remove(node).is_some() && !fleet.versions.is_empty();
+        }
+        if fleet.hosts.get(node) == Some(&host) {
+            return false;
+        }
+        fleet.hosts.insert(node.to_owned(), host);
+        !fleet.versions.is_empty()
+    }
+}

@@ -1,0 +1,272 @@
+//! Machines that are replaced, with the provider `sim`: its machines are ConfigMaps, and the test plays what boots and goes.
+
+use anyhow::{Context, Result};
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    admissionregistration::v1::ValidatingAdmissionPolicy,
+    core::v1::{ConfigMap, Node},
+    rbac::v1::{Role, RoleBinding},
+};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    core::{DynamicObject, GroupVersionKind},
+    discovery::ApiResource,
+};
+use numo_e2e::{NAMESPACE, Stage, manifests};
+use numo_world::WorldSpec;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+use crate::{apply, set, workers};
+
+const COMPONENT: &str = "deploy/kustomize/components/node-version";
+const GROUP: &str = "update.edgeless.systems";
+const IMAGE: &str = "constellation.edgeless.systems/node-image";
+
+fn api(stage: &Stage, kind: &str, plural: &str) -> Api<DynamicObject> {
+    let gvk = GroupVersionKind::gvk(GROUP, "v1alpha1", kind);
+    Api::all_with(
+        stage.client.clone(),
+        &ApiResource::from_gvk_with_plural(&gvk, plural),
+    )
+}
+
+fn object(kind: &str, name: &str, spec: Value) -> Value {
+    json!({
+        "apiVersion": format!("{GROUP}/v1alpha1"),
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    })
+}
+
+fn maps(stage: &Stage) -> Api<ConfigMap> {
+    Api::namespaced(stage.client.clone(), NAMESPACE)
+}
+
+/// Installs the component, and lets numo keep the ConfigMaps of its simulated machines.
+async fn install(stage: &Stage) -> Result<()> {
+    for entry in std::fs::read_dir(manifests::root().join(COMPONENT))? {
+        let path = entry?.path();
+        let is_patch = ["kustomization.yaml", "admission_policy.yaml", "viewer.yaml"];
+        if path
+            .file_name()
+            .is_some_and(|name| !is_patch.iter().any(|one| name == *one))
+        {
+            let text = std::fs::read_to_string(&path)?;
+            stage
+                .apply(&text)
+                .await
+                .with_context(|| path.display().to_string())?;
+        }
+    }
+    allow(stage).await?;
+    let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "create", "patch"]}]);
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+        "metadata": {"name": "sim", "namespace": NAMESPACE}, "rules": rules,
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": {"name": "sim", "namespace": NAMESPACE},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "sim"},
+        "subjects": [{"kind": "ServiceAccount", "name": "numo", "namespace": NAMESPACE}],
+    });
+    let roles: Api<Role> = Api::namespaced(stage.client.clone(), NAMESPACE);
+    roles
+        .create(&PostParams::default(), &serde_json::from_value(role)?)
+        .await?;
+    let bindings: Api<RoleBinding> = Api::namespaced(stage.client.clone(), NAMESPACE);
+    bindings
+        .create(&PostParams::default(), &serde_json::from_value(binding)?)
+        .await?;
+    Ok(())
+}
+
+/// The policy of Nodes as the component makes it, and the label that new nodes get of old ones.
+async fn allow(stage: &Stage) -> Result<()> {
+    let text = std::fs::read_to_string(manifests::root().join(COMPONENT).join("admission_policy.yaml"))?;
+    let mut patch: Value = serde_saphyr::from_str(&text)?;
+    let listed = json!({"op": "replace", "path": "/spec/variables/0/expression", "value": "['team']"});
+    patch.as_array_mut().context("a list")?.push(listed);
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(stage.client.clone());
+    let patch: Patch<()> = Patch::Json(serde_json::from_value(patch)?);
+    policies
+        .patch("numo-nodes", &PatchParams::default(), &patch)
+        .await?;
+    Ok(())
+}
+
+/// A group of machines, and a machine with its node for each of these names.
+async fn group(stage: &Stage, name: &str, nodes: &[&str]) -> Result<()> {
+    let part = |part: &str| json!({"numo.openshift-optional.skrzypek.io/sim": part});
+    let of_group = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": part("group")},
+        "data": {"image": "img1", "role": "Worker", "autoscaler": name, "name": name},
+    });
+    apply(stage, &[of_group]).await?;
+    let all: Api<Node> = Api::all(stage.client.clone());
+    for node in nodes {
+        let machine = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": format!("machine-{node}"), "labels": part("machine")},
+            "data": {"image": "img1", "group": name, "node": node, "state": "Ready"},
+        });
+        apply(stage, &[machine]).await?;
+        let data = BTreeMap::from([("node".to_owned(), (*node).to_owned())]);
+        boot(stage, &all, &format!("machine-{node}"), &data).await?;
+        let patch = json!({"metadata": {"labels": {"team": name}}});
+        all.patch(node, &PatchParams::default(), &Patch::Merge(&patch))
+            .await?;
+    }
+    Ok(())
+}
+
+/// Plays the machines once: those that are being made boot and join, those that are being deleted go.
+async fn play(stage: &Stage) -> Result<()> {
+    let params = ListParams::default().labels("numo.openshift-optional.skrzypek.io/sim=machine");
+    let nodes: Api<Node> = Api::all(stage.client.clone());
+    for map in maps(stage).list(&params).await?.items {
+        let name = map.name_any();
+        let data = map.data.clone().unwrap_or_default();
+        match data.get("state").map(String::as_str) {
+            Some("Terminating") => {
+                maps(stage).delete(&name, &DeleteParams::default()).await?;
+            }
+            Some("Creating") => {
+                boot(stage, &nodes, &name, &data).await?;
+                let patch = json!({"data": {"state": "Ready"}});
+                maps(stage)
+                    .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
+                    .await?;
+            }
+            _ => {}
+        }
+    }
+    for node in nodes.list(&ListParams::default()).await?.items {
+        beat(&nodes, &node.name_any()).await?;
+    }
+    Ok(())
+}
+
+/// What a kubelet says again and again: its node would else be taken for lost.
+async fn beat(nodes: &Api<Node>, name: &str) -> Result<()> {
+    let status = json!({"status": {"conditions": [{
+        "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "it plays",
+        "lastHeartbeatTime": Timestamp::now().to_string(), "lastTransitionTime": null,
+    }]}});
+    match nodes
+        .patch_status(name, &PatchParams::default(), &Patch::Merge(&status))
+        .await
+    {
+        // It was let go meanwhile.
+        Err(kube::Error::Api(error)) if error.code == 404 => Ok(()),
+        done => done.map(|_| ()).map_err(Into::into),
+    }
+}
+
+async fn boot(
+    stage: &Stage,
+    nodes: &Api<Node>,
+    machine: &str,
+    data: &BTreeMap<String, String>,
+) -> Result<()> {
+    let name = data.get("node").context("a node")?;
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "node-role.kubernetes.io/worker": ""}},
+        "spec": {"providerID": format!("sim:///{machine}")},
+    });
+    if nodes.get_opt(name).await?.is_none() {
+        apply(stage, &[node]).await?;
+    }
+    beat(nodes, name).await
+}
+
+/// Image and team of every node that a machine stands for.
+async fn images(stage: &Stage) -> Result<BTreeMap<String, (String, String)>> {
+    let nodes: Api<Node> = Api::all(stage.client.clone());
+    let nodes = nodes.list(&ListParams::default()).await?.items;
+    let of_machines = nodes
+        .into_iter()
+        .filter(|node| node.spec.as_ref().is_some_and(|spec| spec.provider_id.is_some()));
+    let image = |node: Node| {
+        let image = node.annotations().get(IMAGE).cloned().unwrap_or_default();
+        let team = node.labels().get("team").cloned().unwrap_or_default();
+        (node.name_any(), (image, team))
+    };
+    Ok(of_machines.map(image).collect())
+}
+
+#[tokio::test]
+async fn three_groups_roll_to_a_new_image() -> Result<()> {
+    let world = WorldSpec {
+        masters: 0,
+        topology: "External".to_owned(),
+        ..workers(0)
+    };
+    let mut stage = set(world, vec!["--machine-provider", "sim"]).await?;
+    // The kinds are there before numo begins to look for them.
+    stage.stop_numo().await?;
+    install(&stage).await?;
+    let names = ["old-0", "old-1", "old-2", "old-3"];
+    group(&stage, "red", &names[..2]).await?;
+    group(&stage, "blue", &names[2..3]).await?;
+    group(&stage, "green", &names[3..4]).await?;
+    let spec = json!({"image": "img2", "surge": 2});
+    apply(&stage, &[object("NodeVersion", "constellation-version", spec)]).await?;
+    stage.start_numo()?;
+    let rolled = stage
+        .until("every node has the image", 120, || async {
+            play(&stage).await?;
+            let found = images(&stage).await?;
+            let done = found.len() == 4 && found.values().all(|(image, _)| image == "img2");
+            Ok(done.then_some(found))
+        })
+        .await;
+    let rolled = match rolled {
+        Ok(rolled) => rolled,
+        Err(error) => {
+            let version = api(&stage, "NodeVersion", "nodeversions")
+                .get("constellation-version")
+                .await?;
+            return Err(error.context(format!("{:#}", version.data)));
+        }
+    };
+    let mut teams: Vec<&str> = rolled.values().map(|(_, team)| team.as_str()).collect();
+    teams.sort_unstable();
+    assert_eq!(
+        teams,
+        ["blue", "green", "red", "red"],
+        "labels go with their place"
+    );
+    assert!(names.iter().all(|name| !rolled.contains_key(*name)), "{rolled:?}");
+    // Nothing is left, and it says so.
+    let versions = api(&stage, "NodeVersion", "nodeversions");
+    stage
+        .until("the NodeVersion is at rest", 60, || async {
+            play(&stage).await?;
+            let version = versions.get("constellation-version").await?;
+            let ready = version
+                .data
+                .pointer("/status/conditions")
+                .cloned()
+                .unwrap_or_default();
+            let ready =
+                ready.as_array().into_iter().flatten().any(|one| {
+                    one["type"] == "Ready" && one["status"] == "True" && one["reason"] == "UpToDate"
+                });
+            let pending = api(&stage, "PendingNode", "pendingnodes");
+            let left = pending.list(&ListParams::default()).await?.items.len();
+            Ok((ready && left == 0).then_some(()))
+        })
+        .await?;
+    let machines = ListParams::default().labels("numo.openshift-optional.skrzypek.io/sim=machine");
+    assert_eq!(
+        maps(&stage).list(&machines).await?.items.len(),
+        4,
+        "no machine is left over"
+    );
+    stage.strike().await
+}
