@@ -33,17 +33,8 @@ pub struct AbortArgs {
 
 /// Sets or removes the abort annotation.
 pub async fn abort(args: AbortArgs) -> Result<(), CliError> {
-    if args.object.what == Some(What::Maintenance) {
-        return Err(CliError::Usage(format!(
-            "nodemaintenance/{name} is ended by deleting it: kubectl delete nm {name} (of the older group: kubectl delete nodemaintenances.nodemaintenance.kubevirt.io {name})",
-            name = args.object.name
-        )));
-    }
-    if args.object.what == Some(What::Version) {
-        return Err(CliError::Usage(format!(
-            "nodeversion/{name} is not aborted: ask for the image before by `kubectl edit nodeversion {name}`, or pause it by `numo pause nodeversion/{name}`",
-            name = args.object.name
-        )));
+    if let Some(instead) = instead(args.object.what, &args.object.name) {
+        return Err(CliError::Usage(instead));
     }
     let (connection, default) = args.cluster.connect("abort").await?;
     let namespace = args.namespace.unwrap_or(default);
@@ -92,4 +83,17 @@ pub async fn abort(args: AbortArgs) -> Result<(), CliError> {
     }
     live::say_idle(&connection).await;
     Ok(())
+}
+
+/// What ends an owner that is not aborted.
+fn instead(what: Option<What>, name: &str) -> Option<String> {
+    match what? {
+        What::Maintenance => Some(format!(
+            "nodemaintenance/{name} is ended by deleting it: kubectl delete nm {name} (of the older group: kubectl delete nodemaintenances.nodemaintenance.kubevirt.io {name})"
+        )),
+        What::Version => Some(format!(
+            "nodeversion/{name} is not aborted: ask for the image before by `kubectl edit nodeversion {name}`, or pause it by `numo pause nodeversion/{name}`"
+        )),
+        _ => None,
+    }
 }

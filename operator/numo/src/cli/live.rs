@@ -216,11 +216,10 @@ pub async fn follow(
         notice: None,
     };
     let known = first.store.observed.settings.leases_unavailable.clone();
-    let has_machines = !first.store.observed.fleet.versions.is_empty();
     let mut rivals = first.store.observed.foreign_controllers.clone();
     let mut asked = tokio::time::Instant::now();
     let mut following = Following::begin(&connection.read, settings(), &unseen);
-    if has_machines {
+    if !first.store.observed.fleet.versions.is_empty() {
         following.watch_machines(&unseen);
     }
     loop {
@@ -234,10 +233,8 @@ pub async fn follow(
         }
         if asked.elapsed() >= LEADS_AGAIN {
             who = leading(connection).await;
-            if list::look_for_rivals(&connection.read, &mut following.store)
-                .await
-                .is_ok()
-            {
+            let looked = list::look_for_rivals(&connection.read, &mut following.store).await;
+            if looked.is_ok() {
                 rivals.clone_from(&following.store.observed.foreign_controllers);
             }
             asked = tokio::time::Instant::now();

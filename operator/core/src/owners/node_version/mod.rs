@@ -200,7 +200,7 @@ impl Pass<'_> {
         job::free(&mut self.out, due);
     }
 
-    /// Our finalizer is there while a node or a machine is in hand, and no longer.
+    /// Our finalizer is there from the first node or machine that is in hand until no node waits any more.
     fn keep_finalizer(&mut self) {
         let view = self.view;
         let held = self.kept || !self.sets.pending.is_empty();
@@ -213,7 +213,8 @@ impl Pass<'_> {
         let begins = begins
             .into_iter()
             .any(|node| node.why.reason == Reason::Admitting);
-        if let Some(action) = removal.filter(|_| !held && !begins) {
+        let waits = !view.deleting && self.sets.is_outdated();
+        if let Some(action) = removal.filter(|_| !held && !begins && !waits) {
             self.act("owner", action, None);
             self.out.report.result = Some(RunResult::Succeeded);
         }

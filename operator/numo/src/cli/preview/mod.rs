@@ -34,7 +34,11 @@ use crate::{
 };
 use jiff::Timestamp;
 use kube::{ResourceExt, core::DynamicObject};
-use numo_core::{Owner, OwnerKind, observed::Key, owners::plan};
+use numo_core::{
+    Owner, OwnerKind,
+    observed::{Key, Observed},
+    owners::plan,
+};
 use std::collections::BTreeSet;
 
 /// Shows what would come of it.
@@ -74,9 +78,7 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
             &mut unseen,
         ))
         .await?;
-        let plan = store.observed.plans.get(&owner.key);
-        let is_new = owner.kind == OwnerKind::Plan && !stored.contains(&owner.key);
-        if is_new && plan.is_some_and(|plan| plan::order_of(plan, &store.observed).is_none()) {
+        if !stored.contains(&owner.key) && is_unordered(owner, &store.observed) {
             one.forget_order();
         }
         previews.push(one);
@@ -99,8 +101,19 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
             "numo: from a snapshot of {now}: rules were not evaluated, and nothing was judged by an API server"
         );
     }
-    let against = previews.iter().map(Preview::against).sum::<usize>();
-    match against {
+    closed(&previews)
+}
+
+/// Whether it is a Plan that says no order.
+fn is_unordered(owner: &Owner, observed: &Observed) -> bool {
+    let plan = observed.plans.get(&owner.key);
+    let plan = plan.filter(|_| owner.kind == OwnerKind::Plan);
+    plan.is_some_and(|plan| plan::order_of(plan, observed).is_none())
+}
+
+/// Whether anything stands against it.
+fn closed(previews: &[Preview]) -> Result<(), CliError> {
+    match previews.iter().map(Preview::against).sum::<usize>() {
         0 => Ok(()),
         1 => Err(CliError::Closed("one thing stands against it".to_owned())),
         number => Err(CliError::Closed(format!("{number} things stand against it"))),
