@@ -152,6 +152,7 @@ impl Imagined {
             name: format!("imagined-{}", waits.digest),
             uid: String::new(),
             created: self.now,
+            deleting: false,
             spec: MutexApprovalSpec {
                 owner: owner.approved(),
                 wave,

@@ -275,7 +275,7 @@ impl Asked<'_> {
             .observed
             .approvals
             .values()
-            .filter(|view| view.spec.owner == owner && is_about(&view.spec, &point));
+            .filter(|view| !view.deleting && view.spec.owner == owner && is_about(&view.spec, &point));
         let mut of_this: Vec<&ApprovalView> = of_this.collect();
         // The newest says most.
         of_this.sort_by_key(|view| (std::cmp::Reverse(view.created), &view.name));

@@ -12,6 +12,8 @@ pub struct ApprovalView {
     pub uid: String,
     /// When it was made.
     pub created: Timestamp,
+    /// It is being deleted: the word is taken back, whatever finalizer keeps the object.
+    pub deleting: bool,
     /// `spec`.
     pub spec: MutexApprovalSpec,
 }

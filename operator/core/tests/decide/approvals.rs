@@ -43,6 +43,7 @@ pub fn approve(cluster: &mut Cluster, ago: i64, edit: impl FnOnce(&mut MutexAppr
         name: name.clone(),
         uid: format!("{name}-uid"),
         created: at(-ago),
+        deleting: false,
         spec,
     };
     cluster.observed.approvals.insert(name, view);
@@ -75,6 +76,12 @@ fn nothing_begins_before_the_owner_is_approved() {
         assert_eq!(begun(&cluster), "a b");
         let approved = decision(&cluster).report.approved;
         assert_eq!(approved.first().map(|one| one.by.as_str()), Some("anna"));
+        // Deleted, though a finalizer keeps the object.
+        for approval in cluster.observed.approvals.values_mut() {
+            approval.deleting = true;
+        }
+        check_cluster(&cluster, "hold WaitsForApproval");
+        assert_eq!(begun(&cluster), "");
     }
 }
 

@@ -785,6 +785,7 @@ fn approve(world: &mut World) {
         name: format!("a{}", world.observed.approvals.len()),
         uid: "uid-a".to_owned(),
         created: world.now,
+        deleting: false,
         spec: numo_api::MutexApprovalSpec {
             owner: owner().approved(),
             digest: waits.digest,

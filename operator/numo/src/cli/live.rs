@@ -68,6 +68,14 @@ pub fn settings() -> Settings {
     }
 }
 
+/// The same of an operator in this namespace: what names none means its own.
+fn settings_in(namespace: String) -> Settings {
+    Settings {
+        namespace,
+        ..settings()
+    }
+}
+
 /// Looks at the cluster once.
 pub async fn look(cluster: &ClusterArgs, verb: &str) -> Result<Look, CliError> {
     let (connection, _) = cluster.connect(verb).await?;
@@ -92,7 +100,8 @@ impl Look {
 
 /// Looks at the cluster once, by this connection.
 pub async fn look_by(connection: &Connection) -> Result<Look, CliError> {
-    let (store, unseen) = list::once(&connection.read, settings())
+    let settings = settings_in(place(connection).await);
+    let (store, unseen) = list::once(&connection.read, settings)
         .await
         .map_err(error::api("looking at the cluster"))?;
     if let Some(words) = unseen.iter().find(|words| words.starts_with("nodes: ")) {
@@ -218,7 +227,8 @@ pub async fn follow(
     let known = first.store.observed.settings.leases_unavailable.clone();
     let mut rivals = first.store.observed.foreign_controllers.clone();
     let mut asked = tokio::time::Instant::now();
-    let mut following = Following::begin(&connection.read, settings(), &unseen);
+    let settings = settings_in(first.store.observed.settings.namespace.clone());
+    let mut following = Following::begin(&connection.read, settings, &unseen);
     if !first.store.observed.fleet.versions.is_empty() {
         following.watch_machines(&unseen);
     }

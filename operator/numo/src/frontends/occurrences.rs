@@ -211,16 +211,14 @@ fn waves(facts: &Facts<'_>) -> Vec<Occurrence> {
     over.collect()
 }
 
-/// A person must approve, what the owner or one of its nodes says. A wave waits once, however many nodes it has.
+/// A person must approve: once for each thing that is to be approved, as soon as that can be done, whatever else its nodes wait for.
 fn approval(facts: &Facts<'_>) -> Option<Occurrence> {
-    let waits = |why: &&Why| why.reason == Reason::WaitsForApproval;
     let report = facts.report;
-    let of_nodes = report.nodes.values().map(|node| &node.why);
-    let why = report.hold.iter().chain(of_nodes).find(waits)?;
-    let wave = report.wave.as_ref().map_or(0, |wave| wave.number).to_string();
-    let said = (why.reason.name(), why.message.to_string());
+    let waits = report.approval.as_ref()?;
+    let said = (waits.why.reason.name(), waits.why.message.to_string());
     let transition = Transition::WaitsForApproval;
-    Some(facts.occurrence(transition, &[&report.run_id, &wave], None, said))
+    let edition = [report.run_id.as_str(), &waits.point.to_string(), &waits.digest];
+    Some(facts.occurrence(transition, &edition, None, said))
 }
 
 /// Nodes that are at a step.

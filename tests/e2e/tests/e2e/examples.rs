@@ -8,7 +8,7 @@ use kube::{
 };
 use numo_api::{Condition, MutexBudget, MutexRule, MutexRunConfig, conditions::types, marks, plan::Plan};
 use numo_e2e::{NAMESPACE, Stage, StageOptions, manifests, rules::Rules};
-use numo_world::WorldSpec;
+use numo_world::{PoolSpec, WorldSpec};
 use serde_json::json;
 
 /// The rules that ship.
@@ -65,6 +65,19 @@ async fn every_manifest_in_the_docs_is_accepted() -> Result<()> {
         .await?;
     let plans = manifests::kustomize(&manifests::root().join("deploy/kustomize/plans"))?;
     manifests::apply(&stage.client, &plans, NAMESPACE).await?;
+    // The kinds of machines that are replaced are installed where they are asked for.
+    for entry in std::fs::read_dir(manifests::root().join("deploy/kustomize/components/node-version"))? {
+        let path = entry?.path();
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        if name.starts_with("update.edgeless.systems_") {
+            let definition = manifests::parse(&std::fs::read_to_string(&path)?)?;
+            manifests::apply(&stage.client, &definition, NAMESPACE).await?;
+        }
+    }
     let invitation = std::fs::read_to_string(manifests::root().join("examples/invite-namespace.yaml"))?;
     manifests::apply(&stage.client, &manifests::parse(&invitation)?, NAMESPACE).await?;
     let mut found = Vec::new();
@@ -87,8 +100,12 @@ async fn every_manifest_in_the_docs_is_accepted() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_example_is_accepted_and_valid() -> Result<()> {
+    let pools = ["infra", "app", "storage"].map(|pool| PoolSpec::new(pool, 1));
     let stage = Stage::set(StageOptions {
-        world: WorldSpec::default(),
+        world: WorldSpec {
+            pools: pools.into_iter().chain([PoolSpec::new("worker", 1)]).collect(),
+            ..WorldSpec::default()
+        },
         numo: vec!["--prometheus-url", "https://prometheus.example.com"],
         ..StageOptions::default()
     })

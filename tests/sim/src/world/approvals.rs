@@ -131,6 +131,7 @@ impl World {
             name: name.clone(),
             uid: format!("{name}-uid"),
             created: self.time(),
+            deleting: false,
             spec: (*word.spec).clone(),
         };
         self.tell("person", || {

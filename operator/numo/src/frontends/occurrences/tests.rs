@@ -3,7 +3,7 @@ use numo_api::PlanCondition;
 use numo_core::{
     MaintenanceGroup,
     observed::Key,
-    report::{NodeReport, WaveOver, WaveReport},
+    report::{ApprovalReport, NodeReport, Point, WaveOver},
 };
 use serde_json::json;
 
@@ -233,17 +233,44 @@ fn each_wave_is_told_once_with_the_time_at_which_it_had_soaked() {
 #[test]
 fn a_wave_that_waits_for_approval_is_told_of_once() {
     let mut report = report(&[("a", Step::Selected, None), ("b", Step::Selected, None)]);
+    let waits = |point: Point, digest: &str, reason: Reason| {
+        Some(ApprovalReport {
+            point,
+            digest: digest.to_owned(),
+            why: Why::new(reason, "it waits"),
+        })
+    };
+    report.approval = waits(Point::Begin, "a", Reason::WaitsForApproval);
+    // Outside its hours the nodes say that; it can be approved all the same.
     for node in report.nodes.values_mut() {
-        node.why = Why::new(Reason::WaitsForApproval, "wave 2 waits");
+        node.why = Why::new(Reason::OutsideWindow, "the window is closed");
     }
     let found = of(&run(), &report, Status::Run(&[], None));
     assert_eq!(names(&found), ["WaitsForApproval"]);
-    report.wave = Some(WaveReport {
-        number: 2,
-        ..WaveReport::default()
-    });
-    let next = of(&run(), &report, Status::Run(&[], None));
-    assert_ne!(next[0].id, found[0].id, "another wave waits by itself");
+    let after = |node: &str| Point::AfterFailure {
+        node: node.to_owned(),
+    };
+    for (approval, words) in [
+        (
+            waits(after("a"), "a", Reason::WaitsForApproval),
+            "a failure waits by itself",
+        ),
+        (
+            waits(after("b"), "a", Reason::WaitsForApproval),
+            "and so does the next one",
+        ),
+        (
+            waits(Point::Begin, "b", Reason::ApprovalExpired),
+            "so does what has changed",
+        ),
+    ] {
+        report.approval = approval;
+        let next = of(&run(), &report, Status::Run(&[], None));
+        assert_eq!(names(&next), ["WaitsForApproval"]);
+        assert_ne!(next[0].id, found[0].id, "{words}");
+    }
+    report.approval = None;
+    assert_eq!(names(&of(&run(), &report, Status::Run(&[], None))), [""; 0]);
 }
 
 #[test]

@@ -70,6 +70,10 @@ impl Outbox {
         self.first.status.dealt_with_until = Some(at.to_string());
         self.spec = view.understood();
         self.view = view.clone();
+        // Another sink knows of none of them: those that go on are told anew, and at the old one each lapses by itself.
+        self.firing.clear();
+        self.over.clear();
+        self.told.clear();
         true
     }
 

@@ -76,7 +76,8 @@ impl Notices {
             let explain = || self.explained(context, owner, decision, now);
             let explanation = explanation.get_or_insert_with(explain).clone();
             all.push(Arc::new(Notification {
-                at: occurrence.at.unwrap_or(now),
+                // A time ahead, by whoever wrote it, must not make all that comes before it old.
+                at: occurrence.at.unwrap_or(now).min(now),
                 occurrence,
                 owner: owner.clone(),
                 uid: uid.clone(),

@@ -39,6 +39,7 @@ fn view(approval: MutexApproval) -> ApprovalView {
     let metadata = approval.metadata;
     ApprovalView {
         created: created(&metadata),
+        deleting: metadata.deletion_timestamp.is_some(),
         name: metadata.name.unwrap_or_default(),
         uid: metadata.uid.unwrap_or_default(),
         spec: approval.spec,
