@@ -362,7 +362,7 @@ mod tests {
         for (refused, wanted) in [
             (
                 ObjectArg::of_owner("foo/bar"),
-                "mutexrunconfig, plan, nodemaintenance",
+                "mutexrunconfig, plan, nodemaintenance, nodeversion",
             ),
             (ObjectArg::of_upgrade("foo/bar"), "mutexrunconfig, plan"),
             (

@@ -218,7 +218,7 @@ async fn three_groups_roll_to_a_new_image() -> Result<()> {
     apply(&stage, &[object("NodeVersion", "constellation-version", spec)]).await?;
     stage.start_numo()?;
     let rolled = stage
-        .until("every node has the image", 120, || async {
+        .until("every node has the image", 400, || async {
             play(&stage).await?;
             let found = images(&stage).await?;
             let done = found.len() == 4 && found.values().all(|(image, _)| image == "img2");

@@ -58,7 +58,7 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
         now,
         ..
     } = seen;
-    let mut site = match &connection {
+    let mut site = match connection.as_ref() {
         Some(connection) => Some(site(connection, &args, &mut store, &mut unseen).await),
         None => None,
     };
@@ -86,12 +86,7 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
     args.output.print(
         &previews,
         |_| previews.iter().map(Preview::text).collect::<Vec<_>>().join("\n"),
-        || {
-            previews
-                .iter()
-                .map(|one| one.owner.to_lowercase().replacen(' ', "/", 1))
-                .collect()
-        },
+        || previews.iter().map(Preview::name).collect(),
     )?;
     unseen.sort();
     unseen.dedup();
@@ -102,6 +97,13 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
         );
     }
     closed(&previews)
+}
+
+impl Preview {
+    /// As `-o name` has it.
+    fn name(&self) -> String {
+        self.owner.to_lowercase().replacen(' ', "/", 1)
+    }
 }
 
 /// Whether it is a Plan that says no order.

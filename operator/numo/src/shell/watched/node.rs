@@ -84,8 +84,9 @@ struct SlimNodeSpec {
     /// As given: the list is tested and replaced whole.
     #[serde(default)]
     taints: Value,
+    /// None in a snapshot, which says nobody's cloud.
     #[serde(rename = "providerID", default)]
-    provider_id: String,
+    provider_id: Option<String>,
     #[serde(rename = "podCIDRs", default)]
     pod_networks: Vec<String>,
 }
@@ -218,7 +219,7 @@ pub fn node(node: SlimNode) -> (NodeView, OfNode) {
     let pods = node.spec.pod_networks.iter().filter_map(|text| text.parse().ok());
     let internal = node.status.addresses.iter().find(|one| one.type_ == "InternalIP");
     let host = HostView {
-        provider_id: node.spec.provider_id,
+        provider_id: node.spec.provider_id.unwrap_or_default(),
         address: internal.map(|one| one.address.clone()).unwrap_or_default(),
     };
     let networks = pods.take(POD_NETWORKS).chain(addresses.take(ADDRESSES)).collect();
