@@ -388,13 +388,11 @@ impl Cron {
             return Some(date.to_datetime(*self.times.first()?));
         }
         let later = self.times.partition_point(|time| *time <= civil.time());
-        match self.times.get(later) {
-            Some(time) => Some(date.to_datetime(*time)),
-            None => {
-                let date = self.date_from(date.tomorrow().ok()?)?;
-                Some(date.to_datetime(*self.times.first()?))
-            }
+        if let Some(time) = self.times.get(later) {
+            return Some(date.to_datetime(*time));
         }
+        let date = self.date_from(date.tomorrow().ok()?)?;
+        Some(date.to_datetime(*self.times.first()?))
     }
 
     /// The first date of the expression from this one on.

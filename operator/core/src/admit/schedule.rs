@@ -26,6 +26,9 @@ const OPENINGS_COMPARED: usize = 8;
 /// How many times ahead are looked at for one at which all hours are open.
 const TIMES_COMPARED: usize = 64;
 
+/// Why nothing goes on, at a time, under the MutexWindows at these places.
+type Said = BTreeMap<(Timestamp, Vec<usize>), Option<Why>>;
+
 /// All that says when nodes of an owner begin.
 #[derive(Clone, Debug, Default)]
 pub struct Schedule<'a> {
@@ -36,7 +39,7 @@ pub struct Schedule<'a> {
     /// How the hours stand at the first time that was asked about.
     known: OnceCell<(Timestamp, Vec<State>)>,
     /// What was said at a time of each set of MutexWindows, by their places: a decision asks for each node.
-    said: RefCell<BTreeMap<(Timestamp, Vec<usize>), Option<Why>>>,
+    said: RefCell<Said>,
     /// No MutexWindow counts: what is so already goes on.
     is_exempt: bool,
 }

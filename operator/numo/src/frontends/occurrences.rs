@@ -9,11 +9,7 @@ use numo_api::{
     Condition, NodeMaintenanceStatus, PlanStatus, Reason, RunResult, RunStatus, Step, Transition,
     conditions::types, machines::NodeVersionStatus,
 };
-use numo_core::{
-    Owner, names,
-    report::{Report, Why},
-    text::counted,
-};
+use numo_core::{Owner, names, report::Report, text::counted};
 
 /// Nodes of one owner that are told of by themselves, at most.
 const NODES: usize = 64;

@@ -3,7 +3,7 @@ use numo_api::PlanCondition;
 use numo_core::{
     MaintenanceGroup,
     observed::Key,
-    report::{ApprovalReport, NodeReport, Point, WaveOver},
+    report::{ApprovalReport, NodeReport, Point, WaveOver, Why},
 };
 use serde_json::json;
 
