@@ -298,7 +298,7 @@ async fn a_real_alertmanager_has_an_alert_while_a_node_is_held() -> Result<()> {
     gate.open_for_all()?;
     stage.say(&["retry", "worker-0", "--reason", "mended"]).await?;
     stage
-        .until("the alert is over", 60, || async {
+        .until("the alert is over", 300, || async {
             Ok(alerts().await?.is_empty().then_some(()))
         })
         .await?;
