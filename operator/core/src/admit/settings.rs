@@ -7,7 +7,7 @@ use super::{
     wave::{self, Wave},
 };
 use crate::{intent, names, observed::IntOrPercent, selector};
-use numo_api::MutexSettings;
+use numo_api::{MutexSettings, Order};
 use serde_json::Value;
 
 /// All that gates an owner, its own first, each with the field that says it.
@@ -27,6 +27,16 @@ pub(crate) struct Together<'a> {
     pub domains: Option<DomainOrder<'a>>,
     /// What a person must approve.
     pub approval: Wanted,
+    /// In which order nodes have their turns, by the first that says one.
+    pub order: Option<Order>,
+    /// How long a node that is done keeps its turn: the longest time (seconds).
+    pub soak_seconds: i64,
+    /// Labels whose values exclude each other: those of all.
+    pub mutex_keys: Vec<&'a String>,
+    /// Whether a node that is not Ready has its turn, by the first that says so.
+    pub take_not_ready: bool,
+    /// After how long a node that is not Ready is left out, by the first that says so (seconds).
+    pub leave_out_after: Option<i64>,
 }
 
 /// What all that gates an owner says together; what is wrong with it is told to `wrong`.
@@ -38,7 +48,14 @@ pub(crate) fn together<'a>(
     let waves = waves(all, &first).map_err(&mut *wrong).unwrap_or_default();
     let domains = domains(all, wrong);
     let approval = approval(all).map_err(wrong).unwrap_or_default();
+    let each = || all.iter().map(|(_, settings)| *settings);
     Together {
+        order: each().find_map(|one| one.order),
+        soak_seconds: each().filter_map(|one| one.soak_seconds).fold(0, i64::max),
+        mutex_keys: each().flat_map(|one| one.mutex_keys.iter().flatten()).collect(),
+        take_not_ready: each().find_map(|one| one.take_not_ready) == Some(true),
+        leave_out_after: each()
+            .find_map(|one| intent::leave_out_after(one.not_ready_policy, one.leave_out_after_seconds)),
         limits,
         first,
         failure_budgets,

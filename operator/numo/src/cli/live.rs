@@ -100,7 +100,8 @@ impl Look {
 
 /// Looks at the cluster once, by this connection.
 pub async fn look_by(connection: &Connection) -> Result<Look, CliError> {
-    let settings = settings_in(place(connection).await);
+    let leading = leading(connection).await;
+    let settings = settings_in(leading.place());
     let (store, unseen) = list::once(&connection.read, settings)
         .await
         .map_err(error::api("looking at the cluster"))?;
@@ -109,7 +110,6 @@ pub async fn look_by(connection: &Connection) -> Result<Look, CliError> {
             "cannot look at the cluster: {words}; a cluster administrator grants the ClusterRole numo-viewer"
         )));
     }
-    let leading = leading(connection).await;
     let mut store = store;
     leading.tell(&mut store.observed.settings);
     let mut look = Look::of(store, unseen, connection.clock.now());
@@ -131,14 +131,7 @@ pub fn say_unmoved(idle: Option<&str>) {
 
 /// The namespace of the numo that leads, or led last; the usual one where nobody ever did, or that may not be seen.
 pub async fn place(connection: &Connection) -> String {
-    let all = leader::leases(&connection.read, LEADER_LEASE).await;
-    let all = all.unwrap_or_default();
-    let now = connection.clock.now();
-    let last = all
-        .into_iter()
-        .min_by_key(|lease| leader::age_seconds(lease, now).unwrap_or(i64::MAX));
-    let namespace = last.and_then(|lease| lease.metadata.namespace);
-    namespace.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())
+    leading(connection).await.place()
 }
 
 /// Who leads, and what the one that leads says of itself.
@@ -148,9 +141,17 @@ struct Leading {
     idle: Option<String>,
     /// What the one that leads, or led last, says that it knows.
     notice: Option<Notice>,
+    /// The namespace of the one that leads, or led last.
+    namespace: Option<String>,
 }
 
 impl Leading {
+    /// Where numo is; the usual namespace where nobody ever led, or that may not be seen.
+    fn place(&self) -> String {
+        let known = self.namespace.clone();
+        known.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())
+    }
+
     /// Has decisions depend on what only the operator knows.
     fn tell(&self, settings: &mut Settings) {
         if let Some(notice) = &self.notice {
@@ -165,9 +166,11 @@ async fn leading(connection: &Connection) -> Leading {
     };
     let now = connection.clock.now();
     let age = |lease: &&Lease| leader::age_seconds(lease, now).unwrap_or(i64::MAX);
+    let last = all.iter().min_by_key(age);
     Leading {
         idle: idle(&all, now),
-        notice: all.iter().min_by_key(age).and_then(Notice::of),
+        notice: last.and_then(Notice::of),
+        namespace: last.and_then(|lease| lease.metadata.namespace.clone()),
     }
 }
 
@@ -222,7 +225,7 @@ pub async fn follow(
     let mut unseen = first.unseen;
     let mut who = Leading {
         idle: first.idle,
-        notice: None,
+        ..Leading::default()
     };
     let known = first.store.observed.settings.leases_unavailable.clone();
     let mut rivals = first.store.observed.foreign_controllers.clone();

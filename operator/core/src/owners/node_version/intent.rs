@@ -201,7 +201,6 @@ impl<'a> Intent<'a> {
             .iter()
             .find_map(|one| binding::unserved_by_version(&one.field, one.settings));
         let problem = problem.or_else(|| Some(Why::new(Reason::FieldNotServed, unserved?)));
-        let all = || all.iter().map(|one| one.settings);
         Self {
             rules: rules.into_iter().map(|(_, key, rule)| (key, rule)).collect(),
             surge,
@@ -209,18 +208,17 @@ impl<'a> Intent<'a> {
             joins: usize::try_from(spec.join_retries.unwrap_or(JOIN_RETRIES)).unwrap_or(0) + 1,
             limits: said.limits,
             closed,
-            order: all().find_map(|one| one.order),
-            soak_seconds: all().filter_map(|one| one.soak_seconds).fold(0, i64::max),
-            mutex_keys: all().flat_map(|one| one.mutex_keys.iter().flatten()).collect(),
+            order: said.order,
+            soak_seconds: said.soak_seconds,
+            mutex_keys: said.mutex_keys,
             waves: said.waves,
             domains: said.domains,
             approval: said.approval,
             settings,
             schedule,
             failure_budgets: said.failure_budgets,
-            take_not_ready: all().find_map(|one| one.take_not_ready) == Some(true),
-            leave_out_after: all()
-                .find_map(|one| intent::leave_out_after(one.not_ready_policy, one.leave_out_after_seconds)),
+            take_not_ready: said.take_not_ready,
+            leave_out_after: said.leave_out_after,
             drain,
             problem,
             suspended: suspended::of_version(view).or_else(|| observed.stop_of_kind(OwnerKind::NodeVersion)),

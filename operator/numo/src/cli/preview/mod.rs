@@ -58,7 +58,7 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
         now,
         ..
     } = seen;
-    let mut site = match connection.as_ref() {
+    let mut site = match &connection {
         Some(connection) => Some(site(connection, &args, &mut store, &mut unseen).await),
         None => None,
     };
