@@ -193,7 +193,7 @@ fn idle(all: &[Lease], now: Timestamp) -> Option<String> {
 
 /// Whether every owner could be looked at, so that one that is not seen is gone.
 pub fn sees_all_owners(unseen: &[String]) -> bool {
-    const OWNERS: [&str; 3] = ["mutexrunconfigs", "plans", "nodemaintenances"];
+    const OWNERS: [&str; 4] = ["mutexrunconfigs", "plans", "nodemaintenances", "nodeversions"];
     !unseen
         .iter()
         .any(|words| words.ends_with(list::FORBIDDEN) && OWNERS.iter().any(|kind| words.starts_with(kind)))
