@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use tokio::process::Command;
 
 /// How long one block of commands may take.
-const PATIENCE: Duration = Duration::from_mins(3);
+const PATIENCE: Duration = Duration::from_mins(10);
 /// OpenShift's client, as far as the docs use it.
 const OC: &str = r#"case "$1 $2" in
 "adm upgrade")
