@@ -52,7 +52,10 @@ pub use mutex_approval::{ApprovedOwner, MutexApproval, MutexApprovalSpec};
 pub use mutex_binding::{MutexBinding, MutexBindingSpec, MutexBindingStatus};
 pub use mutex_budget::{MutexBudget, MutexBudgetSpec, MutexBudgetStatus};
 pub use mutex_notifier::{MutexNotifier, MutexNotifierSpec, MutexNotifierStatus, NotifiedKind, Transition};
-pub use mutex_rule::{FailurePolicy, MutexRule, MutexRuleSpec, MutexRuleStatus, Phase, Placement, RuleType};
+pub use mutex_rule::{
+    FailurePolicy, InlineRule, InlineRuleStatus, MutexRule, MutexRuleSpec, MutexRuleStatus, Phase, Placement,
+    RuleType,
+};
 pub use mutex_run_config::{
     MutexRunConfig, MutexRunConfigSpec, MutexRunConfigStatus, ObjectRef, Order, RunResult, RunStatus,
     TargetRef,

@@ -101,6 +101,50 @@ pub struct MutexRuleSpec {
     pub log_tail_bytes: Option<i32>,
 }
 
+/// A rule that stands in the object that it gates, instead of in a MutexRule of its own. Its Jobs and questions are those of a MutexRule
+/// in the namespace of that object.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = without_component)]
+pub struct InlineRule {
+    /// Name of the rule, once in the object.
+    #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    pub name: String,
+    /// The rule.
+    #[serde(flatten)]
+    pub rule: MutexRuleSpec,
+}
+
+/// A component has a MutexRule of its own: the digest that was resolved and the highest version that was seen are kept in its status.
+fn without_component(schema: &mut schemars::Schema) {
+    let Some(properties) = schema.get_mut("properties").and_then(|all| all.as_object_mut()) else {
+        return;
+    };
+    properties.remove("wasm");
+}
+
+/// What numo found out about a rule that stands in the object that it gates.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InlineRuleStatus {
+    /// Name of the rule.
+    #[schemars(length(max = 63))]
+    pub name: String,
+    /// What tells this edition of the rule from any other.
+    #[schemars(length(max = 320))]
+    pub edition: String,
+    /// Whether the rule can be evaluated.
+    pub ready: bool,
+    /// Why it is not ready, in CamelCase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub reason: Option<String>,
+    /// Why it is not ready, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 4096))]
+    pub message: Option<String>,
+}
+
 /// What numo found out about a rule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -6,6 +6,7 @@ use crate::{
     conditions::Condition,
     domains::Domains,
     hours::Hours,
+    mutex_rule::{InlineRule, InlineRuleStatus},
     node_change::{RuleWait, VerdictRecord},
     wave::{Wave, WaveStatus},
 };
@@ -54,6 +55,11 @@ pub struct MutexRunConfigSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub mutex_rules: Option<Vec<ObjectRef>>,
+    /// Rules that stand here instead of in MutexRules of their own; every node must pass those of `mutexRules` first. Who
+    /// writes them needs the right to create MutexRules in this namespace. Components (type wasm) are MutexRules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 16))]
+    pub rules: Option<Vec<InlineRule>>,
     /// The targets, in the order in which they are upgraded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
@@ -340,6 +346,10 @@ pub struct MutexRunConfigStatus {
     /// What waits for a person's word; absent while nothing does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalStatus>,
+    /// Whether the rules of `spec.rules` can be evaluated; one that has not been judged yet is not here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub rules: Vec<InlineRuleStatus>,
 }
 
 /// A moment at which every target node ran the version asked for.

@@ -82,8 +82,9 @@ const SETS: [(&str, &str); 15] = [
 ];
 
 /// Lists whose items are told apart by their `name`: several writers may each have theirs.
-const MAPS: [(&str, &str); 6] = [
+const MAPS: [(&str, &str); 7] = [
     ("MutexRule", ".spec.cel.objects"),
+    ("MutexRunConfig", ".spec.rules"),
     ("MutexRunConfig", ".spec.window.freezes"),
     ("MutexBinding", ".spec.window.freezes"),
     ("MutexWindow", ".spec.freezes"),
@@ -171,49 +172,65 @@ pub(crate) fn at<'a>(schema: &'a mut JSONSchemaProps, path: &str) -> Option<&'a 
     Some(schema)
 }
 
+/// Where MutexRules stand that are no objects of their own.
+pub(crate) const INLINE: (&str, &str) = ("MutexRunConfig", ".spec.rules[]");
+
+/// Where a field of the spec of a MutexRule is in one that stands in another object.
+pub(crate) fn inline(path: &str) -> String {
+    path.replacen(".spec", INLINE.1, 1)
+}
+
+/// What the tables say of the fields of a kind, where `place` says that they are.
+fn shape_fields(kind: &str, schema: &mut JSONSchemaProps, place: fn(&str) -> String) {
+    let is_of = |of: &str| of == kind;
+    for (_, path) in SELECTORS.into_iter().filter(|(of, _)| is_of(of)) {
+        if let Some(selector) = at(schema, &place(path)) {
+            bound_selector(selector);
+        }
+    }
+    for (_, path) in KEYS.into_iter().filter(|(of, _)| is_of(of)) {
+        if let Some(key) = at(schema, &place(path)) {
+            // An empty groupBy is none.
+            key.pattern = Some(format!("^$|{LABEL_KEY}"));
+            key.max_length = Some(LONGEST_KEY);
+        }
+    }
+    for (_, path) in NAMESPACES.into_iter().filter(|(of, _)| is_of(of)) {
+        if let Some(name) = at(schema, &place(path)) {
+            name.pattern = Some(NAMESPACE.to_owned());
+            name.max_length = Some(LONGEST_VALUE);
+        }
+    }
+    for (_, path, most) in MOST.into_iter().filter(|(of, ..)| is_of(of)) {
+        if let Some(list) = at(schema, &place(path)) {
+            list.max_items = Some(most);
+        }
+    }
+    for (_, path) in SETS.into_iter().filter(|(of, _)| is_of(of)) {
+        if let Some(list) = at(schema, &place(path)) {
+            list.x_kubernetes_list_type = Some("set".to_owned());
+        }
+    }
+    for (_, path) in MAPS.into_iter().filter(|(of, _)| is_of(of)) {
+        if let Some(list) = at(schema, &place(path)) {
+            list.x_kubernetes_list_type = Some("map".to_owned());
+            list.x_kubernetes_list_map_keys = Some(vec!["name".to_owned()]);
+        }
+    }
+    for (_, path, default) in defaults().into_iter().filter(|(of, ..)| is_of(of)) {
+        if let Some(field) = at(schema, &place(path)) {
+            field.default = Some(JSON(default));
+        }
+    }
+}
+
 /// The definition with all of that.
 pub(crate) fn shaped(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     let kind = crd.spec.names.kind.clone();
-    let of_kind = |of: &str| of == kind;
     for schema in schemas(&mut crd) {
-        for (_, path) in SELECTORS.into_iter().filter(|(of, _)| of_kind(of)) {
-            if let Some(selector) = at(schema, path) {
-                bound_selector(selector);
-            }
-        }
-        for (_, path) in KEYS.into_iter().filter(|(of, _)| of_kind(of)) {
-            if let Some(key) = at(schema, path) {
-                // An empty groupBy is none.
-                key.pattern = Some(format!("^$|{LABEL_KEY}"));
-                key.max_length = Some(LONGEST_KEY);
-            }
-        }
-        for (_, path) in NAMESPACES.into_iter().filter(|(of, _)| of_kind(of)) {
-            if let Some(name) = at(schema, path) {
-                name.pattern = Some(NAMESPACE.to_owned());
-                name.max_length = Some(LONGEST_VALUE);
-            }
-        }
-        for (_, path, most) in MOST.into_iter().filter(|(of, ..)| of_kind(of)) {
-            if let Some(list) = at(schema, path) {
-                list.max_items = Some(most);
-            }
-        }
-        for (_, path) in SETS.into_iter().filter(|(of, _)| of_kind(of)) {
-            if let Some(list) = at(schema, path) {
-                list.x_kubernetes_list_type = Some("set".to_owned());
-            }
-        }
-        for (_, path) in MAPS.into_iter().filter(|(of, _)| of_kind(of)) {
-            if let Some(list) = at(schema, path) {
-                list.x_kubernetes_list_type = Some("map".to_owned());
-                list.x_kubernetes_list_map_keys = Some(vec!["name".to_owned()]);
-            }
-        }
-        for (_, path, default) in defaults().into_iter().filter(|(of, ..)| of_kind(of)) {
-            if let Some(field) = at(schema, path) {
-                field.default = Some(JSON(default));
-            }
+        shape_fields(&kind, schema, str::to_owned);
+        if kind == INLINE.0 {
+            shape_fields("MutexRule", schema, inline);
         }
         let plain = PLAIN_CONDITIONS.contains(&kind.as_str());
         each("", schema, &mut |name, field| shape(name, field, plain));
@@ -319,8 +336,13 @@ mod tests {
     use super::*;
     use crate::crds;
 
+    /// Every CRD, those that are installed where they are asked for too.
+    fn every() -> impl Iterator<Item = CustomResourceDefinition> {
+        crds::all().into_iter().chain(crds::machines())
+    }
+
     fn of(kind: &str) -> CustomResourceDefinition {
-        let found = crds::all().into_iter().find(|crd| crd.spec.names.kind == kind);
+        let found = every().find(|crd| crd.spec.names.kind == kind);
         found.unwrap_or_else(|| panic!("there is no {kind}"))
     }
 
@@ -346,7 +368,7 @@ mod tests {
                 assert_eq!(field.nullable, None, "{name}");
             });
         }
-        for mut crd in crds::all() {
+        for mut crd in every() {
             let kind = crd.spec.names.kind.clone();
             for schema in schemas(&mut crd) {
                 each("", schema, &mut |name, field| {

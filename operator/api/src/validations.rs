@@ -195,6 +195,18 @@ const MUTEX_RUN_CONFIG: &[Check] = &[
     limit(".spec.mutexTargets[].maxUnavailable"),
     reference(".spec.mutexRules[]"),
     check(
+        ".spec.rules[]",
+        "(has(self.type) && self.type != 'kubernetes') || has(self.jobSpec) || has(self.cleanUpJobSpec) || has(self.cel) || has(self.prometheus)",
+        "found neither jobSpec nor cleanUpJobSpec, wanted a batch/v1 JobSpec, or another type with its field",
+    )
+    .of(".jobSpec"),
+    check(
+        ".spec.rules[]",
+        "!has(self.type) || self.type != 'wasm'",
+        "found type wasm, wanted kubernetes, cel or prometheus: a component has a MutexRule of its own",
+    )
+    .of(".type"),
+    check(
         ".spec",
         "!(has(self.strategy) ? self.strategy == 'CanaryPool' : has(self.canary)) || (has(self.canary) && has(self.canary.name) && self.canary.name != '')",
         "found no canary.name, wanted the name of a MachineConfigPool (strategy CanaryPool)",
@@ -475,6 +487,18 @@ fn checks(kind: &str) -> &'static [Check] {
     }
 }
 
+/// What is refused of the rules that stand in an object of this kind: what is refused of MutexRules, but for what is of components, which
+/// have no place there.
+fn inline(kind: &str) -> Vec<(String, Check)> {
+    if kind != shape::INLINE.0 {
+        return Vec::new();
+    }
+    let of_spec = MUTEX_RULE.iter().filter(|check| check.at.starts_with(".spec"));
+    let of_others = of_spec.filter(|check| !check.rule.contains("self.wasm"));
+    let placed = of_others.map(|check| (shape::inline(check.at), *check));
+    placed.collect()
+}
+
 /// The definition with what is refused.
 pub(crate) fn validated(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     let kind = crd.spec.names.kind.clone();
@@ -490,7 +514,9 @@ pub(crate) fn validated(mut crd: CustomResourceDefinition) -> CustomResourceDefi
     for schema in shape::schemas(&mut crd) {
         let of_kind = checks(&kind).iter().map(|check| (check.at, *check));
         let of_selectors = selectors.iter().map(|(path, check)| (path.as_str(), *check));
-        for (path, check) in of_kind.chain(of_selectors) {
+        let inline = inline(&kind);
+        let of_inline = inline.iter().map(|(path, check)| (path.as_str(), *check));
+        for (path, check) in of_kind.chain(of_selectors).chain(of_inline) {
             if let Some(field) = shape::at(schema, path) {
                 let rules = field.x_kubernetes_validations.get_or_insert_default();
                 rules.push(check.rule());
@@ -510,7 +536,7 @@ mod tests {
 
     #[test]
     fn every_check_stands_at_a_field_and_is_about_one() {
-        for mut crd in crds::all() {
+        for mut crd in crds::all().into_iter().chain(crds::machines()) {
             let kind = crd.spec.names.kind.clone();
             for check in checks(&kind) {
                 let about = format!("{}{}", check.at, check.field.unwrap_or_default());

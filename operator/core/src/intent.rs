@@ -16,7 +16,7 @@ use crate::{
     owner::OwnerKind,
     pools::BUILT_IN,
     ready,
-    rules::unusable,
+    rules::{inline, unusable},
     selector, suspended,
     targets::{self, TargetLimit},
     turn::journal::MAX_VERDICTS,
@@ -312,7 +312,7 @@ fn limit(field: &str, found: Option<&impl serde::Serialize>, problems: &mut Vec<
     })
 }
 
-/// The rules a run refers to, each once, in order.
+/// The rules a run refers to and those that stand in it, each once, in order.
 fn rules<'a>(
     run: &RunConfigView,
     observed: &'a Observed,
@@ -328,21 +328,30 @@ fn rules<'a>(
         let field = format!("spec.mutexRules[{index}]");
         let rule = observed.rules.get(&key);
         problems.extend(unusable(&field, &key, rule));
-        let label_name = names::rule_label(&key.namespace, &key.name);
-        let length = label_name.rsplit('/').next().map_or(0, str::len);
-        if strategy == Strategy::CanaryPool && length > names::LABEL_MAX {
-            problems.push(Why::new(
-                Reason::LabelTooLong,
-                format!(
-                    "{field}: MutexRule {key} makes a label name of {length} characters, wanted at most {}; \
-                     shorten the name, or use strategy DesiredConfig, which needs no labels",
-                    names::LABEL_MAX
-                ),
-            ));
-        }
         rules.push((key, rule));
     }
+    rules.extend(inline::of_run(run, observed, problems));
+    if strategy == Strategy::CanaryPool {
+        problems.extend(rules.iter().filter_map(|(key, _)| long_label(key)));
+    }
     rules
+}
+
+/// What is wrong with a rule whose label would be no label.
+fn long_label(key: &Key) -> Option<Why> {
+    let label = names::rule_label(&key.namespace, &key.name);
+    let length = label.rsplit('/').next().map_or(0, str::len);
+    (length > names::LABEL_MAX).then(|| {
+        Why::new(
+            Reason::LabelTooLong,
+            format!(
+                "{} makes a label name of {length} characters, wanted at most {}; shorten the name, or use strategy \
+                 DesiredConfig, which needs no labels",
+                inline::named(key),
+                names::LABEL_MAX
+            ),
+        )
+    })
 }
 
 /// What no journal could hold is refused: it has room for the newest verdict of each rule and phase, and
@@ -383,7 +392,8 @@ fn too_many(rules: &[(Key, Option<&RuleView>)], problems: &mut Vec<Why>) {
         problems.push(Why::new(
             Reason::FieldNotServed,
             format!(
-                "MutexRule {key} spec.phases: found none that a MutexRunConfig evaluates, wanted one such as Pre"
+                "{} spec.phases: found none that a MutexRunConfig evaluates, wanted one such as Pre",
+                inline::named(key)
             ),
         ));
     }

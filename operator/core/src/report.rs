@@ -8,7 +8,8 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{
-    Reason, RuleWait, RunResult, Step, Strategy, VerdictRecord, conditions::Actor, mutex_run_config::Settled,
+    InlineRuleStatus, Reason, RuleWait, RunResult, Step, Strategy, VerdictRecord, conditions::Actor,
+    mutex_run_config::Settled,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -107,6 +108,8 @@ pub struct Report {
     pub also: Vec<Why>,
     /// What is wrong with the spec or with what it refers to.
     pub problems: Vec<Why>,
+    /// What is known of the rules that stand in the run.
+    pub inline_rules: Vec<InlineRuleStatus>,
     /// Id of the run, once a version is known.
     pub run_id: String,
     /// The version asked for, or why it is not known.

@@ -2,6 +2,7 @@
 
 use super::{
     attempt::{Attempt, DEADLINE_GRACE_SECONDS},
+    inline,
     inquiry::{Inquiry, Progress},
 };
 use crate::{
@@ -87,8 +88,10 @@ fn start(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>, job: Key, leaving: Option
             Reason::RuleJobCannotStart
         };
         let message = format!(
-            "MutexRule {}: Job {job} was refused ({}): {}",
-            rule.key, refusal.code, refusal.message
+            "{}: Job {job} was refused ({}): {}",
+            inline::named(&rule.key),
+            refusal.code,
+            refusal.message
         );
         let given_up = subject
             .since

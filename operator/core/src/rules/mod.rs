@@ -4,6 +4,7 @@
 mod admission;
 mod attempt;
 mod evaluation;
+pub mod inline;
 mod inquiry;
 mod job;
 mod phase;

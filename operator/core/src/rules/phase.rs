@@ -2,7 +2,7 @@
 
 use super::{
     attempt::Attempt,
-    evaluation,
+    evaluation, inline,
     inquiry::{Inquiry, Progress},
     job,
     verdicts::{failed_for_good, last_word},
@@ -23,7 +23,7 @@ pub fn any_runs_in(rules: &[(Key, Option<&RuleView>)], phase: Phase) -> bool {
 pub fn progress(rules: &[(Key, Option<&RuleView>)], phase: Phase, inquiry: &Inquiry<'_>) -> Progress {
     for (key, rule) in rules {
         let Some(rule) = rule else {
-            let message = format!("there is no MutexRule {key}, which the run refers to");
+            let message = format!("{}, which the run refers to", inline::missing(key));
             return Progress::Wait(Why::new(Reason::RuleNotFound, message), None);
         };
         if !rule.runs_in(phase) {

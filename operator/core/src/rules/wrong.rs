@@ -1,5 +1,6 @@
 //! What is wrong with a rule that an owner names.
 
+use super::inline;
 use crate::{
     key::Key,
     observed::{RuleView, Validity},
@@ -14,15 +15,18 @@ const BEFORE_DISRUPTION: [Phase; 4] = [Phase::Admit, Phase::PreRun, Phase::Pre, 
 pub fn unusable(field: &str, key: &Key, rule: Option<&RuleView>) -> Option<Why> {
     Some(match rule.map(|rule| &rule.validity) {
         None => {
-            let message = format!("{field}: there is no MutexRule {key}");
+            let message = format!("{field}: {}", inline::missing(key));
             Why::new(Reason::RuleNotFound, message)
         }
         Some(Validity::Invalid(_, message)) => {
-            let message = format!("{field}: MutexRule {key} is not valid: {message}");
+            let message = format!("{field}: {} is not valid: {message}", inline::named(key));
             Why::new(Reason::RuleInvalid, message)
         }
         Some(Validity::Unknown) => {
-            let message = format!("{field}: MutexRule {key} has not been judged by the API server yet");
+            let message = format!(
+                "{field}: {} has not been judged by the API server yet",
+                inline::named(key)
+            );
             Why::new(Reason::Validating, message)
         }
         Some(Validity::Valid) => return None,

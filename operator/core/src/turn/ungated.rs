@@ -1,6 +1,6 @@
 //! Whether a node was begun before its rules had passed. Nothing here decides what follows.
 
-use crate::{key::Key, observed::RuleView};
+use crate::{key::Key, observed::RuleView, rules::inline};
 use numo_api::{NodeChangeStatus, Outcome, Phase, VerdictRecord};
 
 /// The first rule, as it is now, that has not passed, of those that must pass before the release. How old a Pass is says
@@ -37,7 +37,8 @@ pub(crate) fn let_go_by_other(rules: &[(Key, Option<&RuleView>)], status: &NodeC
     match not_passed(rules, status) {
         Some((rule, phase)) => {
             format!(
-                "someone else released it before MutexRule {rule} had passed in phase {}",
+                "someone else released it before {} had passed in phase {}",
+                inline::named(rule),
                 phase.name()
             )
         }

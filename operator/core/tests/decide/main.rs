@@ -25,6 +25,7 @@ mod evaluations;
 mod found;
 mod groups;
 mod hours;
+mod inline;
 mod journal;
 mod last_look;
 mod leaving;

@@ -11,7 +11,8 @@ use numo_api::{
     conditions::types::{COMPILED, DOWNGRADED, FETCHED, VALID_CONFIG, VERIFIED},
 };
 use numo_core::{
-    observed::{Key, RuleView, Validity},
+    names,
+    observed::{Key, RuleView, RunConfigView, Validity},
     rules,
 };
 
@@ -20,6 +21,9 @@ const TIMEOUT_SECONDS: i64 = 3600;
 const LOG_TAIL_BYTES: i32 = 2048;
 /// Phases that a rule may name, as its schema has it.
 const PHASES: usize = 8;
+
+/// Hex digits of what stands for a generation: as many as every reader of JSON can count.
+const GENERATION_DIGITS: usize = 13;
 
 /// The rule with every default filled in.
 pub fn parse(rule: &MutexRule, validity: Validity) -> RuleView {
@@ -62,6 +66,27 @@ pub fn parse(rule: &MutexRule, validity: Validity) -> RuleView {
         validity: of_itself(rule).map_or(validity, |(reason, message)| Validity::Invalid(reason, message)),
         key,
     }
+}
+
+/// The rules that stand in a run, each as the MutexRule that it would be. An edition is told by what a rule says, since the generation of
+/// the run counts every edit of it.
+pub fn inline(run: &RunConfigView) -> Vec<MutexRule> {
+    let given = run.spec.rules.iter().flatten().take(rules::inline::MOST);
+    let rules = given.map(|one| {
+        let key = rules::inline::key(&run.key, &one.name);
+        let mut spec = one.rule.clone();
+        let named = |name: &String| !name.is_empty();
+        let job_name = spec.job_name.take().filter(named);
+        spec.job_name = job_name.or_else(|| Some(format!("{}-{}", run.key.name, one.name)));
+        let mut rule = MutexRule::new(&key.name, spec);
+        let said = serde_json::to_string(&rule.spec).unwrap_or_default();
+        rule.metadata.namespace = Some(key.namespace);
+        rule.metadata.uid = Some(names::hash(&["inline", &run.uid, &one.name], 32));
+        rule.metadata.generation =
+            i64::from_str_radix(&names::hash(&["inline", &said], GENERATION_DIGITS), 16).ok();
+        rule
+    });
+    rules.collect()
 }
 
 /// What of a rule's spec is small and tells when it runs, with empty Jobs: what is kept of a rule for which there is no room. It is never

@@ -48,6 +48,7 @@ pub fn status(run: &RunConfigView, report: &Report, now: Timestamp) -> MutexRunC
         settled: settled.or_else(|| run.status.settled.clone()),
         wave: report.wave.as_ref().map(wave),
         approval: super::approval::status(report, run.status.approval.as_ref(), now),
+        rules: report.inline_rules.clone(),
     }
 }
 

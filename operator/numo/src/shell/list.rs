@@ -14,12 +14,14 @@ use super::{
 use crate::frontends;
 use kube::{Client, core::DynamicObject};
 use numo_api::{
+    MutexRule, Reason,
     conditions::types::VALID_CONFIG,
     machines::{UPDATE_GROUP, UPDATE_VERSION},
 };
 use numo_core::{
     observed::{Key, Settings, Validity},
     quorum::OPENSHIFT_ETCD,
+    rules::inline,
 };
 use std::{collections::BTreeSet, time::Duration};
 
@@ -405,21 +407,40 @@ fn judge_by_status(store: &mut Store) {
                 .iter()
                 .find(|condition| condition.type_ == VALID_CONFIG)?;
             // Whether there is room is known here as it is there.
-            if valid.reason.as_deref() == Some(numo_api::Reason::NoRoom.name()) {
+            if valid.reason.as_deref() == Some(Reason::NoRoom.name()) {
                 return None;
             }
             let validity = if valid.status == "True" {
                 Validity::Valid
             } else {
-                Validity::Invalid(
-                    numo_api::Reason::InvalidConfig,
-                    valid.message.clone().unwrap_or_default(),
-                )
+                Validity::Invalid(Reason::InvalidConfig, valid.message.clone().unwrap_or_default())
             };
             Some((key.clone(), project::edition(&rule.metadata), validity))
         })
         .collect();
-    for (key, edition, validity) in judged {
+    let of_runs: Vec<(Key, Edition, Validity)> = store
+        .rules()
+        .filter_map(|one| judged_in_run(store, one))
+        .collect();
+    for (key, edition, validity) in judged.into_iter().chain(of_runs) {
         store.judge(&key, edition, validity);
     }
+}
+
+/// What the status of its run says of a rule that stands in a run, if that is of the rule as it is now.
+fn judged_in_run(store: &Store, (key, rule): (&Key, &MutexRule)) -> Option<(Key, Edition, Validity)> {
+    let (run, name) = inline::parts(key)?;
+    let run = store.observed.runs.get(&run)?;
+    let edition = store.observed.rules.get(key)?.edition();
+    let said = run
+        .status
+        .rules
+        .iter()
+        .find(|said| said.name == name && said.edition == edition)?;
+    let validity = if said.ready {
+        Validity::Valid
+    } else {
+        Validity::Invalid(Reason::InvalidConfig, said.message.clone().unwrap_or_default())
+    };
+    Some((key.clone(), project::edition(&rule.metadata), validity))
 }

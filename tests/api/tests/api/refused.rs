@@ -1002,6 +1002,49 @@ async fn slips_of_targets_and_runs_are_refused_by_their_field() -> Result<()> {
     each_is_refused(of_runs()).await
 }
 
+/// What is refused of a MutexRule is refused of a rule that stands in a run, and a component there too.
+#[tokio::test]
+async fn slips_of_rules_that_stand_in_a_run_are_refused_by_their_field() -> Result<()> {
+    let all = of_rules().into_iter().chain(of_fields_of_rules());
+    let of_wasm = |slip: &Slip| slip.1["type"] == "wasm" || slip.1.get("wasm").is_some();
+    let placed = all
+        .filter(|slip| !of_wasm(slip))
+        .map(|(kind, slip, field, words)| {
+            let mut rule = with(kind, &slip);
+            rule["name"] = json!("a");
+            let field: &'static str = field.replacen("spec", "spec.rules[0]", 1).leak();
+            ("MutexRunConfig", json!({"rules": [rule]}), field, words)
+        });
+    let job = |name: &str| json!({"name": name, "jobSpec": {}});
+    let own: [Slip; 4] = [
+        (
+            "MutexRunConfig",
+            json!({"rules": [{"name": "a", "type": "wasm"}]}),
+            "spec.rules[0].type",
+            "a component has a MutexRule of its own",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"rules": [job("a"), job("b"), job("a")]}),
+            "spec.rules[2]",
+            "Duplicate value",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"rules": [job("no_name")]}),
+            "spec.rules[0].name",
+            "should match",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"rules": (0..17).map(|at| job(&format!("r{at}"))).collect::<Vec<Value>>()}),
+            "spec.rules",
+            "must have at most 16 items",
+        ),
+    ];
+    each_is_refused(placed.chain(own).collect()).await
+}
+
 #[tokio::test]
 async fn slips_of_the_other_kinds_are_refused_by_their_field() -> Result<()> {
     each_is_refused(of_the_others()).await

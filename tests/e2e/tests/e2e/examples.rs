@@ -100,7 +100,7 @@ async fn every_manifest_in_the_docs_is_accepted() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_example_is_accepted_and_valid() -> Result<()> {
-    let pools = ["infra", "app", "storage"].map(|pool| PoolSpec::new(pool, 1));
+    let pools = ["infra", "app", "storage", "edge"].map(|pool| PoolSpec::new(pool, 1));
     let stage = Stage::set(StageOptions {
         world: WorldSpec {
             pools: pools.into_iter().chain([PoolSpec::new("worker", 1)]).collect(),

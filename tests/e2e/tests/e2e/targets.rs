@@ -1,6 +1,12 @@
-//! Which nodes a run upgrades: pools that it names itself, and targets with limits of their own.
+//! Which nodes a run upgrades, and what stands in it: pools and rules of its own, and targets with limits of theirs.
 
 use anyhow::Result;
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
+use numo_api::MutexRunConfig;
+use numo_e2e::{NAMESPACE, Stage};
 use numo_world::{PoolSpec, WorldSpec};
 use serde_json::json;
 
@@ -86,4 +92,92 @@ async fn as_many_nodes_of_a_target_fly_as_it_allows_and_others_beside_them() -> 
     expected.targets = vec!["infra".to_owned(), "worker".to_owned()];
     stage.judge(&expected).await?;
     stage.strike().await
+}
+
+/// One object is all that a run needs. Who may edit a run, and create no MutexRule, adds no rule to it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_with_pools_and_rules_of_its_own_needs_no_other_object() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    let rules = json!([
+        {"name": "before", "jobSpec": job("true"), "cleanUpJobSpec": job("true"), "timeoutSeconds": 120},
+        {"name": "named", "type": "cel", "cel": {"validations": [{"expression": "node.metadata.name != ''", "message": "no name"}]}},
+    ]);
+    let mut run = run_of(&[], json!({"pools": ["worker"], "rules": rules}));
+    if let Some(spec) = run["spec"].as_object_mut() {
+        spec.remove("mutexTargets");
+        spec.remove("mutexRules");
+    }
+    apply(&stage, &editor_of_runs()).await?;
+    apply(&stage, &[run]).await?;
+    stage.condition("upgrade", "Ready", "True", "UpToDate").await?;
+    let runs: Api<MutexRunConfig> = Api::namespaced(editor(&stage).await?, NAMESPACE);
+    let edit = |spec: serde_json::Value| {
+        let runs = runs.clone();
+        async move {
+            let patch = Patch::Merge(json!({"spec": spec}));
+            runs.patch("upgrade", &PatchParams::default(), &patch).await
+        }
+    };
+    edit(json!({"soakSeconds": 0})).await?;
+    let refused = edit(json!({"rules": [{"name": "mine", "jobSpec": job("id")}]})).await;
+    let refused = refused.err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(
+        refused.contains("may not create MutexRules in namespace"),
+        "{refused}"
+    );
+
+    stage.world.upgrade_to(NEW).await?;
+    finish(&stage).await?;
+    let name = "upgrade_before";
+    stage.judge(&judgement(&[name], &[name])).await?;
+    let status = stage.run("upgrade").await?.status.unwrap_or_default();
+    let ready: Vec<(&str, bool)> = status
+        .rules
+        .iter()
+        .map(|rule| (rule.name.as_str(), rule.ready))
+        .collect();
+    assert_eq!(ready, [("before", true), ("named", true)]);
+
+    // A slip in a rule is said at its field, and holds the next upgrade.
+    stage
+        .patch_run(
+            "upgrade",
+            json!({"spec": {"rules": [{"name": "before", "jobSpec": {"template": {}}}]}}),
+        )
+        .await?;
+    let why = stage
+        .condition("upgrade", "Ready", "False", "RuleInvalid")
+        .await?;
+    assert!(
+        why.contains("spec.rules[0]: rule before of MutexRunConfig"),
+        "{why}"
+    );
+    let text = stage.say(&["explain", "mutexrunconfig/upgrade"]).await?;
+    assert!(text.contains("spec.rules[0]"), "{text}");
+    stage.strike().await
+}
+
+async fn editor(stage: &Stage) -> Result<Client> {
+    let path = stage
+        .cluster
+        .service_account_kubeconfig(NAMESPACE, "editor")
+        .await?;
+    let kubeconfig = kube::config::Kubeconfig::read_from(path)?;
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await?;
+    Ok(Client::try_from(config)?)
+}
+
+/// A user who may edit runs and nothing else.
+fn editor_of_runs() -> Vec<serde_json::Value> {
+    let of = |kind: &str| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": "edits-runs"}});
+    let mut role = of("ClusterRole");
+    role["rules"] = json!([{
+        "apiGroups": [numo_api::GROUP], "resources": ["mutexrunconfigs"], "verbs": ["get", "list", "patch", "update", "create"],
+    }]);
+    let mut binding = of("ClusterRoleBinding");
+    binding["roleRef"] =
+        json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edits-runs"});
+    binding["subjects"] = json!([{"kind": "ServiceAccount", "name": "editor", "namespace": NAMESPACE}]);
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "editor", "namespace": NAMESPACE}});
+    vec![account, role, binding]
 }

@@ -17,6 +17,7 @@ use crate::{
     owners::mutex_run_config::gates::{self, watched::not_watched},
     pass::Pass,
     report::{LastWord, NodeReport, PoolReport, RunPhase},
+    rules::inline,
     targets::loses_pools,
     turn::{
         directive::retry_asked,
@@ -180,6 +181,7 @@ fn describe(decision: &mut RunDecision<'_>) {
     report.unchecked = view.desired.as_ref().err().cloned();
     report.strategy = Some(view.intent.strategy);
     report.problems.clone_from(&view.intent.problems);
+    report.inline_rules = inline::statuses(view.intent.rules.iter().filter_map(|(_, rule)| *rule));
     report.label_disagrees = label_disagrees(view);
     report.upgrade_available = view.behind();
     report.upgrade_ready = report.upgrade_available && gates::run::control_plane(view).is_none();

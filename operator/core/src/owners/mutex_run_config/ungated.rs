@@ -3,6 +3,7 @@
 use super::{member::Member, run_view::RunView};
 use crate::{
     observed::ChangeView,
+    rules::inline,
     turn::{journal, ungated::let_go_by_other},
 };
 use numo_api::Step;
@@ -110,7 +111,7 @@ fn no_rule_asked(view: &RunView<'_>) -> String {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        format!(": MutexRule {key}{more}")
+        format!(": {}{more}", inline::named(key))
     });
     let cause = if view.intent.roll_on_refusal {
         "its pool was not held (spec.onRefusal: Roll)"

@@ -17,8 +17,13 @@ use numo_api::{MutexRule, RuleType};
 use numo_core::{
     observed::{Key, RuleView, Validity},
     referred::Referral,
+    rules::inline,
 };
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::time::Instant;
 
 /// Rules that are read again at once, for which there is room now: each may have 512 KiB.
@@ -135,6 +140,30 @@ impl Store {
         self.refresh_rule(&key)
     }
 
+    /// Takes in the rules that stand in a run: those of its spec, and no others. They are weighed with the run, and take no room of rules.
+    /// True if a decision could change by it.
+    pub(in crate::shell) fn put_inline(&mut self, run: &Key, rules: Vec<MutexRule>) -> bool {
+        let is_of_run = |key: &Key| inline::parts(key).is_some_and(|(of, _)| of == *run);
+        let given: BTreeSet<Key> = rules.iter().map(|rule| project::key(&rule.metadata)).collect();
+        let known = self
+            .rules
+            .keys()
+            .filter(|key| is_of_run(key) && !given.contains(*key));
+        let gone: Vec<Key> = known.cloned().collect();
+        let mut news = false;
+        for key in gone {
+            news |= self.remove_rule(&key);
+        }
+        for rule in rules {
+            let key = project::key(&rule.metadata);
+            if !self.is_current(&key, &project::edition(&rule.metadata)) {
+                self.rules.insert(key.clone(), Arc::new(rule));
+                news |= self.refresh_rule(&key);
+            }
+        }
+        news
+    }
+
     /// Takes a rule away, and what was found out about it.
     pub(in crate::shell) fn remove_rule(&mut self, key: &Key) -> bool {
         self.rules.remove(key);
@@ -153,7 +182,9 @@ impl Store {
 
     /// Rules that owners refer to and that are not kept.
     pub(super) fn missed_rules(&self) -> impl Iterator<Item = &Key> {
-        self.room.referred().filter(|key| !self.rules.contains_key(*key))
+        self.room
+            .referred()
+            .filter(|key| !self.rules.contains_key(*key) && !inline::is_inline(key))
     }
 
     /// Deals out the room for rules, now that it is known which ones owners refer to. It is to be called whenever rules or owners

@@ -7,7 +7,7 @@ use super::{
     object::Object,
 };
 use crate::{
-    frontends::hours::hours,
+    frontends::{self, hours::hours},
     shell::{
         item::{Item, Size, weight_of_map as map},
         project::{created, kept, key, misread, read, typed},
@@ -49,11 +49,13 @@ const SIZE: Size = Size::Written;
 
 /// Puts one where decisions see it; true if one could change by it.
 pub fn put(store: &mut Store, run: RunConfigView) -> bool {
-    replace(&mut store.observed.runs, run.key.clone(), run)
+    let has_rules = store.put_inline(&run.key, frontends::mutex_rule::inline(&run));
+    replace(&mut store.observed.runs, run.key.clone(), run) || has_rules
 }
 
 fn remove(store: &mut Store, key: &Key) -> bool {
-    store.observed.runs.remove(key).is_some()
+    let had_rules = store.put_inline(key, Vec::new());
+    store.observed.runs.remove(key).is_some() || had_rules
 }
 
 /// Whether a run differs from what is known of it by more than its status.
@@ -71,14 +73,28 @@ pub fn has_news(store: &Store, run: &RunConfigView) -> bool {
 pub fn weight(run: &RunConfigView) -> usize {
     weigh::all([
         weigh::value(&run.spec),
+        // Once more: each is kept as a rule beside the run.
+        weigh::value(&run.spec.rules),
         weigh::value(&run.status),
         map(&run.annotations),
         weigh::texts(&run.finalizers),
     ])
 }
 
+/// What an older definition has dropped of a run that was applied: a rule that stood in it, which is a gate. Who takes rules out by a patch,
+/// beside the manifest, is told so as well.
+fn dropped(run: &MutexRunConfig) -> Option<String> {
+    let annotations = run.metadata.annotations.as_ref()?;
+    let field = frontends::pruned(annotations, &[("rules", run.spec.rules.is_some())])?;
+    Some(format!(
+        "spec.{field}: found none, though the manifest that was applied last has it; wanted the definition of MutexRunConfig of this numo, and \
+         the manifest applied again, with it or without"
+    ))
+}
+
 /// The view of a run.
 pub fn view(run: MutexRunConfig) -> RunConfigView {
+    let misread = dropped(&run);
     RunConfigView {
         key: key(&run.metadata),
         uid: run.metadata.uid.clone().unwrap_or_default(),
@@ -88,7 +104,7 @@ pub fn view(run: MutexRunConfig) -> RunConfigView {
         finalizers: run.metadata.finalizers.clone().unwrap_or_default(),
         annotations: kept(run.metadata.annotations.unwrap_or_default()),
         workloads_check: Some(Box::new(ready::rule(run.spec.awaited_workloads.as_ref()))),
-        misread: None,
+        misread,
         keeps_status: false,
         hours: hours(run.spec.window.as_ref()),
         spec: run.spec,
@@ -156,6 +172,29 @@ mod tests {
             Kind::MutexRunConfig,
             &serde_json::from_value::<Item>(object).unwrap(),
         )
+    }
+
+    #[test]
+    fn a_run_whose_rules_an_older_definition_dropped_is_refused() {
+        let view = |annotations: &serde_json::Value, spec: serde_json::Value| {
+            let object = serde_json::json!({
+                "apiVersion": "openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexRunConfig",
+                "metadata": {"name": "upgrade", "namespace": "ns", "annotations": annotations},
+                "spec": spec,
+            });
+            super::view(serde_json::from_value(object).unwrap())
+        };
+        let rules = serde_json::json!([{"name": "backup", "jobSpec": {}}]);
+        let manifest = serde_json::json!({"spec": {"pools": ["worker"], "rules": rules}}).to_string();
+        let applied = serde_json::json!({"kubectl.kubernetes.io/last-applied-configuration": manifest});
+        let words = view(&applied, serde_json::json!({"pools": ["worker"]})).misread;
+        assert!(words.is_some_and(|words| words.starts_with("spec.rules: found none")));
+        let whole = serde_json::json!({"pools": ["worker"], "rules": rules});
+        assert_eq!(view(&applied, whole).misread, None);
+        assert_eq!(
+            view(&serde_json::json!({}), serde_json::json!({"pools": ["worker"]})).misread,
+            None
+        );
     }
 
     #[test]

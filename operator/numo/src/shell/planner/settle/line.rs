@@ -8,7 +8,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{Condition, MutexRuleStatus, MutexTargetStatus};
-use numo_core::observed::Key;
+use numo_core::{observed::Key, rules::inline};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Statuses that are written in one pass: each may be of an object of 1.5 MiB.
@@ -30,7 +30,9 @@ impl Line {
     /// Puts every rule and target whose status differs at the end.
     pub fn line_up(&mut self, context: &Context) {
         let (store, now) = (&context.store, context.now());
-        for (key, _) in store.rules() {
+        // What is said of a rule that stands in a run is in the run's status.
+        let own = store.rules().filter(|(key, _)| !inline::is_inline(key));
+        for (key, _) in own {
             if rule_due(store, key, now).is_some() {
                 self.add(Kind::MutexRule, key);
             }

@@ -204,3 +204,65 @@ fn another_policy_of_signatures_leaves_no_component_judged() {
     assert_eq!((component, job), (Validity::Unknown, Validity::Valid));
     assert_eq!(store.unjudged().len(), 1);
 }
+
+fn run_with(rules: &serde_json::Value, suspend: bool) -> serde_json::Value {
+    serde_json::json!({
+        "apiVersion": "openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexRunConfig",
+        "metadata": {"name": "upgrade", "namespace": "team", "uid": "run", "generation": 1},
+        "spec": {"pools": ["worker"], "rules": rules, "suspend": suspend},
+    })
+}
+
+/// Each is judged like a MutexRule; an edit of the run beside it is no other rule, an edit of it is, and it goes with the run.
+#[test]
+fn rules_that_stand_in_a_run_are_rules_as_long_as_they_stand_there() {
+    let mut store = Store::new(Settings::default());
+    let key = Key::new("team", "upgrade_backup");
+    let mut number = 1;
+    let mut see = |store: &mut Store, body: serde_json::Value| {
+        number += 1;
+        let kind = Kind::MutexRunConfig;
+        store.see(Seen::Applied(kind, number, item(kind, &body)));
+    };
+    let rules = serde_json::json!([{"name": "backup", "jobSpec": {"a": 1}}, {"name": "disk", "type": "cel", "cel": {"validations": []}}]);
+    see(&mut store, run_with(&rules, false));
+    let first = store.observed.rules[&key].clone();
+    assert_eq!(
+        (first.job_name.as_str(), first.job_namespace.as_str()),
+        ("upgrade-backup", "team")
+    );
+    assert!(store.observed.rules[&Key::new("team", "upgrade_disk")].is_asked);
+    assert_eq!(store.unjudged().len(), 2, "the API server judges them");
+    let edition = project::edition(&store.rule(&key).unwrap().metadata);
+    assert!(store.judge(&key, edition, Validity::Valid));
+
+    see(&mut store, run_with(&rules, true));
+    assert_eq!(store.observed.rules[&key].edition(), first.edition());
+    assert_eq!(store.observed.rules[&key].validity, Validity::Valid);
+
+    let other = serde_json::json!([{"name": "backup", "jobSpec": {"a": 2}}]);
+    see(&mut store, run_with(&other, true));
+    assert_ne!(store.observed.rules[&key].edition(), first.edition());
+    assert_eq!(
+        store.observed.rules[&key].validity,
+        Validity::Unknown,
+        "what was judged is another rule"
+    );
+    assert!(
+        !store
+            .observed
+            .rules
+            .contains_key(&Key::new("team", "upgrade_disk"))
+    );
+    assert!(
+        store.missed_rules().next().is_none(),
+        "no MutexRule is read for it"
+    );
+
+    store.see(Seen::Deleted(
+        Kind::MutexRunConfig,
+        Key::new("team", "upgrade"),
+        u64::MAX,
+    ));
+    assert!(store.observed.rules.is_empty() && store.rules.is_empty());
+}
