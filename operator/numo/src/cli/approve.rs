@@ -22,6 +22,7 @@ use numo_core::{
     Decision, Owner, names,
     observed::Key,
     report::{ApprovalReport, Point},
+    rules::clip,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -42,8 +43,12 @@ pub struct ApproveArgs {
     /// The wave that you approve, by its number or its name; another one is refused
     #[arg(long, value_name = "WAVE")]
     wave: Option<String>,
+    /// The digest of what you have looked at, as `--list -o json` and status.approval.digest show it; if something has changed since,
+    /// nothing is approved
+    #[arg(long, value_name = "DIGEST")]
+    digest: Option<String>,
     /// Show what waits for an approval, in every namespace that you may see
-    #[arg(long, conflicts_with_all = ["object", "wave", "reason", "dry_run"])]
+    #[arg(long, conflicts_with_all = ["object", "wave", "digest", "reason", "dry_run"])]
     list: bool,
 }
 
@@ -89,6 +94,7 @@ pub async fn approve(args: ApproveArgs) -> Result<(), CliError> {
     let look = live::look_by(&connection).await?;
     let waits = waits(&look, &owner)?;
     is_meant(&waits.point, args.wave.as_deref(), &owner)?;
+    is_unchanged(waits, args.digest.as_deref(), &owner)?;
     let speaker = Speaker::of(&connection, &args.say).await?;
     let mut object = approval(&owner, waits, reason, &speaker.by)?;
     let resource = resource();
@@ -158,6 +164,19 @@ fn is_meant(point: &Point, wave: Option<&str>, owner: &Owner) -> Result<(), CliE
         None => Ok(()),
         Some(wave) => Err(CliError::Usage(format!(
             "--wave {wave}: {owner} waits for the approval of {point}"
+        ))),
+    }
+}
+
+/// Refuses what has changed since it was looked at: of a digest the part that differs says what.
+fn is_unchanged(waits: &ApprovalReport, seen: Option<&str>, owner: &Owner) -> Result<(), CliError> {
+    match seen.filter(|seen| *seen != waits.digest) {
+        None => Ok(()),
+        Some(seen) => Err(CliError::Usage(format!(
+            "--digest {}: {owner} waits for the approval of {} with digest {}: it has changed since, look at it again",
+            clip(seen, 200),
+            waits.point,
+            waits.digest
         ))),
     }
 }
@@ -269,6 +288,31 @@ mod tests {
                     "{words}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn what_has_changed_since_it_was_looked_at_is_not_approved() {
+        let owner = Owner::run(Key::new("numo", "upgrade"));
+        let waits = ApprovalReport {
+            point: Point::Begin,
+            digest: "a-b-c-d".to_owned(),
+            why: Why::new(Reason::WaitsForApproval, "it waits"),
+        };
+        for (seen, is_it) in [
+            (None, true),
+            (Some("a-b-c-d"), true),
+            (Some("a-b-c-e"), false),
+            // Half of it is not what was looked at.
+            (Some("a-b"), false),
+            (Some(""), false),
+        ] {
+            let said = is_unchanged(&waits, seen, &owner);
+            assert_eq!(said.is_ok(), is_it, "{seen:?}");
+            assert!(
+                said.err()
+                    .is_none_or(|error| error.to_string().contains("with digest a-b-c-d"))
+            );
         }
     }
 

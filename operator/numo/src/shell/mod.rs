@@ -42,6 +42,7 @@ pub mod store;
 pub mod surroundings;
 mod token;
 pub mod told;
+pub mod traces;
 pub mod watch;
 pub mod watched;
 pub mod webhook;

@@ -14,6 +14,7 @@ use super::{
     planner::{Explain, Notices, Planner},
     provider::{Provider, Sim},
     services, token,
+    traces::{TraceOptions, Traces},
     webhook::{self, WebhookError, WebhookOptions},
 };
 use numo_core::observed::Settings;
@@ -41,6 +42,8 @@ pub struct Options {
     pub explain: Explain,
     /// Who makes and deletes machines.
     pub provider: ProviderOption,
+    /// Where spans go; none sends none.
+    pub traces: Option<TraceOptions>,
 }
 
 /// Who makes and deletes machines.
@@ -247,7 +250,8 @@ fn planner(
         proxies: options.channels.proxies.clone(),
     };
     let notifiers = Notifiers::start(reach, fence.clone(), metrics.clone());
-    let notices = Notices::new(notifiers, options.explain);
+    let traces = options.traces.map(|to| Traces::start(to, metrics.clone()));
+    let notices = Notices::new(notifiers, traces, options.explain);
     let planner = Planner::new(
         connection.clone(),
         Evaluator::new(connection.clone(), options.evaluator, metrics.clone()),

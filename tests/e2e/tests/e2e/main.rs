@@ -68,6 +68,7 @@ mod targets;
 mod together;
 mod tools;
 mod topologies;
+mod traces;
 mod tutorials;
 mod uninstall;
 mod unleased;

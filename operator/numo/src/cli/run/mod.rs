@@ -24,6 +24,7 @@ use crate::{
         },
         operator,
         planner::Explain,
+        traces::TraceOptions,
         webhook::{WebhookCerts, WebhookOptions},
     },
 };
@@ -31,12 +32,13 @@ use numo_cli::files::read;
 use numo_core::observed::{Key, Settings};
 use numo_plugin::{
     address::{AddressRange, Networks},
-    fetch::authorities,
+    fetch::{Direct, FetchSetup, authorities},
     oci::Proxies,
 };
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 use tokio::sync::watch;
 
@@ -68,6 +70,7 @@ pub async fn run(args: RunArgs, explain: Explain) -> Result<(), CliError> {
         authorities: trusted("--plan-channel-ca", args.plans.plan_channel_ca.as_deref())?,
         proxies: proxies.clone(),
     };
+    let traces = traces(&args, &identity, &proxies)?;
     let evaluator = evaluator(&args, proxies)?;
     let options = operator::Options {
         webhook: webhook(&args),
@@ -77,6 +80,7 @@ pub async fn run(args: RunArgs, explain: Explain) -> Result<(), CliError> {
         identity,
         channels,
         provider: args.machine_provider.option(),
+        traces,
         evaluator,
         explain,
     };
@@ -169,6 +173,44 @@ fn prometheus(args: &RunArgs) -> Result<Option<PrometheusServer>, CliError> {
         url,
         token: args.prometheus_token_file.clone(),
         authorities: trusted("--prometheus-ca", args.prometheus_ca.as_deref())?,
+    }))
+}
+
+/// Where spans go, if anywhere.
+fn traces(args: &RunArgs, identity: &str, proxies: &Proxies) -> Result<Option<TraceOptions>, CliError> {
+    let Some(mut url) = args.otlp_endpoint.clone() else {
+        return Ok(None);
+    };
+    let wrong = |wanted: &str| Err(CliError::Wrong(format!("--otlp-endpoint {url}: wanted {wanted}")));
+    let is_plain = url.scheme() == "http";
+    if !is_plain && url.scheme() != "https" || url.host_str().is_none() {
+        return wrong("a URL that begins with http:// or https://");
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return wrong("a URL without a user; --otlp-token-file has a token sent");
+    }
+    if is_plain && args.otlp_token_file.is_some() {
+        return wrong("https:// with --otlp-token-file: a token is not sent in the clear");
+    }
+    let path = format!("{}/v1/traces", url.path().trim_end_matches('/'));
+    url.set_path(&path);
+    let pem = trusted("--otlp-ca", args.otlp_ca.as_deref())?;
+    let trusted = if pem.is_empty() {
+        Ok(Vec::new())
+    } else {
+        authorities(&pem)
+    };
+    let setup = FetchSetup {
+        authorities: trusted.map_err(|error| CliError::Wrong(format!("--otlp-ca: {error}")))?,
+        proxies: proxies.clone(),
+        ..FetchSetup::default()
+    };
+    let direct = Direct::new(setup).map_err(|error| CliError::Wrong(format!("--otlp-endpoint: {error}")))?;
+    Ok(Some(TraceOptions {
+        url,
+        token_file: args.otlp_token_file.clone(),
+        direct: Arc::new(direct),
+        instance: (identity.to_owned(), args.namespace.clone()),
     }))
 }
 

@@ -37,6 +37,7 @@ described! {
     OWNER_WAITS_FOR_APPROVAL = "owner_waits_for_approval", "gauge", &OWNER, "Whether something of an owner waits for a person's word (numo approve)";
     OWNER_WAVE = "owner_wave", "gauge", &OWNER, "Which wave of an owner is under way, from 1; absent without waves, and when all are done";
     WINDOW_MISSED = "owner_window_missed_nodes", "gauge", &OWNER, "Nodes that waited for an opening of their hours in which no node of the owner began; absent where none waits";
+    WAIT_SECONDS = "wait_seconds", "histogram", &["kind", "reason"], "How long nodes that were not done had a reason, counted when it ended; from when this numo saw it first";
     ETA = "owner_eta_timestamp_seconds", "gauge", &OWNER, "When an owner will be done (Unix time), by the median of its nodes; absent where no time can be told";
     ETA_BASIS = "owner_eta_basis_nodes", "gauge", &OWNER, "Of how many nodes that median is: the more, the better the time";
     OPENS = "owner_opens_timestamp_seconds", "gauge", &OWNER, "When nodes of an owner begin again whose hours are closed (Unix time)";
@@ -68,5 +69,6 @@ described! {
     BREACHES = "invariant_breaches", "counter", &[], "Decisions that would have broken an invariant and were not carried out";
     NOTIFICATIONS = "notifications", "counter", &["notifier", "outcome"], "Notifications of a MutexNotifier: sent; failed, which are tried again; and those that were given up: refused, expired, dropped";
     NOTIFICATIONS_WAITING = "notifications_waiting", "gauge", &["notifier"], "Notifications that wait for the sink of a MutexNotifier";
+    SPANS = "spans", "counter", &["outcome"], "Spans of traces: sent; and those that were given up: refused, failed, dropped";
     EVENTS_DROPPED = "events_dropped", "counter", &[], "Events that were not written, as too many waited";
 }

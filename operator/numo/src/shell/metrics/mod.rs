@@ -15,9 +15,11 @@ mod notifications;
 mod owners;
 mod rules;
 mod series;
+mod spans;
 #[cfg(test)]
 mod tests;
 mod times;
+mod waits;
 mod windows;
 mod writes;
 
@@ -37,7 +39,9 @@ use self::{
     owners::Owners,
     rules::Rules,
     series::register,
+    spans::Spans,
     times::Times,
+    waits::Waits,
     windows::Windows,
     writes::Writes,
 };
@@ -80,6 +84,8 @@ pub struct Metrics {
     bindings: Bindings,
     rules: Rules,
     notifications: Notifications,
+    spans: Spans,
+    waits: Waits,
     node_changes: Gauge,
     /// Whether this numo leads.
     pub leader: Gauge,
@@ -137,6 +143,8 @@ impl Metrics {
         register(all, PASS_SECONDS, pass_seconds.clone());
         let writes = Writes::register(all);
         let notifications = Notifications::register(all);
+        let spans = Spans::register(all);
+        let waits = Waits::register(all);
         register(all, BREACHES, breaches.clone());
         register(all, EVENTS_DROPPED, events_dropped.clone());
         writes.count_from_zero();
@@ -152,6 +160,8 @@ impl Metrics {
             bindings,
             rules,
             notifications,
+            spans,
+            waits,
             node_changes,
             leader,
             token_faults,
@@ -199,8 +209,9 @@ impl Metrics {
         self.budgets.note(owner, report);
     }
 
-    /// Shows how many nodes of an owner missed an opening of their hours.
-    pub fn show_missed(&self, owner: &Owner, report: &Report, now: Timestamp) {
+    /// Counts how long nodes of an owner waited, and shows how many missed an opening of their hours.
+    pub fn show_waits(&self, owner: &Owner, report: &Report, now: Timestamp) {
+        self.waits.note(owner, report, now);
         self.missed.show(owner, report, now);
     }
 
@@ -269,6 +280,16 @@ impl Metrics {
         self.rules.gave_no_verdict(rule, reason);
     }
 
+    /// Spans are sent: their counters are, at zero.
+    pub fn know_spans(&self) {
+        self.spans.know();
+    }
+
+    /// Counts what became of spans.
+    pub fn exported(&self, outcome: &'static str, number: usize) {
+        self.spans.count(outcome, number);
+    }
+
     /// A MutexNotifier is there: its counters are, at zero.
     pub fn know_notifier(&self, notifier: &str) {
         self.notifications.know(notifier);
@@ -293,6 +314,7 @@ impl Metrics {
     pub fn forget(&self, owner: &Owner) {
         self.owners.forget(owner);
         self.missed.forget(owner);
+        self.waits.forget(owner);
         self.times.forget(owner);
         self.left.forget(owner);
         self.budgets.forget(owner);

@@ -44,7 +44,12 @@ fn every_metric_that_is_served_is_described_and_the_other_way_round() {
     let mut shut = node(Step::Selected, Reason::OutsideWindow);
     shut.why = shut.why.until(Timestamp::UNIX_EPOCH);
     report.nodes.insert("b".to_owned(), shut);
-    metrics.show_missed(&owner, &report, Timestamp::UNIX_EPOCH);
+    metrics.show_waits(&owner, &report, Timestamp::UNIX_EPOCH);
+    report
+        .nodes
+        .insert("a".to_owned(), node(Step::Released, Reason::Progressing));
+    metrics.show_waits(&owner, &report, Timestamp::UNIX_EPOCH);
+    metrics.know_spans();
     metrics.know_notifier("team");
     let (eta, run) = (will_be_done(1000), ended());
     metrics.show_times(&owner, &eta, Some(&run));
@@ -395,4 +400,45 @@ fn steps_are_always_there_and_what_is_over_is_taken_back() {
     ] {
         assert_eq!(lines(&metrics, name), Vec::<String>::new());
     }
+}
+
+/// A wait is counted once, when its reason ends, whatever becomes of the node.
+#[test]
+fn a_wait_is_counted_when_its_reason_ends() {
+    let metrics = Metrics::new();
+    let owner = Owner::run(Key::new("ns", "upgrade"));
+    let at = |seconds: i64| Timestamp::from_second(seconds).unwrap();
+    let mut report = Report::default();
+    for name in ["a", "b", "c"] {
+        report
+            .nodes
+            .insert(name.to_owned(), node(Step::Selected, Reason::OutsideWindow));
+    }
+    metrics.show_waits(&owner, &report, at(0));
+    metrics.show_waits(&owner, &report, at(50));
+    report
+        .nodes
+        .insert("a".to_owned(), node(Step::PreRules, Reason::RuleRunning));
+    report
+        .nodes
+        .insert("b".to_owned(), node(Step::Done, Reason::Done));
+    report.nodes.remove("c");
+    metrics.show_waits(&owner, &report, at(100));
+    metrics.show_waits(&owner, &report, at(200));
+    let labels = r#"{kind="MutexRunConfig",reason="OutsideWindow"}"#;
+    assert_eq!(
+        lines(&metrics, "numo_wait_seconds_count"),
+        [format!("numo_wait_seconds_count{labels} 3")]
+    );
+    assert_eq!(
+        lines(&metrics, "numo_wait_seconds_sum"),
+        [format!("numo_wait_seconds_sum{labels} 300.0")]
+    );
+    metrics.forget(&owner);
+    metrics.show_waits(&owner, &Report::default(), at(300));
+    assert_eq!(
+        lines(&metrics, "numo_wait_seconds_count").len(),
+        1,
+        "an owner that is gone waits no more"
+    );
 }

@@ -8,7 +8,7 @@ mod pace;
 mod sink;
 mod worker;
 
-pub use sink::Reach;
+pub use {pace::Pace, sink::Reach};
 
 use self::{
     outbox::Outbox,

@@ -113,7 +113,7 @@ impl Context {
     pub fn show(&self, owner: &Owner, decision: &Decision, (ready, stalled): (Option<&str>, bool)) {
         let reason = ready.and_then(Reason::named).unwrap_or(Reason::Progressing);
         self.metrics.show(owner, &decision.report, reason, stalled);
-        self.metrics.show_missed(owner, &decision.report, self.now());
+        self.metrics.show_waits(owner, &decision.report, self.now());
         let observed = &self.store.observed;
         let eta = eta::eta(&decision.report, observed, self.now());
         let run = observed.runs.get(&owner.key);

@@ -5,15 +5,20 @@ use super::context::Context;
 use crate::{
     frontends::{
         notification::Notification,
-        occurrences::{Facts, Occurrence, Status, occurrences},
+        occurrences::{Facts, Status, occurrences},
+        spans::{Told, over},
     },
     shell::{
         notify::{Notifiers, Picture},
         store::Store,
+        traces::Traces,
     },
 };
-use jiff::Timestamp;
-use numo_core::{Decision, Owner, OwnerKind, observed::Observed};
+use jiff::{SignedDuration, Timestamp};
+use numo_core::{
+    Decision, Owner, OwnerKind,
+    observed::{ChangeView, Observed},
+};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,13 +36,53 @@ pub struct Notices {
     shown_to: BTreeSet<(String, i64)>,
     is_new: bool,
     notifiers: Notifiers,
+    traced: Option<Traced>,
     explain: Explain,
 }
 
+/// Where spans go, if anywhere, and what has been told of each owner.
+#[derive(Debug)]
+struct Traced {
+    to: Traces,
+    told: BTreeMap<Owner, Told>,
+    /// What ended before is an earlier process's to tell.
+    since: Option<Timestamp>,
+}
+
+/// How long before this process began to decide something may have ended that no process has told yet.
+const UNTOLD: SignedDuration = SignedDuration::from_mins(5);
+
+impl Traced {
+    /// Hands on what is over of an owner.
+    fn note(&mut self, context: &Context, owner: &Owner, facts: &Facts<'_>) {
+        let now = context.now();
+        let since = *self
+            .since
+            .get_or_insert_with(|| now.saturating_sub(UNTOLD).unwrap_or(now));
+        let changes = context.store.observed.changes.values();
+        let changes: Vec<&ChangeView> = changes
+            .filter(|change| change.spec.owner_ref.uid == facts.uid)
+            .collect();
+        if changes.is_empty() {
+            return;
+        }
+        let told = self.told.entry(owner.clone()).or_default();
+        for spans in over(facts, &changes, since, told) {
+            self.to.show(spans);
+        }
+    }
+}
+
 impl Notices {
-    /// Nothing has happened yet.
-    pub fn new(notifiers: Notifiers, explain: Explain) -> Self {
+    /// Nothing has happened yet. Spans go to `traces`, if anywhere.
+    pub fn new(notifiers: Notifiers, traces: Option<Traces>, explain: Explain) -> Self {
+        let traced = traces.map(|to| Traced {
+            to,
+            told: BTreeMap::new(),
+            since: None,
+        });
         Self {
+            traced,
             told: BTreeMap::new(),
             shown_to: BTreeSet::new(),
             is_new: false,
@@ -51,18 +96,27 @@ impl Notices {
         let before = self.told.len();
         self.told.retain(|owner, _| owners.contains(owner));
         self.is_new |= self.told.len() != before;
+        if let Some(traced) = &mut self.traced {
+            traced.told.retain(|owner, _| owners.contains(owner));
+        }
     }
 
     /// Notes what has happened to an owner whose status was written.
     pub fn note(&mut self, context: &mut Context, owner: &Owner, decision: &Decision) {
+        if let Some(traced) = &mut self.traced
+            && let Some(facts) = facts(&context.store.observed, owner, decision)
+        {
+            traced.note(context, owner, &facts);
+        }
         if context.store.notifiers.is_empty() {
             self.told.clear();
             return;
         }
         let now = context.now();
-        let Some((uid, found)) = found(&context.store.observed, owner, decision) else {
+        let Some(facts) = facts(&context.store.observed, owner, decision) else {
             return;
         };
+        let (uid, found) = (facts.uid.to_owned(), occurrences(&facts));
         let mut known = self.told.remove(owner).unwrap_or_default();
         let mut all = Vec::with_capacity(found.len());
         let before = known.len();
@@ -117,16 +171,15 @@ impl Notices {
     }
 }
 
-/// The uid of an owner, and what has happened to it; none if it is gone.
-fn found(observed: &Observed, owner: &Owner, decision: &Decision) -> Option<(String, Vec<Occurrence>)> {
-    let of = |uid: &str, status: Status<'_>| {
-        let facts = Facts {
+/// What is known of an owner; none if it is gone.
+fn facts<'a>(observed: &'a Observed, owner: &'a Owner, decision: &'a Decision) -> Option<Facts<'a>> {
+    let of = |uid: &'a str, status: Status<'a>| {
+        Some(Facts {
             owner,
             uid,
             report: &decision.report,
             status,
-        };
-        Some((uid.to_owned(), occurrences(&facts)))
+        })
     };
     match owner.kind {
         OwnerKind::MutexRunConfig => {

@@ -8,7 +8,10 @@ use super::{
     wakes::Wakes,
     writes::Writes,
 };
-use crate::shell::{channel::Channels, client::Connection, probe, store::Reach};
+use crate::{
+    frontends::spans::trace_of,
+    shell::{channel::Channels, client::Connection, probe, store::Reach},
+};
 use numo_api::Reason;
 use numo_core::{
     Decision, Owner, Snapshot,
@@ -21,6 +24,7 @@ use numo_core::{
 };
 use std::{collections::BTreeSet, time::Duration};
 use tokio::time::Instant;
+use tracing::{Instrument, Span};
 
 /// Rounds of one pass: each is at least one write further, so this bounds what one owner may hold up.
 const MAX_ROUNDS: usize = 200;
@@ -100,7 +104,9 @@ impl Rounds {
                 break;
             }
             let round = Round::new(&context.store.observed, owner, decided, due);
+            let span = log_span(&decision.report.run_id);
             let carried_out = self.carry_out(context, wakes, owner, round, &mut blocked);
+            let carried_out = carried_out.instrument(span);
             if let Err(Deposed) = carried_out.await {
                 return None;
             }
@@ -183,6 +189,14 @@ impl Rounds {
         }
         Ok(())
     }
+}
+
+/// What each line about a write has: the run, and the trace that it is part of.
+fn log_span(run_id: &str) -> Span {
+    if run_id.is_empty() {
+        return Span::none();
+    }
+    tracing::info_span!("run", run = run_id, trace_id = trace_of(run_id))
 }
 
 impl Round {

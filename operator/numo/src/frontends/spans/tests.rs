@@ -1,0 +1,190 @@
+use super::*;
+use crate::frontends::occurrences::Status;
+use numo_api::RunStatus;
+use numo_core::{
+    Owner,
+    observed::Key,
+    report::{Report, WaveOver},
+};
+use serde_json::json;
+
+const DAY: &str = "2027-01-15";
+
+fn at(minute: u32) -> String {
+    format!("{DAY}T08:{minute:02}:00Z")
+}
+
+fn moment(minute: u32) -> Timestamp {
+    at(minute).parse().unwrap()
+}
+
+/// The journal of a node that had its turn from one minute to another.
+fn change(node: &str, (from, to): (u32, u32), step: Step) -> ChangeView {
+    let status = json!({
+        "step": step.name(), "since": at(to), "attempt": 1, "reason": step.name(), "message": "a rule failed",
+        "entries": [
+            {"at": at(from), "step": Step::Selected.name()},
+            {"at": at(from), "step": Step::Admitted.name()},
+            {"at": at(from + 1), "step": Step::PreRules.name()},
+            {"at": at(from + 3), "step": Step::Released.name()},
+            {"at": at(to), "step": step.name()},
+        ],
+        "verdicts": [{
+            "rule": "ops/backup", "phase": "Pre", "attempt": 1, "round": 1, "outcome": "Pass", "reason": "JobComplete",
+            "startedAt": at(from + 1), "at": at(from + 3), "endedAt": at(from + 2), "job": "ops/backup-1",
+        }],
+    });
+    ChangeView {
+        key: Key::new("ops", node),
+        uid: format!("change-{node}"),
+        resource_version: "1".to_owned(),
+        generation: 1,
+        created: moment(from),
+        deleting: false,
+        annotations: BTreeMap::new(),
+        spec: serde_json::from_value(json!({
+            "ownerRef": {"apiVersion": "a/v1", "kind": "MutexRunConfig", "namespace": "ops", "name": "upgrade", "uid": "uid"},
+            "nodeName": node, "nodeUID": node, "target": {"runID": "run", "version": "4.20.1", "pool": "worker"},
+        }))
+        .unwrap(),
+        status: serde_json::from_value(status).unwrap(),
+    }
+}
+
+/// What is over of a run that goes in these waves and ended in this minute, if it has.
+fn told(
+    changes: &[&ChangeView],
+    waves: &[u32],
+    ended: Option<u32>,
+    since: u32,
+    told: &mut Told,
+) -> Vec<Vec<Span>> {
+    let over = waves.iter().enumerate().map(|(index, minute)| WaveOver {
+        number: index + 1,
+        name: None,
+        nodes: 1,
+        done: 1,
+        at: moment(*minute),
+    });
+    let report = Report {
+        run_id: "run".to_owned(),
+        target: Some("4.20.1".to_owned()),
+        waves_over: over.collect(),
+        ..Report::default()
+    };
+    let run = RunStatus {
+        id: "run".to_owned(),
+        target: "4.20.1".to_owned(),
+        started_at: Some(at(0)),
+        finished_at: ended.map(at),
+        result: ended.map(|_| RunResult::Succeeded),
+        ..RunStatus::default()
+    };
+    let ready = numo_api::Condition {
+        type_: "Ready".to_owned(),
+        status: "True".to_owned(),
+        reason: Some("Succeeded".to_owned()),
+        message: None,
+        last_transition_time: Some(at(59)),
+        observed_generation: None,
+    };
+    let facts = Facts {
+        owner: &Owner::run(Key::new("ops", "upgrade")),
+        uid: "uid",
+        report: &report,
+        status: Status::Run(&[ready], Some(&run)),
+    };
+    over_of(&facts, changes, since, told)
+}
+
+fn over_of(facts: &Facts<'_>, changes: &[&ChangeView], since: u32, told: &mut Told) -> Vec<Vec<Span>> {
+    over(facts, changes, moment(since), told)
+}
+
+/// Each span as `name minute-minute of parent`.
+fn shown(all: &[Vec<Span>]) -> Vec<String> {
+    let spans: Vec<&Span> = all.iter().flatten().collect();
+    let minute = |at: Timestamp| at.to_zoned(jiff::tz::TimeZone::UTC).minute();
+    let name = |id: &str| {
+        let found = spans.iter().find(|span| span.id == id);
+        found.map_or("another", |span| span.name)
+    };
+    let show = |span: &&Span| {
+        let parent = span.parent.as_deref().map_or("none", name);
+        format!(
+            "{} {}-{} of {parent}",
+            span.name,
+            minute(span.start),
+            minute(span.end)
+        )
+    };
+    spans.iter().map(show).collect()
+}
+
+#[test]
+fn a_node_is_told_when_its_turn_is_over_and_once() {
+    let (done, under_way) = (
+        change("a", (5, 12), Step::Done),
+        change("b", (6, 20), Step::PostRules),
+    );
+    let mut known = Told::default();
+    let all = told(&[&done, &under_way], &[], None, 0, &mut known);
+    assert_eq!(
+        shown(&all),
+        [
+            "node 5-12 of another",
+            "Admitted 5-6 of node",
+            "PreRules 6-8 of node",
+            "Released 8-12 of node",
+            "rule 6-7 of PreRules",
+        ]
+    );
+    assert!(
+        all.iter()
+            .flatten()
+            .all(|span| span.trace == trace_of("run") && span.id.len() == 16)
+    );
+    assert_eq!(
+        told(&[&done, &under_way], &[], None, 0, &mut known),
+        [] as [Vec<Span>; 0]
+    );
+    // Another process says the same again, but not what ended long before it.
+    assert_eq!(told(&[&done], &[], None, 0, &mut Told::default()), all);
+    assert_eq!(
+        told(&[&done], &[], None, 12, &mut Told::default()),
+        [] as [Vec<Span>; 0]
+    );
+}
+
+#[test]
+fn nodes_are_part_of_the_wave_under_way_when_they_began() {
+    let (first, second) = (change("a", (1, 9), Step::Done), change("b", (10, 19), Step::Done));
+    let all = told(&[&first, &second], &[10, 20], Some(21), 0, &mut Told::default());
+    let nodes: Vec<String> = shown(&all)
+        .into_iter()
+        .filter(|span| !span.contains("of node") && !span.starts_with("rule"))
+        .collect();
+    assert_eq!(
+        nodes,
+        [
+            "node 1-9 of wave",
+            "node 10-19 of wave",
+            "wave 1-10 of run",
+            "wave 10-20 of run",
+            "run 0-21 of none"
+        ]
+    );
+    let parent = |index: usize| all[index][0].parent.clone();
+    assert_eq!(
+        (parent(0), parent(1)),
+        (Some(all[2][0].id.clone()), Some(all[3][0].id.clone()))
+    );
+}
+
+#[test]
+fn what_failed_says_why() {
+    let failed = change("a", (5, 12), Step::Failed);
+    let all = told(&[&failed], &[], None, 0, &mut Told::default());
+    assert_eq!(all[0][0].failed.as_deref(), Some("a rule failed"));
+    assert!(all[0][1..].iter().all(|span| span.failed.is_none()));
+}
