@@ -16,7 +16,7 @@ use crate::{
     owner::OwnerKind,
     pools::BUILT_IN,
     ready,
-    rules::{inline, unusable},
+    rules::{inline, own, unusable},
     selector, suspended,
     targets::{self, TargetLimit},
     turn::journal::MAX_VERDICTS,
@@ -330,7 +330,7 @@ fn rules<'a>(
         problems.extend(unusable(&field, &key, rule));
         rules.push((key, rule));
     }
-    rules.extend(inline::of_run(run, observed, problems));
+    rules.extend(own::of_run(run, observed, problems));
     if strategy == Strategy::CanaryPool {
         problems.extend(rules.iter().filter_map(|(key, _)| long_label(key)));
     }
