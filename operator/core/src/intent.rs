@@ -330,22 +330,28 @@ fn rules<'a>(
         problems.extend(unusable(&field, &key, rule));
         rules.push((key, rule));
     }
-    rules.extend(own::of_run(run, observed, problems));
+    let mut fields: Vec<String> = (0..rules.len())
+        .map(|at| format!("spec.mutexRules[{at}]"))
+        .collect();
+    let own = own::of_run(run, observed, problems);
+    fields.extend((0..own.len()).map(|at| format!("spec.rules[{at}]")));
+    rules.extend(own);
     if strategy == Strategy::CanaryPool {
-        problems.extend(rules.iter().filter_map(|(key, _)| long_label(key)));
+        let long = fields.iter().zip(&rules);
+        problems.extend(long.filter_map(|(field, (key, _))| long_label(field, key)));
     }
     rules
 }
 
 /// What is wrong with a rule whose label would be no label.
-fn long_label(key: &Key) -> Option<Why> {
+fn long_label(field: &str, key: &Key) -> Option<Why> {
     let label = names::rule_label(&key.namespace, &key.name);
     let length = label.rsplit('/').next().map_or(0, str::len);
     (length > names::LABEL_MAX).then(|| {
         Why::new(
             Reason::LabelTooLong,
             format!(
-                "{} makes a label name of {length} characters, wanted at most {}; shorten the name, or use strategy \
+                "{field}: {} makes a label name of {length} characters, wanted at most {}; shorten the name, or use strategy \
                  DesiredConfig, which needs no labels",
                 inline::named(key),
                 names::LABEL_MAX

@@ -7,7 +7,7 @@ mod evaluation;
 pub mod inline;
 mod inquiry;
 mod job;
-pub(crate) mod own;
+pub mod own;
 mod phase;
 mod stale;
 mod verdicts;

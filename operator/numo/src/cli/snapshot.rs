@@ -7,16 +7,20 @@ use super::{
     say,
     status::say_unseen,
 };
-use crate::shell::{
-    kind::Kind,
-    list::{self, Recording},
-    store::Store,
-    watched::{self, Place},
+use crate::{
+    frontends,
+    shell::{
+        kind::Kind,
+        list::{self, Recording},
+        store::Store,
+        watched::{self, Place},
+    },
 };
 use clap::Args;
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 use numo_api::marks;
+use numo_core::observed::Validity;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -105,8 +109,11 @@ pub async fn snapshot(args: SnapshotArgs) -> Result<(), CliError> {
         unseen.extend(found.map_err(error::api("pods"))?);
     }
     let mut objects = Vec::new();
+    let mut renamed = Vec::new();
     for (kind, scope, mut object) in recording.unwrap_or_default() {
+        let before = editions(kind, &object);
         scrub(kind, &mut object);
+        renamed.extend(before.into_iter().zip(editions(kind, &object)));
         objects.push((format!("{kind:?}"), scope, object));
     }
     let file = File {
@@ -118,6 +125,10 @@ pub async fn snapshot(args: SnapshotArgs) -> Result<(), CliError> {
     };
     let text = serde_json::to_string(&file)
         .map_err(|error| CliError::Wrong(format!("the snapshot cannot be written: {error}")))?;
+    // What is known of a rule that stands in a run is known of the one without its commands.
+    let text = renamed
+        .iter()
+        .fold(text, |text, (before, after)| text.replace(before, after));
     // Whoever has it looks at it on a terminal.
     let text = say::json(&text);
     say_unseen(&file.unseen);
@@ -205,6 +216,19 @@ fn kinds() -> impl Iterator<Item = Kind> {
         .chain(at(Place::PlanJobs))
         .chain(more)
         .chain(at(Place::Replaced))
+}
+
+/// The editions of the rules that stand in a run: each is told by what the rule says.
+fn editions(kind: Kind, object: &DynamicObject) -> Vec<String> {
+    if kind != Kind::MutexRunConfig {
+        return Vec::new();
+    }
+    let run = serde_json::to_value(object).and_then(serde_json::from_value::<numo_api::MutexRunConfig>);
+    let Ok(run) = run else { return Vec::new() };
+    let rules = frontends::mutex_rule::inline(&watched::mutex_run_config::view(run));
+    let edition =
+        |rule: &numo_api::MutexRule| frontends::mutex_rule::parse(rule, Validity::Unknown).edition();
+    rules.iter().map(edition).collect()
 }
 
 /// Takes away what no decision reads and what may be a secret: managed fields, annotations of others, values of variables,

@@ -15,6 +15,7 @@ use numo_core::{
     observed::{Key, RuleView, RunConfigView, Validity},
     rules,
 };
+use std::collections::BTreeSet;
 
 /// Defaults of the optional fields.
 const TIMEOUT_SECONDS: i64 = 3600;
@@ -72,14 +73,19 @@ pub fn parse(rule: &MutexRule, validity: Validity) -> RuleView {
 /// the run counts every edit of it.
 pub fn inline(run: &RunConfigView) -> Vec<MutexRule> {
     let given = run.spec.rules.iter().flatten().take(rules::inline::MOST);
-    let rules = given.map(|one| {
+    let mut known = BTreeSet::new();
+    // What the run is refused for is no rule.
+    let named =
+        given.filter(|one| rules::own::wrong_name(&one.name).is_none() && known.insert(one.name.as_str()));
+    let rules = named.map(|one| {
         let key = rules::inline::key(&run.key, &one.name);
         let mut spec = one.rule.clone();
-        let named = |name: &String| !name.is_empty();
-        let job_name = spec.job_name.take().filter(named);
+        let is_given = |name: &String| !name.is_empty();
+        let job_name = spec.job_name.take().filter(is_given);
         spec.job_name = job_name.or_else(|| Some(format!("{}-{}", run.key.name, one.name)));
         let mut rule = MutexRule::new(&key.name, spec);
-        let said = serde_json::to_string(&rule.spec).unwrap_or_default();
+        // In the order of names: no numo has another edition because it has its fields in another order.
+        let said = serde_json::to_value(&rule.spec).unwrap_or_default().to_string();
         rule.metadata.namespace = Some(key.namespace);
         rule.metadata.uid = Some(names::hash(&["inline", &run.uid, &one.name], 32));
         rule.metadata.generation =

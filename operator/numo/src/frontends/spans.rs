@@ -4,7 +4,12 @@
 use super::occurrences::{Facts, occurrences};
 use jiff::Timestamp;
 use numo_api::{Outcome, RunResult, Step, Transition, VerdictRecord};
-use numo_core::{names, observed::ChangeView, report::NodeReport, rules::clip};
+use numo_core::{
+    names,
+    observed::ChangeView,
+    report::{NodeReport, WaveOver},
+    rules::clip,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Hex digits of the id of a trace, as OTLP has them.
@@ -40,8 +45,12 @@ pub struct Span {
 pub struct Told {
     /// Uids of the NodeChanges, each with the time at which the turn ended.
     nodes: BTreeMap<String, String>,
-    /// Waves, and ends of the run.
-    others: BTreeSet<String>,
+    /// The last run.
+    run: String,
+    /// How many waves of it.
+    waves: usize,
+    /// When it ended last.
+    end: Option<Timestamp>,
 }
 
 /// The trace of a run: 32 hex digits.
@@ -49,26 +58,55 @@ pub fn trace_of(run_id: &str) -> String {
     names::hash(&["trace", run_id], TRACE)
 }
 
-/// What is over of an owner's last run, ended after `since` and has not been told, each with what is part of it: nodes, waves, and the run
-/// itself. It counts as told then.
+/// What is over of an owner, ended after `since` and has not been told, each with what is part of it: nodes, waves, and the run itself. It
+/// counts as told then. Nodes of a run that another has followed are part of the trace of their own.
 pub fn over(facts: &Facts<'_>, changes: &[&ChangeView], since: Timestamp, told: &mut Told) -> Vec<Vec<Span>> {
+    told.forget(changes);
+    let mut all = Vec::new();
+    for change in changes {
+        if let Some(turn) = told.tell_end(change, since).then(|| Turn::of(change)).flatten()
+            && let Some(end) = turn.end
+        {
+            all.push(Trace::of(facts, &change.spec.target.run_id).node(&turn, end));
+        }
+    }
     let run = facts.report.run_id.as_str();
-    let is_of_run = |change: &&ChangeView| run.is_empty() || change.spec.target.run_id == run;
-    let changes: Vec<&ChangeView> = changes.iter().copied().filter(is_of_run).collect();
-    let Some(first) = changes.first() else {
-        return Vec::new();
-    };
-    let run_id = first.spec.target.run_id.as_str();
-    let trace = Trace {
-        facts,
-        id: trace_of(run_id),
-        run_id,
-    };
-    told.forget(&changes);
-    let mut all = trace.nodes(&changes, told);
-    all.extend(trace.waves(&changes, told));
-    all.extend(trace.run(&changes, told));
-    all.retain(|spans| spans.first().is_some_and(|span| span.end > since));
+    if run.is_empty() {
+        return all;
+    }
+    if told.run != run {
+        run.clone_into(&mut told.run);
+        (told.waves, told.end) = (0, None);
+    }
+    let trace = Trace::of(facts, run);
+    let of_run = || changes.iter().filter(|change| change.spec.target.run_id == run);
+    if facts.report.waves_over.len() > told.waves {
+        let turns: Vec<Turn<'_>> = of_run().filter_map(|change| Turn::of(change)).collect();
+        let waves = facts.report.waves_over.iter().skip(told.waves);
+        all.extend(
+            waves
+                .filter(|wave| wave.at > since)
+                .map(|wave| trace.wave(wave, &turns)),
+        );
+        told.waves = facts.report.waves_over.len();
+    }
+    if let Some((start, end)) = trace.ended()
+        && end > since
+        && told.end != Some(end)
+    {
+        told.end = Some(end);
+        let first = of_run()
+            .filter_map(|change| Turn::of(change))
+            .map(|turn| turn.start)
+            .min();
+        all.extend(
+            [start, first]
+                .into_iter()
+                .flatten()
+                .min()
+                .map(|start| trace.run(start, end)),
+        );
+    }
     all
 }
 
@@ -81,23 +119,19 @@ impl Told {
         }
     }
 
-    /// Whether the end of this turn is new. It counts as told then.
-    fn tell_end(&mut self, change: &ChangeView) -> bool {
+    /// Whether the end of this turn is to be told. It counts as told then.
+    fn tell_end(&mut self, change: &ChangeView, since: Timestamp) -> bool {
         let end = change.status.since.as_deref().unwrap_or_default();
         let is_over = change.status.step.is_some_and(Step::is_terminal);
         if !is_over || self.nodes.get(&change.uid).is_some_and(|known| known == end) {
             return false;
         }
         self.nodes.insert(change.uid.clone(), end.to_owned());
-        true
+        time(end).is_some_and(|end| end > since)
     }
 }
 
-fn turns<'a>(changes: &[&'a ChangeView]) -> Vec<Turn<'a>> {
-    changes.iter().copied().filter_map(Turn::of).collect()
-}
-
-/// The turn of a node, as its journal has it.
+/// The last attempt of a node, as its journal has it.
 struct Turn<'a> {
     change: &'a ChangeView,
     /// Each step with the time at which it began.
@@ -111,8 +145,11 @@ struct Turn<'a> {
 impl<'a> Turn<'a> {
     /// None of a node that never had its turn.
     fn of(change: &'a ChangeView) -> Option<Self> {
+        let attempt = change.status.attempt;
         let entries = change.status.entries.iter();
-        let steps = entries.filter(|entry| entry.step != Step::Selected);
+        // Those that a numo before attempts wrote have none.
+        let of_attempt = entries.filter(|entry| entry.attempt == attempt || entry.attempt == 0);
+        let steps = of_attempt.filter(|entry| entry.step != Step::Selected);
         let steps: Vec<(Timestamp, Step)> = steps
             .filter_map(|entry| Some((time(&entry.at)?, entry.step)))
             .collect();
@@ -142,7 +179,15 @@ struct Trace<'a> {
     run_id: &'a str,
 }
 
-impl Trace<'_> {
+impl<'a> Trace<'a> {
+    fn of(facts: &'a Facts<'a>, run_id: &'a str) -> Self {
+        Self {
+            facts,
+            id: trace_of(run_id),
+            run_id,
+        }
+    }
+
     fn span_id(&self, parts: &[&str]) -> String {
         let mut all = vec!["span", self.run_id];
         all.extend(parts);
@@ -187,14 +232,6 @@ impl Trace<'_> {
         Some(before + 1).filter(|number| *number <= of)
     }
 
-    fn nodes(&self, changes: &[&ChangeView], told: &mut Told) -> Vec<Vec<Span>> {
-        let over = changes.iter().filter(|change| told.tell_end(change));
-        let turns = over.filter_map(|change| Turn::of(change));
-        turns
-            .filter_map(|turn| Some(self.node(&turn, turn.end?)))
-            .collect()
-    }
-
     fn node(&self, turn: &Turn<'_>, end: Timestamp) -> Vec<Span> {
         let change = turn.change;
         let attempt = change.status.attempt.to_string();
@@ -215,6 +252,7 @@ impl Trace<'_> {
         let mut spans = vec![node];
         let steps = self.steps(turn, end, &id);
         let verdicts = change.status.verdicts.iter();
+        let verdicts = verdicts.filter(|verdict| verdict.round == change.status.attempt);
         let rules: Vec<Span> = verdicts
             .filter_map(|verdict| {
                 // Times of Jobs are whole seconds, those of journals are not: when the verdict was written says in which step.
@@ -240,7 +278,7 @@ impl Trace<'_> {
                 continue;
             }
             let next = turn.steps.get(at + 1).map_or(end, |(at, _)| *at);
-            let id = self.span_id(&["step", &turn.change.uid, &at.to_string()]);
+            let id = self.span_id(&["step", &turn.change.uid, step.name(), &start.to_string()]);
             let mut span = self.span(id, Some(node.to_owned()), step.name(), (*start, next));
             span.attributes
                 .push(("k8s.node.name", turn.change.spec.node_name.clone()));
@@ -273,30 +311,23 @@ impl Trace<'_> {
         Some(span)
     }
 
-    fn waves(&self, changes: &[&ChangeView], told: &mut Told) -> Vec<Vec<Span>> {
-        let mut over = Vec::new();
-        for wave in &self.facts.report.waves_over {
-            let id = self.wave_span(wave.number);
-            if !told.others.insert(id.clone()) {
-                continue;
-            }
-            let turns = turns(changes);
-            let of_wave = turns
-                .iter()
-                .filter(|turn| self.wave_of(turn) == Some(wave.number));
-            let start = of_wave.map(|turn| turn.start).min().unwrap_or(wave.at);
-            let mut span = self.span(id, Some(self.run_span()), "wave", (start, wave.at));
-            span.attributes.push(("numo.wave", wave.number.to_string()));
-            if let Some(name) = &wave.name {
-                span.attributes.push(("numo.wave.name", name.clone()));
-            }
-            over.push(vec![span]);
+    fn wave(&self, wave: &WaveOver, turns: &[Turn<'_>]) -> Vec<Span> {
+        let of_wave = turns
+            .iter()
+            .filter(|turn| self.wave_of(turn) == Some(wave.number));
+        let start = of_wave.map(|turn| turn.start).min().unwrap_or(wave.at);
+        let id = self.wave_span(wave.number);
+        let mut span = self.span(id, Some(self.run_span()), "wave", (start, wave.at));
+        span.attributes.push(("numo.wave", wave.number.to_string()));
+        if let Some(name) = &wave.name {
+            span.attributes.push(("numo.wave.name", name.clone()));
         }
-        over
+        vec![span]
     }
 
-    /// The run, once it is over, with the rules that were asked of it as a whole.
-    fn run(&self, changes: &[&ChangeView], told: &mut Told) -> Option<Vec<Span>> {
+    /// When the run began, if that is known, and when it ended, once it has. One that goes on after its end, since a node came, ends once
+    /// more.
+    fn ended(&self) -> Option<(Option<Timestamp>, Timestamp)> {
         if self.facts.report.nodes.values().any(NodeReport::in_flight) {
             return None;
         }
@@ -305,14 +336,11 @@ impl Trace<'_> {
             let mut of = all.iter().filter(|one| one.transition == transition);
             of.next().and_then(|one| one.at)
         };
-        let end = at(Transition::Finished)?;
-        // The end is part of it: a run that goes on after its end, since a node came, ends once more.
-        if !told.others.insert(self.span_id(&["over", &end.to_string()])) {
-            return None;
-        }
-        let turns = turns(changes);
-        let first = turns.iter().map(|turn| turn.start).min();
-        let start = [at(Transition::RunBegan), first].into_iter().flatten().min()?;
+        Some((at(Transition::RunBegan), at(Transition::Finished)?))
+    }
+
+    /// The run, with the rules that were asked of it as a whole.
+    fn run(&self, start: Timestamp, end: Timestamp) -> Vec<Span> {
         let id = self.run_span();
         let mut run = self.span(id.clone(), None, "run", (start, end));
         let report = self.facts.report;
@@ -325,7 +353,7 @@ impl Trace<'_> {
         let mut spans = vec![run];
         let asked = report.run_verdicts.iter();
         spans.extend(asked.filter_map(|verdict| self.rule(verdict, &id, "run")));
-        Some(spans)
+        spans
     }
 }
 

@@ -16,15 +16,22 @@ use opentelemetry_proto::tonic::{
     trace::v1::{ResourceSpans, ScopeSpans, Span as Wire, Status, span::SpanKind, status::StatusCode},
 };
 use prost::Message;
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until},
 };
 use url::Url;
 
-/// Units of spans that may wait: those of a node, a wave or a run.
-const WAITING: usize = 4096;
+/// Spans that may wait.
+const WAITING: usize = 16_384;
 /// Spans of one request.
 const AT_ONCE: usize = 512;
 /// How long a request may take, with its connection and its answer.
@@ -52,7 +59,9 @@ pub struct TraceOptions {
 /// Where spans are handed on. They cease to be sent when it is dropped.
 #[derive(Clone, Debug)]
 pub struct Traces {
-    units: mpsc::Sender<Vec<Span>>,
+    units: mpsc::UnboundedSender<Vec<Span>>,
+    /// How many spans wait: they are bounded, not the units.
+    waiting: Arc<AtomicUsize>,
     metrics: Metrics,
 }
 
@@ -60,22 +69,36 @@ impl Traces {
     /// Begins to send.
     pub fn start(options: TraceOptions, metrics: Metrics) -> Self {
         metrics.know_spans();
-        let (units, seen) = mpsc::channel(WAITING);
-        tokio::spawn(send_all(options, seen, metrics.clone()));
-        Self { units, metrics }
+        let (units, seen) = mpsc::unbounded_channel();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        tokio::spawn(send_all(options, seen, waiting.clone(), metrics.clone()));
+        Self {
+            units,
+            waiting,
+            metrics,
+        }
     }
 
     /// Hands on the spans of one unit. Where there is no room they are dropped, and counted.
     pub fn show(&self, spans: Vec<Span>) {
         let number = spans.len();
-        if self.units.try_send(spans).is_err() {
+        let is_full = self.waiting.load(Ordering::Relaxed).saturating_add(number) > WAITING;
+        if !is_full {
+            self.waiting.fetch_add(number, Ordering::Relaxed);
+        }
+        if is_full || self.units.send(spans).is_err() {
             self.metrics.exported("dropped", number);
         }
     }
 }
 
 /// Sends what is handed on, as much at once as waits.
-async fn send_all(options: TraceOptions, mut seen: mpsc::Receiver<Vec<Span>>, metrics: Metrics) {
+async fn send_all(
+    options: TraceOptions,
+    mut seen: mpsc::UnboundedReceiver<Vec<Span>>,
+    waiting: Arc<AtomicUsize>,
+    metrics: Metrics,
+) {
     let mut pace = Pace::default();
     while let Some(first) = seen.recv().await {
         let mut spans = first;
@@ -85,6 +108,7 @@ async fn send_all(options: TraceOptions, mut seen: mpsc::Receiver<Vec<Span>>, me
             spans.extend(more);
         }
         let number = spans.len();
+        waiting.fetch_sub(number, Ordering::Relaxed);
         let outcome = send_until_taken(&options, &request(&options, spans), &mut pace).await;
         metrics.exported(outcome, number);
     }

@@ -4,6 +4,7 @@ use anyhow::Result;
 use kube::{
     Api, Client,
     api::{Patch, PatchParams},
+    config::KubeConfigOptions,
 };
 use numo_api::MutexRunConfig;
 use numo_e2e::{NAMESPACE, Stage};
@@ -163,7 +164,7 @@ async fn editor(stage: &Stage) -> Result<Client> {
         .service_account_kubeconfig(NAMESPACE, "editor")
         .await?;
     let kubeconfig = kube::config::Kubeconfig::read_from(path)?;
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await?;
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     Ok(Client::try_from(config)?)
 }
 

@@ -140,7 +140,10 @@ async fn a_receiver_has_the_run_its_waves_nodes_steps_and_rules() -> Result<()> 
     let logs: String = std::fs::read_dir(stage.cluster.logs())?
         .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path()).ok())
         .collect();
-    let trace: String = run.trace_id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let trace = run
+        .trace_id
+        .iter()
+        .fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
     assert!(logs.contains(&trace), "no line has trace_id {trace}");
     let before: BTreeSet<Vec<u8>> = all.keys().cloned().collect();
     stage.kill_numo().await?;

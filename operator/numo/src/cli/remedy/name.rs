@@ -50,7 +50,7 @@ pub(super) fn mentioned<'m>(message: &'m str, kind: &str) -> Vec<&'m str> {
         let Some(name) = rest.strip_prefix([' ', '/']) else {
             continue;
         };
-        let end = name.find(|letter: char| !(letter.is_ascii_alphanumeric() || "-./".contains(letter)));
+        let end = name.find(|letter: char| !(letter.is_ascii_alphanumeric() || "-./_".contains(letter)));
         let name = name[..end.unwrap_or(name.len())].trim_end_matches(['.', '/']);
         let is_word = before.is_none_or(|letter| !letter.is_ascii_alphanumeric());
         if is_word && !name.is_empty() && !found.contains(&name) && found.len() < NAMED {

@@ -5,12 +5,27 @@ use super::wait::Wait;
 use numo_core::observed::Key;
 
 impl Wait<'_> {
+    /// Rules that stand in the run.
+    fn of_own_rules(&self) -> Vec<String> {
+        let Key { namespace, name } = &self.owner.key;
+        vec![
+            format!("numo explain mutexrunconfig/{name} -n {namespace}"),
+            format!("kubectl -n {namespace} edit mutexrunconfig {name}"),
+        ]
+    }
+
     /// Rules: those that the sentence names, else all of the owner's namespace.
     pub(super) fn of_rules(&self) -> Vec<String> {
         let namespace = &self.owner.key.namespace;
         let mut names = mentioned(self.message, "MutexRule");
         if names.is_empty() {
             names = mentioned(self.message, "rule");
+        }
+        let of_run = mentioned(self.message, "rule")
+            .iter()
+            .any(|name| self.message.contains(&format!("rule {name} of MutexRunConfig")));
+        if of_run || names.iter().any(|name| name.contains('_')) {
+            return self.of_own_rules();
         }
         let known = |name: &&str| {
             let rules = &self.look.store.observed.rules;

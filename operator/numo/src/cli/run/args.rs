@@ -173,7 +173,7 @@ pub struct RunArgs {
     pub(super) prometheus_ca: Option<PathBuf>,
     /// Receiver of traces (OTLP over HTTP, binary), for example http://otel-collector.observability.svc:4318; `/v1/traces` is added to its
     /// path. Without it no spans are sent
-    #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
+    #[arg(long, env = "NUMO_OTLP_ENDPOINT", value_name = "URL")]
     pub(super) otlp_endpoint: Option<url::Url>,
     /// File with the bearer token for the receiver of traces, read anew for each request; it is sent by https only
     #[arg(
@@ -184,12 +184,7 @@ pub struct RunArgs {
     )]
     pub(super) otlp_token_file: Option<PathBuf>,
     /// Certificates as PEM of authorities that the receiver of traces may show, beside the system's
-    #[arg(
-        long,
-        env = "OTEL_EXPORTER_OTLP_CERTIFICATE",
-        value_name = "FILE",
-        requires = "otlp_endpoint"
-    )]
+    #[arg(long, env = "NUMO_OTLP_CA", value_name = "FILE", requires = "otlp_endpoint")]
     pub(super) otlp_ca: Option<PathBuf>,
     /// Addresses of pods, services and nodes: rules reach them, and registries there that no administrator named, only if
     /// their namespace may

@@ -181,7 +181,8 @@ fn traces(args: &RunArgs, identity: &str, proxies: &Proxies) -> Result<Option<Tr
     let Some(mut url) = args.otlp_endpoint.clone() else {
         return Ok(None);
     };
-    let wrong = |wanted: &str| Err(CliError::Wrong(format!("--otlp-endpoint {url}: wanted {wanted}")));
+    // The URL itself is not said again: it may have a password in it.
+    let wrong = |wanted: &str| Err(CliError::Wrong(format!("--otlp-endpoint: wanted {wanted}")));
     let is_plain = url.scheme() == "http";
     if !is_plain && url.scheme() != "https" || url.host_str().is_none() {
         return wrong("a URL that begins with http:// or https://");

@@ -188,3 +188,50 @@ fn what_failed_says_why() {
     assert_eq!(all[0][0].failed.as_deref(), Some("a rule failed"));
     assert!(all[0][1..].iter().all(|span| span.failed.is_none()));
 }
+
+/// The journal keeps what came before a retry; the spans are of the last attempt.
+#[test]
+fn a_node_that_was_retried_is_told_of_its_last_attempt() {
+    let mut retried = change("a", (20, 30), Step::Done);
+    let first = change("a", (1, 9), Step::Held);
+    let of = |attempt: i32, change: &ChangeView| {
+        let mut status = change.status.clone();
+        status
+            .entries
+            .iter_mut()
+            .for_each(|entry| entry.attempt = attempt);
+        status
+            .verdicts
+            .iter_mut()
+            .for_each(|verdict| verdict.round = attempt);
+        status
+    };
+    let (before, mut now) = (of(1, &first), of(2, &retried));
+    now.attempt = 2;
+    now.entries = before.entries.into_iter().chain(now.entries).collect();
+    now.verdicts = before.verdicts.into_iter().chain(now.verdicts).collect();
+    retried.status = now;
+    let all = told(&[&retried], &[], None, 0, &mut Told::default());
+    let all = shown(&all);
+    assert_eq!(all[0], "node 20-30 of another");
+    assert_eq!(
+        all.iter().filter(|span| span.starts_with("rule")).count(),
+        1,
+        "{all:?}"
+    );
+    assert_eq!(all.len(), 5, "{all:?}");
+}
+
+/// Nodes of a run that another has followed end in their own trace, and what nobody knows a run of has none.
+#[test]
+fn a_run_that_was_followed_by_another_keeps_its_trace() {
+    let (mut old, new) = (
+        change("a", (1, 9), Step::Skipped),
+        change("b", (10, 19), Step::Done),
+    );
+    old.spec.target.run_id = "before".to_owned();
+    let all = told(&[&old, &new], &[], Some(21), 0, &mut Told::default());
+    let traces: Vec<&str> = all.iter().map(|spans| spans[0].trace.as_str()).collect();
+    assert_eq!(traces, [trace_of("before"), trace_of("run"), trace_of("run")]);
+    assert_eq!(shown(&all[2..]), ["run 0-21 of none"]);
+}

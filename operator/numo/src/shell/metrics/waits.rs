@@ -4,7 +4,10 @@
 use super::{described::WAIT_SECONDS, series::register};
 use jiff::Timestamp;
 use numo_api::Reason;
-use numo_core::{Owner, report::Report};
+use numo_core::{
+    Owner,
+    report::{Report, RunPhase},
+};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{family::Family, histogram::Histogram},
@@ -48,6 +51,10 @@ impl Waits {
 
     /// Learns what the nodes of an owner wait for now.
     pub(super) fn note(&self, owner: &Owner, report: &Report, now: Timestamp) {
+        // A run that is refused tells of no nodes: they wait on.
+        if report.phase == RunPhase::Refused && report.nodes.is_empty() {
+            return;
+        }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = known.entry(owner.clone()).or_default();
         waiting.retain(|node, (reason, since)| {

@@ -61,7 +61,8 @@ impl Traced {
             .get_or_insert_with(|| now.saturating_sub(UNTOLD).unwrap_or(now));
         let changes = context.store.observed.changes.values();
         let changes: Vec<&ChangeView> = changes
-            .filter(|change| change.spec.owner_ref.uid == facts.uid)
+            .filter(|change| change.spec.owner_ref.uid == facts.uid && !change.deleting)
+            .filter(|change| context.store.observed.is_trusted(change))
             .collect();
         if changes.is_empty() {
             return;
