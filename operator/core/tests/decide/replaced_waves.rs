@@ -191,3 +191,28 @@ fn a_nodeversion_that_is_up_to_date_waits_for_no_window() {
         .replace(" finalizer", "");
     check(&done, "phase Idle\n hold -");
 }
+
+/// The hours of nodes and of the NodeVersion itself, and what becomes of a node that is not Ready, as for every owner.
+#[test]
+fn a_node_version_keeps_to_hours_and_leaves_dead_nodes_out() {
+    let closed = r#""openings":[{"days":["mon"],"startTime":"22","endTime":"23"}]"#;
+    check(
+        &three("", &format!("window nights {{{closed}}}")),
+        "node a Selected OutsideWindow ~ MutexWindow nights is closed
+         node b Selected OutsideWindow
+         > nothing",
+    );
+    check(
+        &three(&format!("\"window\":{{{closed}}}"), ""),
+        "node a Selected OutsideWindow ~ spec.mutex.window
+         > nothing",
+    );
+    let dead = |settings: &str| {
+        three(settings, "").replace("node b worker v0", "node b worker v0 NotReady dark:700")
+    };
+    check(&dead(""), "node b Selected NodeNotReady");
+    check(
+        &dead("\"notReadyPolicy\":\"LeaveOutAfter\",\"leaveOutAfterSeconds\":600"),
+        "node b Skipped LeftOutNotReady",
+    );
+}

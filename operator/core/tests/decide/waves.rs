@@ -275,6 +275,47 @@ fn a_wave_that_grows_is_repeated_until_no_node_is_left() {
     );
 }
 
+/// 1 %, 5 %, 25 %, and all that is left.
+#[test]
+fn a_wave_of_a_percentage_grows_too() {
+    let waves = r#"{"nodes":"1%","growth":5}"#;
+    for (done, wave) in [
+        (0, "wave 1 of 4 - 0/1"),
+        (1, "wave 2 of 4 - 0/5"),
+        (6, "wave 3 of 4 - 0/25"),
+        (31, "wave 4 of 4 - 0/69"),
+        (40, "wave 4 of 4 - 9/69"),
+    ] {
+        let stands = |at: usize| if at < done { " done -90" } else { "" };
+        let nodes: Vec<String> = (0..100).map(|at| format!("n{at:02}{}", stands(at))).collect();
+        for cluster in [run(waves, &nodes.join("; ")), plan(waves, &nodes.join("; "))] {
+            check_cluster(&cluster, wave);
+        }
+    }
+}
+
+/// A dead node that is left out is not waited for, and does not count as done.
+#[test]
+fn a_wave_goes_on_without_a_dead_node_that_is_left_out() {
+    let of = |dark: i64| {
+        Cluster::parse(&format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0
+             node b worker 4.16.0 NotReady dark:{dark} label:canary=yes
+             run {{\"waves\":[{CANARY}],\"notReadyPolicy\":\"LeaveOutAfter\",\"leaveOutAfterSeconds\":600}} finalizer"
+        ))
+    };
+    check_cluster(
+        &of(599),
+        "node a Selected WaitsForWave ~ b is not\n node b Selected NodeNotReady\n > nothing",
+    );
+    check_cluster(
+        &of(600),
+        "node b Skipped LeftOutNotReady\n wave 2 of 2 - 0/1\n > admit a",
+    );
+}
+
 #[test]
 fn the_next_wave_waits_until_the_last_has_soaked() {
     let soaks = CANARY.replace("\"canary\",", "\"canary\",\"soakSeconds\":300,");
