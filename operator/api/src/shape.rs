@@ -82,13 +82,14 @@ const SETS: [(&str, &str); 15] = [
 ];
 
 /// Lists whose items are told apart by their `name`: several writers may each have theirs.
-const MAPS: [(&str, &str); 6] = [
+const MAPS: [(&str, &str); 7] = [
     ("MutexRule", ".spec.cel.objects"),
     ("MutexRunConfig", ".spec.window.freezes"),
     ("MutexBinding", ".spec.window.freezes"),
     ("MutexWindow", ".spec.freezes"),
     ("Plan", ".spec.mutex.window.freezes"),
     ("NodeVersion", ".spec.mutex.window.freezes"),
+    ("MutexNotifier", ".spec.alertmanager.silences.matchers"),
 ];
 
 /// Most items of lists that the types bound by nothing.
@@ -141,6 +142,16 @@ fn defaults() -> Vec<(&'static str, &'static str, Value)> {
         ("MutexWindow", ".spec.timeZone", json!("UTC")),
         ("MutexNotifier", ".spec.maxPerMinute", json!(30)),
         ("MutexNotifier", ".spec.tls.caConfigMap.key", json!("ca.crt")),
+        (
+            "MutexNotifier",
+            ".spec.alertmanager.silences.nodeLabel",
+            json!("node"),
+        ),
+        (
+            "MutexNotifier",
+            ".spec.alertmanager.silences.durationSeconds",
+            json!(300),
+        ),
         ("Plan", ".spec.mutex.window.timeZone", json!("UTC")),
         ("NodeVersion", ".spec.mutex.window.timeZone", json!("UTC")),
     ]
