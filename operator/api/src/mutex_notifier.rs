@@ -39,7 +39,7 @@ pub struct MutexNotifierSpec {
     pub slack: Option<SlackSink>,
     /// An Alertmanager: what waits for a person is an alert for as long as it waits, and anything else one for five minutes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub alertmanager: Option<HttpSink>,
+    pub alertmanager: Option<AlertmanagerSink>,
     /// A Secret in numo's own namespace. Key `url` is the URL, where the spec has none. Key `token` is sent as bearer token; the
     /// annotation `numo.openshift-optional.skrzypek.io/notifier-hosts` of the Secret names the servers that it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,11 +84,56 @@ pub struct MutexNotifierSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpSink {
-    /// Where it is: http or https, without a user. Of an Alertmanager the URL under which its API is found (`/api/v2/alerts` is put behind
-    /// it). Absent, it is key `url` of the Secret of `secretRef`.
+    /// Where it is: http or https, without a user. Absent, it is key `url` of the Secret of `secretRef`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048), regex(pattern = "^https?://[^/?#@\\s]+([/?][^#\\s]*)?$"))]
     pub url: Option<String>,
+}
+
+/// An Alertmanager, which is reached by its API v2.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AlertmanagerSink {
+    /// The URL under which its API is found: http or https, without a user; `/api/v2/alerts` is put behind it. Absent, it is key `url` of
+    /// the Secret of `secretRef`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 2048), regex(pattern = "^https?://[^/?#@\\s]+([/?][^#\\s]*)?$"))]
+    pub url: Option<String>,
+    /// Silences the alerts of each node that an owner has taken out of service, until the turn of the node ends. Needs Alertmanager
+    /// 0.22. Absent, no alert is silenced. Alerts whose name begins with Numo are never silenced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silences: Option<Silences>,
+}
+
+/// The silences of nodes that have their turn.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Silences {
+    /// The label that has the name of the node in its alerts. Default: node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128), regex(pattern = "^[a-zA-Z_][a-zA-Z0-9_]*$"))]
+    pub node_label: Option<String>,
+    /// Labels that alerts must have too to be silenced, such as `cluster` where clusters share an Alertmanager.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 8))]
+    pub matchers: Option<Vec<SilenceMatcher>>,
+    /// How long a silence lasts that nobody renews, in seconds. numo renews it at half of that time. If numo is gone, alerts are heard
+    /// again after it. Default: 300.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 120, max = 3600))]
+    pub duration_seconds: Option<i32>,
+}
+
+/// A label and its value.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SilenceMatcher {
+    /// Name of the label.
+    #[schemars(length(min = 1, max = 128), regex(pattern = "^[a-zA-Z_][a-zA-Z0-9_]*$"))]
+    pub name: String,
+    /// The value that it must have.
+    #[schemars(length(min = 1, max = 256))]
+    pub value: String,
 }
 
 /// A Slack-compatible webhook. It has no settings: its URL is secret.
@@ -245,6 +290,9 @@ pub struct MutexNotifierStatus {
     /// How many were dropped, as too many waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<i64>,
+    /// How many silences numo keeps up in the Alertmanager now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silences: Option<i64>,
     /// Up to when all that happened has been dealt with, RFC 3339: a numo that begins to lead tells nothing that is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), extend("format" = "date-time"))]

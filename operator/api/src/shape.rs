@@ -90,6 +90,7 @@ const MAPS: [(&str, &str); 7] = [
     ("MutexWindow", ".spec.freezes"),
     ("Plan", ".spec.mutex.window.freezes"),
     ("NodeVersion", ".spec.mutex.window.freezes"),
+    ("MutexNotifier", ".spec.alertmanager.silences.matchers"),
 ];
 
 /// Most items of lists that the types bound by nothing.
@@ -142,6 +143,16 @@ fn defaults() -> Vec<(&'static str, &'static str, Value)> {
         ("MutexWindow", ".spec.timeZone", json!("UTC")),
         ("MutexNotifier", ".spec.maxPerMinute", json!(30)),
         ("MutexNotifier", ".spec.tls.caConfigMap.key", json!("ca.crt")),
+        (
+            "MutexNotifier",
+            ".spec.alertmanager.silences.nodeLabel",
+            json!("node"),
+        ),
+        (
+            "MutexNotifier",
+            ".spec.alertmanager.silences.durationSeconds",
+            json!(300),
+        ),
         ("Plan", ".spec.mutex.window.timeZone", json!("UTC")),
         ("NodeVersion", ".spec.mutex.window.timeZone", json!("UTC")),
     ]

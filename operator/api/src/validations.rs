@@ -278,6 +278,11 @@ const MUTEX_NOTIFIER: &[Check] = &[
         "found alertmanager without url and no secretRef, wanted one of them",
     )
     .of(".alertmanager"),
+    check(
+        ".spec.alertmanager.silences",
+        "self.nodeLabel != 'alertname' && (!has(self.matchers) || self.matchers.all(one, !(one.name in ['alertname', self.nodeLabel])))",
+        "found alertname, or nodeLabel in matchers too, wanted other labels: numo has matchers of its own for these",
+    ),
 ];
 
 /// An approval is a word that was given: it is withdrawn, and not edited.

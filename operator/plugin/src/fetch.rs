@@ -107,11 +107,24 @@ impl Direct {
     ///
     /// Errors: no connection, an address that nobody may reach, or no answer in time.
     pub async fn post(&self, request: FetchRequest, body: Vec<u8>) -> Result<FetchResponse, HostError> {
-        within(request.timeout, self.exchange(request, Some(Bytes::from(body)))).await
+        let sent = (Method::POST, Bytes::from(body));
+        within(request.timeout, self.exchange(request, Some(sent))).await
     }
 
-    /// One request and its answer; with a body it is sent by POST.
-    async fn exchange(&self, request: FetchRequest, sent: Option<Bytes>) -> Result<FetchResponse, HostError> {
+    /// Has something deleted, by DELETE, whatever `head` says. The answer is read as that of [`Direct::post`] is.
+    ///
+    /// Errors: no connection, an address that nobody may reach, or no answer in time.
+    pub async fn delete(&self, request: FetchRequest) -> Result<FetchResponse, HostError> {
+        let sent = (Method::DELETE, Bytes::new());
+        within(request.timeout, self.exchange(request, Some(sent))).await
+    }
+
+    /// One request and its answer. What is `sent`, by its method, asks nothing; without it the answer is what matters.
+    async fn exchange(
+        &self,
+        request: FetchRequest,
+        sent: Option<(Method, Bytes)>,
+    ) -> Result<FetchResponse, HostError> {
         let port = request.url.port_or_known_default().unwrap_or_default();
         let shown = clean(host(&request.url), 253);
         let anywhere = matches!(request.addresses, Addresses::Anywhere);
@@ -127,15 +140,16 @@ impl Direct {
         };
         let connected = self.transport.connect(&request.url, &guard).await.map_err(told)?;
         let most = request.body_bytes;
+        let is_sent = sent.is_some();
+        let (method, body) = sent.unwrap_or_else(|| {
+            let method = if request.head { Method::HEAD } else { Method::GET };
+            (method, Bytes::new())
+        });
         let ask = Ask {
-            method: match &sent {
-                Some(_) => Method::POST,
-                None if request.head => Method::HEAD,
-                None => Method::GET,
-            },
+            method,
             url: request.url,
             headers: request.headers,
-            body: sent.clone().unwrap_or_default(),
+            body,
         };
         let mut answer = connected.send(ask).await.map_err(told)?;
         let headers = answer.headers.iter();
@@ -146,7 +160,7 @@ impl Direct {
         let mut body = Vec::new();
         while let Some(more) = answer.next().await.map_err(told)? {
             if (body.len() + more.len()) as u64 > most {
-                if sent.is_some() {
+                if is_sent {
                     break;
                 }
                 let message = format!("the answer has more than {most} bytes");

@@ -17,6 +17,7 @@ pub mod notification;
 pub mod occurrences;
 pub mod plan;
 mod shortfall;
+pub mod silence;
 pub mod spans;
 pub mod standing;
 

@@ -4,10 +4,12 @@ use super::{
     conditions::{Conditions, seconds},
     notification::{Notification, Template},
     occurrences::Occurrence,
+    silence::Terms,
 };
 use jiff::{SignedDuration, Timestamp};
 use numo_api::{
-    MutexNotifier, MutexNotifierSpec, MutexNotifierStatus, NotifiedKind, Reason, mutex_notifier::HttpSink,
+    MutexNotifier, MutexNotifierSpec, MutexNotifierStatus, NotifiedKind, Reason,
+    mutex_notifier::{HttpSink, Silences},
 };
 use numo_core::Owner;
 use std::collections::BTreeSet;
@@ -84,6 +86,8 @@ pub struct Understood {
     pub template: Template,
     /// Notifications a minute.
     pub per_minute: u32,
+    /// How nodes that are out of service are silenced, if they are.
+    pub silences: Option<Terms>,
 }
 
 impl NotifierView {
@@ -97,7 +101,9 @@ impl NotifierView {
         let given = [
             url(&spec.cloud_events).map(|url| (SinkKind::CloudEvents, url)),
             spec.slack.as_ref().map(|_| (SinkKind::Slack, None)),
-            url(&spec.alertmanager).map(|url| (SinkKind::Alertmanager, url)),
+            spec.alertmanager
+                .as_ref()
+                .map(|sink| (SinkKind::Alertmanager, sink.url.clone())),
         ];
         let mut given = given.into_iter().flatten();
         let (Some((sink, url)), None) = (given.next(), given.next()) else {
@@ -110,6 +116,7 @@ impl NotifierView {
             return Err("spec.secretRef: found none, wanted a Secret with key url".to_owned());
         }
         let template = Template::parse(spec.template.as_deref());
+        let silences = self.silences().map(Terms::parse);
         Ok(Understood {
             sink,
             url,
@@ -119,11 +126,23 @@ impl NotifierView {
                 .and_then(|most| u32::try_from(most).ok())
                 .filter(|most| *most > 0)
                 .unwrap_or(PER_MINUTE),
+            silences: silences.transpose()?,
         })
+    }
+
+    /// What the spec says of silences, if it wants any.
+    pub fn silences(&self) -> Option<&Silences> {
+        self.spec.alertmanager.as_ref()?.silences.as_ref()
     }
 
     /// Whether it tells of this.
     pub fn tells(&self, owner: &Owner, occurrence: &Occurrence) -> bool {
+        let transitions = self.spec.transitions.as_ref();
+        self.is_about(owner) && transitions.is_none_or(|all| all.contains(&occurrence.transition))
+    }
+
+    /// Whether it is about this owner.
+    pub fn is_about(&self, owner: &Owner) -> bool {
         let spec = &self.spec;
         let kinds = spec.owner_kinds.as_ref();
         let is_kind = |kind: &NotifiedKind| kind.name() == owner.kind.name();
@@ -132,10 +151,6 @@ impl NotifierView {
                 .namespaces
                 .as_ref()
                 .is_none_or(|all| all.contains(&owner.key.namespace))
-            && spec
-                .transitions
-                .as_ref()
-                .is_none_or(|all| all.contains(&occurrence.transition))
     }
 
     /// What is older than this was told before this process began, or is nobody's business any more.
@@ -216,8 +231,14 @@ impl Tally {
     }
 }
 
-/// The status.
-pub fn status(view: &NotifierView, verdict: &Verdict, tally: &Tally, now: Timestamp) -> MutexNotifierStatus {
+/// The status. `silences`: how many are kept up, if the spec wants any.
+pub fn status(
+    view: &NotifierView,
+    verdict: &Verdict,
+    tally: &Tally,
+    silences: Option<usize>,
+    now: Timestamp,
+) -> MutexNotifierStatus {
     let mut conditions = Conditions::over(&view.status.conditions, view.generation, now);
     let Verdict {
         ready,
@@ -232,6 +253,7 @@ pub fn status(view: &NotifierView, verdict: &Verdict, tally: &Tally, now: Timest
         sent: Some(tally.sent),
         failed: Some(tally.failed),
         dropped: Some(tally.dropped),
+        silences: silences.and_then(|number| i64::try_from(number).ok()),
         dealt_with_until: tally.until.map(seconds),
         recent: tally.recent.clone(),
         conditions: conditions.done(),

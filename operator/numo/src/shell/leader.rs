@@ -83,6 +83,17 @@ impl Fence {
         }
     }
 
+    /// A fence that does not hold.
+    #[cfg(test)]
+    pub(super) fn lapsed() -> Self {
+        let fence = Self::new();
+        let long_ago = fence.started.checked_sub(2 * RENEW_DEADLINE);
+        Self {
+            started: long_ago.unwrap_or(fence.started),
+            ..fence
+        }
+    }
+
     fn renew(&self, at: Instant) {
         let passed = at.duration_since(self.started).as_millis();
         self.renewed_milliseconds

@@ -1,5 +1,5 @@
 //! MutexNotifiers: what a run comes to is told with ids that outlive a process, a sink that hangs holds up nobody, and a real Alertmanager
-//! has an alert for as long as a node is held.
+//! has an alert for as long as a node is held, and a silence for as long as a node is out of service.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use jiff::Timestamp;
 use kube::Api;
 use numo_api::{MutexNotifier, MutexNotifierStatus, Step, conditions::types};
 use numo_e2e::{NAMESPACE, Stage};
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::{TcpListener, TcpStream},
-    process::Command,
+    process::{Child, Command},
 };
 
 use crate::{Gate, NEW, apply, finish, job, judgement, prepare, rule, set, workers};
@@ -212,18 +213,6 @@ async fn a_run_is_told_with_ids_that_outlive_a_process_and_a_sink_that_hangs_hol
     stage.strike().await
 }
 
-/// What an Alertmanager answers at a path.
-async fn asked(at: &str, path: &str) -> Result<String> {
-    let mut stream = TcpStream::connect(at).await?;
-    let request = format!("GET {path} HTTP/1.0\r\nhost: {at}\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("an answer")?;
-    ensure!(head.contains(" 200 "), "{head}");
-    Ok(body.to_owned())
-}
-
 /// Debian's Alertmanager. It wants its templates where its package has them: what is only unpacked is laid there for it alone.
 fn alertmanager() -> Result<Command> {
     let program = programs::debian("prometheus-alertmanager")?;
@@ -240,46 +229,109 @@ fn alertmanager() -> Result<Command> {
     Ok(command)
 }
 
+/// A real Alertmanager that tells nobody anything. It ends with this.
+struct Alertmanager {
+    at: String,
+    _folder: tempfile::TempDir,
+    _process: Child,
+}
+
+impl Alertmanager {
+    async fn start(stage: &Stage) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let config = folder.path().join("alertmanager.yml");
+        std::fs::write(
+            &config,
+            "route: {receiver: nobody}\nreceivers: [{name: nobody}]\n",
+        )?;
+        let at = {
+            let free = TcpListener::bind("127.0.0.1:0").await?;
+            free.local_addr()?.to_string()
+        };
+        let process = tokio::task::spawn_blocking(alertmanager)
+            .await??
+            .arg(format!("--config.file={}", config.display()))
+            .arg(format!("--storage.path={}", folder.path().display()))
+            .arg(format!("--web.listen-address={at}"))
+            .arg("--cluster.listen-address=")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()?;
+        let one = Self {
+            at,
+            _folder: folder,
+            _process: process,
+        };
+        stage
+            .until("Alertmanager is ready", 60, || async {
+                Ok(one.asked("GET", "/-/ready", "").await.ok())
+            })
+            .await?;
+        Ok(one)
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}", self.at)
+    }
+
+    /// What it answers.
+    async fn asked(&self, method: &str, path: &str, body: &str) -> Result<String> {
+        let (at, length) = (&self.at, body.len());
+        let mut stream = TcpStream::connect(at).await?;
+        let request = format!(
+            "{method} {path} HTTP/1.0\r\nhost: {at}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        let (head, body) = answer.split_once("\r\n\r\n").context("an answer")?;
+        ensure!(head.contains(" 200 "), "{head}: {body}");
+        Ok(body.to_owned())
+    }
+
+    /// Its alerts or silences.
+    async fn list(&self, what: &str) -> Result<Vec<Value>> {
+        let text = self.asked("GET", &format!("/api/v2/{what}"), "").await?;
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    /// The alert of this name for `worker-0`.
+    async fn alert(&self, name: &str) -> Result<Value> {
+        let mut all = self.list("alerts").await?.into_iter();
+        let is_it = |one: &Value| one["labels"]["alertname"] == name && one["labels"]["node"] == "worker-0";
+        all.find(is_it).with_context(|| format!("no alert {name}"))
+    }
+
+    /// The alert, once it is in this state.
+    async fn until(&self, stage: &Stage, name: &str, state: &str) -> Result<Value> {
+        let is_it = || async {
+            let alert = self.alert(name).await?;
+            Ok((alert["status"]["state"] == state).then_some(alert))
+        };
+        stage.until(&format!("alert {name} is {state}"), 60, is_it).await
+    }
+
+    /// The silences that are not over, by who made them.
+    async fn silences(&self, by: &str) -> Result<Vec<Value>> {
+        let all = self.list("silences").await?.into_iter();
+        let is_it = |one: &Value| one["createdBy"] == by && one["status"]["state"] == "active";
+        Ok(all.filter(is_it).collect())
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_alertmanager_has_an_alert_while_a_node_is_held() -> Result<()> {
     let stage = set(workers(2), Vec::new()).await?;
-    let folder = tempfile::tempdir()?;
-    let config = folder.path().join("alertmanager.yml");
-    std::fs::write(
-        &config,
-        "route: {receiver: nobody}\nreceivers: [{name: nobody}]\n",
-    )?;
-    let at = {
-        let free = TcpListener::bind("127.0.0.1:0").await?;
-        free.local_addr()?.to_string()
-    };
-    let _alertmanager = tokio::task::spawn_blocking(alertmanager)
-        .await??
-        .arg(format!("--config.file={}", config.display()))
-        .arg(format!("--storage.path={}", folder.path().display()))
-        .arg(format!("--web.listen-address={at}"))
-        .arg("--cluster.listen-address=")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()?;
-    stage
-        .until("Alertmanager is ready", 60, || async {
-            Ok(asked(&at, "/-/ready").await.ok())
-        })
-        .await?;
-    let spec = json!({"alertmanager": {"url": format!("http://{at}")}, "transitions": ["Held"]});
+    let real = Alertmanager::start(&stage).await?;
+    let spec = json!({"alertmanager": {"url": real.url()}, "transitions": ["Held"]});
     apply(&stage, &[notifier("alertmanager", spec)]).await?;
     let gate = Gate::new()?;
     let fails = rule("fails", json!({"jobSpec": job(&gate.is_open("$NODE_NAME"))}));
     prepare(&stage, &[fails], json!({})).await?;
     stage.world.upgrade_to(NEW).await?;
     stage.step("worker-0", Step::Held).await?;
-    let alerts = || async {
-        let text = asked(&at, "/api/v2/alerts").await?;
-        let all: Vec<Value> = serde_json::from_str(&text)?;
-        Ok::<_, anyhow::Error>(all)
-    };
+    let alerts = || real.list("alerts");
     let alert = stage
         .until("the alert", 60, || async {
             let all = alerts().await?;
@@ -308,5 +360,84 @@ async fn a_real_alertmanager_has_an_alert_while_a_node_is_held() -> Result<()> {
         ..judgement(&["fails"], &[])
     };
     stage.judge(&expected).await?;
+    stage.strike().await
+}
+
+/// An alert that goes on, as Prometheus sends it.
+fn alert(name: &str) -> Value {
+    json!({"labels": {"alertname": name, "node": "worker-0"}, "endsAt": "2099-01-01T00:00:00Z"})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_alertmanager_silences_a_node_while_it_is_out_of_service() -> Result<()> {
+    let mut stage = set(workers(2), Vec::new()).await?;
+    let real = Alertmanager::start(&stage).await?;
+    let alerts = json!([alert("NodeDown"), alert("NumoNodeStuck")]).to_string();
+    real.asked("POST", "/api/v2/alerts", &alerts).await?;
+    let matchers = json!([{"name": "node", "value": "worker-1", "isRegex": false, "isEqual": true}]);
+    let strangers = json!({"matchers": matchers, "startsAt": "2020-01-01T00:00:00Z", "endsAt": "2099-01-01T00:00:00Z",
+        "createdBy": "ada", "comment": "mine"});
+    real.asked("POST", "/api/v2/silences", &strangers.to_string())
+        .await?;
+    let silences = json!({"alertmanager": {"url": real.url(), "silences": {"durationSeconds": 120}}, "transitions": ["Held"]});
+    let mut elsewhere = silences.clone();
+    elsewhere["namespaces"] = json!(["elsewhere"]);
+    apply(
+        &stage,
+        &[notifier("silences", silences), notifier("elsewhere", elsewhere)],
+    )
+    .await?;
+    let gate = Gate::new()?;
+    let after = rule("after", json!({"cleanUpJobSpec": job(&gate.wait())}));
+    prepare(&stage, &[after], json!({})).await?;
+    ensure!(real.silences("numo").await?.is_empty(), "no node has its turn");
+    stage.world.upgrade_to(NEW).await?;
+    stage.step("worker-0", Step::PostRules).await?;
+    let silenced = real.until(&stage, "NodeDown", "suppressed").await?;
+    assert_eq!(real.alert("NumoNodeStuck").await?["status"]["state"], "active");
+    let [first] = &real.silences("numo").await?[..] else {
+        anyhow::bail!("{:#?}", real.silences("numo").await?);
+    };
+    assert_eq!(silenced["status"]["silencedBy"], json!([first["id"]]));
+    let comment = first["comment"].as_str().unwrap_or_default();
+    ensure!(
+        comment.starts_with(&format!(
+            "MutexRunConfig {NAMESPACE}/upgrade has taken Node worker-0"
+        )),
+        "{comment}"
+    );
+    let ends = |one: &Value| -> Result<Timestamp> { Ok(one["endsAt"].as_str().context("an end")?.parse()?) };
+    let lasts = ends(first)?.duration_since(Timestamp::now()).as_secs();
+    ensure!(lasts <= 125, "it ends soon after numo does: {lasts} s");
+
+    // Whoever leads next takes it up: the same silence is renewed, and there is no other.
+    stage.kill_numo().await?;
+    stage.start_numo()?;
+    stage
+        .until("the silence is renewed", 150, || async {
+            let all = real.silences("numo").await?;
+            ensure!(all.len() <= 1, "a twin: {all:#?}");
+            let is_renewed = |one: &&Value| one["id"] == first["id"] && ends(one).ok() > ends(first).ok();
+            Ok(all.iter().find(is_renewed).map(|_| ()))
+        })
+        .await?;
+    gate.open_for_all()?;
+    finish(&stage).await?;
+    stage
+        .until("the silences are ended", 60, || async {
+            Ok(real.silences("numo").await?.is_empty().then_some(()))
+        })
+        .await?;
+    real.until(&stage, "NodeDown", "active").await?;
+    assert_eq!(real.silences("ada").await?.len(), 1, "a stranger's stays");
+    let api: Api<MutexNotifier> = Api::all(stage.person.clone());
+    stage
+        .until("the status says that none is left", 60, || async {
+            let status = api.get("silences").await?.status.unwrap_or_default();
+            Ok((status.silences == Some(0)).then_some(()))
+        })
+        .await?;
+    stands(&stage, "silences", "ValidConfig").await?;
+    stage.judge(&judgement(&[], &["after"])).await?;
     stage.strike().await
 }

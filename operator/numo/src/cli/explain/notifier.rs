@@ -3,6 +3,7 @@
 use super::explanation::Explanation;
 use crate::{cli::live::Look, frontends::mutex_notifier::NotifierView};
 use numo_api::{Reason, conditions::types};
+use numo_core::text::counted;
 
 /// How a notifier stands, as its status says.
 pub(super) fn notifier(look: &Look, view: &NotifierView) -> Explanation {
@@ -45,5 +46,11 @@ pub(super) fn notifier(look: &Look, view: &NotifierView) -> Explanation {
             number(status.dropped)
         ),
     );
+    if let Some(silences) = status.silences {
+        one.link(
+            "silences",
+            counted(usize::try_from(silences).unwrap_or(0), "node"),
+        );
+    }
     one
 }

@@ -186,8 +186,11 @@ fn a_tally_keeps_what_goes_on_and_is_bounded() {
         reason: Reason::ValidConfig,
         message: "m".to_owned(),
     };
-    let written = status(&view, &verdict, &tally, at("2027-01-15T10:00:00Z"));
+    let written = status(&view, &verdict, &tally, Some(3), at("2027-01-15T10:00:00Z"));
     assert_eq!(Tally::of(&written), tally, "the next process counts on");
     assert_eq!(written.sink.as_deref(), Some("Slack"));
-    assert_eq!(written.observed_generation, Some(2));
+    assert_eq!(
+        (written.observed_generation, written.silences),
+        (Some(2), Some(3))
+    );
 }

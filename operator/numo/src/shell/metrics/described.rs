@@ -70,5 +70,6 @@ described! {
     NOTIFICATIONS = "notifications", "counter", &["notifier", "outcome"], "Notifications of a MutexNotifier: sent; failed, which are tried again; and those that were given up: refused, expired, dropped";
     NOTIFICATIONS_WAITING = "notifications_waiting", "gauge", &["notifier"], "Notifications that wait for the sink of a MutexNotifier";
     SPANS = "spans", "counter", &["outcome"], "Spans of traces: sent; and those that were given up: refused, failed, dropped";
+    SILENCES = "silences", "gauge", &["notifier"], "Nodes that a MutexNotifier silences in its Alertmanager; absent where it is to silence none";
     EVENTS_DROPPED = "events_dropped", "counter", &[], "Events that were not written, as too many waited";
 }

@@ -305,6 +305,11 @@ impl Metrics {
         self.notifications.wait(notifier, number);
     }
 
+    /// Shows how many nodes a notifier silences, if that is known.
+    pub fn silences(&self, notifier: &str, number: Option<usize>) {
+        self.notifications.silence(notifier, number);
+    }
+
     /// Forgets a MutexNotifier that is gone.
     pub fn forget_notifier(&self, notifier: &str) {
         self.notifications.forget(notifier);

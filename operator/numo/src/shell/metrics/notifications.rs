@@ -1,7 +1,7 @@
-//! Notifications of MutexNotifiers: what became of them, and how many wait.
+//! Notifications of MutexNotifiers: what became of them, how many wait, and how many nodes are silenced.
 
 use super::{
-    described::{NOTIFICATIONS, NOTIFICATIONS_WAITING},
+    described::{NOTIFICATIONS, NOTIFICATIONS_WAITING, SILENCES},
     series::register,
 };
 use prometheus_client::{
@@ -29,6 +29,7 @@ struct NotifierLabels {
 pub(super) struct Notifications {
     counted: Family<OutcomeLabels, Counter>,
     waiting: Family<NotifierLabels, Gauge>,
+    silences: Family<NotifierLabels, Gauge>,
 }
 
 impl Notifications {
@@ -36,9 +37,11 @@ impl Notifications {
         let notifications = Self {
             counted: Family::default(),
             waiting: Family::default(),
+            silences: Family::default(),
         };
         register(registry, NOTIFICATIONS, notifications.counted.clone());
         register(registry, NOTIFICATIONS_WAITING, notifications.waiting.clone());
+        register(registry, SILENCES, notifications.silences.clone());
         notifications
     }
 
@@ -57,21 +60,35 @@ impl Notifications {
     }
 
     pub(super) fn wait(&self, notifier: &str, number: usize) {
-        let labels = NotifierLabels {
-            notifier: notifier.to_owned(),
-        };
         let number = i64::try_from(number).unwrap_or(i64::MAX);
-        self.waiting.get_or_create(&labels).set(number);
+        self.waiting.get_or_create(&of(notifier)).set(number);
+    }
+
+    /// How many nodes a notifier silences; none if it is to silence none.
+    pub(super) fn silence(&self, notifier: &str, number: Option<usize>) {
+        match number {
+            Some(number) => {
+                let number = i64::try_from(number).unwrap_or(i64::MAX);
+                self.silences.get_or_create(&of(notifier)).set(number);
+            }
+            None => {
+                self.silences.remove(&of(notifier));
+            }
+        }
     }
 
     pub(super) fn forget(&self, notifier: &str) {
         for outcome in OUTCOMES {
             self.counted.remove(&labels(notifier, outcome));
         }
-        let labels = NotifierLabels {
-            notifier: notifier.to_owned(),
-        };
-        self.waiting.remove(&labels);
+        self.waiting.remove(&of(notifier));
+        self.silences.remove(&of(notifier));
+    }
+}
+
+fn of(notifier: &str) -> NotifierLabels {
+    NotifierLabels {
+        notifier: notifier.to_owned(),
     }
 }
 

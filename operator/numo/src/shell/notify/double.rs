@@ -19,6 +19,8 @@ use tokio_rustls::{
 pub enum Act {
     /// It answers so, with these lines in the head.
     Answer(u16, String),
+    /// It answers 200 with this body.
+    Body(String),
     /// It answers so, and its body has no end.
     Flood(u16),
     /// It says nothing.
@@ -131,6 +133,11 @@ async fn answer(
     match act.unwrap_or(Act::Answer(204, String::new())) {
         Act::Answer(status, lines) => {
             let text = format!("HTTP/1.1 {status} Said\r\n{lines}content-length: 0\r\n\r\n");
+            let _ = stream.write_all(text.as_bytes()).await;
+            let _ = stream.flush().await;
+        }
+        Act::Body(body) => {
+            let text = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
             let _ = stream.write_all(text.as_bytes()).await;
             let _ = stream.flush().await;
         }

@@ -5,6 +5,7 @@
 mod double;
 mod outbox;
 mod pace;
+mod silencer;
 mod sink;
 mod worker;
 
@@ -15,7 +16,7 @@ use self::{
     worker::{Post, Worker},
 };
 use super::{leader::Fence, metrics::Metrics};
-use crate::frontends::{mutex_notifier::NotifierView, notification::Notification};
+use crate::frontends::{mutex_notifier::NotifierView, notification::Notification, silence::Turns};
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::{
     sync::mpsc,
@@ -33,6 +34,8 @@ pub struct Picture {
     pub notifiers: Vec<NotifierView>,
     /// What has happened to every owner, and goes on.
     pub notifications: Vec<Arc<Notification>>,
+    /// The nodes that are out of service, if some notifier wants them silenced.
+    pub turns: Arc<Turns>,
 }
 
 /// Where pictures go. What is told ends with it.
@@ -97,6 +100,7 @@ async fn dispatch(mut seen: mpsc::Receiver<Picture>, reach: Reach, fence: Fence,
             let mut outbox = one.post.outbox();
             let is_edited = outbox.edit(view, reach.connection.clock.now());
             let (dropped, is_new) = outbox.see(&picture.notifications, Instant::now());
+            let is_new = outbox.see_turns(&picture.turns) || is_new;
             drop(outbox);
             metrics.notified(&view.name, "dropped", dropped);
             if is_edited || is_new {

@@ -1,8 +1,10 @@
-//! What one notifier is yet to tell: a queue with a bound, and for an Alertmanager the states that go on. It sends nothing.
+//! What one notifier is yet to tell: a queue with a bound, and for an Alertmanager the states that go on and the nodes that are to be
+//! silenced. It sends nothing.
 
 use crate::frontends::{
     mutex_notifier::{NotifierView, SinkKind, Tally, Understood},
     notification::Notification,
+    silence::Turns,
 };
 use jiff::Timestamp;
 use std::{
@@ -30,6 +32,8 @@ pub struct Outbox {
     pub spec: Result<Understood, String>,
     /// What became of notifications.
     pub tally: Tally,
+    /// The nodes whose alerts are to be silenced; none if the spec wants no silences.
+    pub turns: Arc<Turns>,
     /// The notifier as this process saw it first: what was told before is known from its status.
     first: NotifierView,
     waiting: VecDeque<(Arc<Notification>, Instant)>,
@@ -51,6 +55,7 @@ impl Outbox {
         Self {
             spec: view.understood(),
             tally: Tally::of(&view.status),
+            turns: Arc::default(),
             first: view.clone(),
             view,
             waiting: VecDeque::new(),
@@ -110,6 +115,22 @@ impl Outbox {
             self.handed.retain(|id| current.contains(id) || waits(id));
         }
         (dropped, is_new)
+    }
+
+    /// Takes in the nodes that are out of service; whether others than before are to be silenced.
+    pub fn see_turns(&mut self, all: &Turns) -> bool {
+        let is_wanted = self.spec.as_ref().is_ok_and(|spec| spec.silences.is_some());
+        let of_filter = all
+            .iter()
+            .filter(|(_, owner)| is_wanted && self.view.is_about(owner));
+        let turns: Turns = of_filter
+            .map(|(node, owner)| (node.clone(), owner.clone()))
+            .collect();
+        let is_new = *self.turns != turns;
+        if is_new {
+            self.turns = Arc::new(turns);
+        }
+        is_new
     }
 
     /// Whether it is an alert for as long as it goes on.

@@ -2,7 +2,10 @@
 //! redirect is never followed. Nothing of a Secret goes into a message or a log.
 
 use crate::{
-    frontends::mutex_notifier::{NotifierView, SinkKind, Understood, Verdict},
+    frontends::{
+        mutex_notifier::{NotifierView, SinkKind, Understood, Verdict},
+        silence::{self, Deed, Listed},
+    },
     shell::{client::Connection, item::Item, servers::Server},
 };
 use http::{HeaderName, HeaderValue, header};
@@ -16,7 +19,7 @@ use numo_api::{Reason, marks};
 use numo_plugin::{
     fetch::{Direct, FetchSetup, authorities},
     oci::Proxies,
-    services::{Addresses, FetchRequest, FetchResponse},
+    services::{Addresses, Fetch as _, FetchRequest, FetchResponse},
 };
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
@@ -30,8 +33,14 @@ const READ: Duration = Duration::from_secs(10);
 const ANSWER: u64 = 4096;
 /// The key of a ConfigMap that holds authorities, where none is given.
 const AUTHORITIES: &str = "ca.crt";
+/// How much of a list of silences is read (bytes): Alertmanager lists those of the last days too, half a kibibyte each.
+const LISTED: u64 = 8 * 1024 * 1024;
 /// Where Alertmanager takes alerts.
 const ALERTS: &str = "api/v2/alerts";
+/// Where it has its silences.
+const SILENCES: &str = "api/v2/silences";
+/// Where one of them is ended, by its id.
+const SILENCE: &str = "api/v2/silence";
 
 /// How sinks are reached, and by whose hand the Secrets are read.
 #[derive(Clone, Debug)]
@@ -47,7 +56,10 @@ pub struct Reach {
 /// A sink that can be asked.
 #[derive(Clone, Debug)]
 pub struct Sink {
+    /// Where notifications go.
     url: Url,
+    /// Under which an Alertmanager's API is found; of another sink where notifications go.
+    base: Url,
     content_type: &'static str,
     token: Option<HeaderValue>,
     direct: Arc<Direct>,
@@ -93,13 +105,17 @@ impl Reach {
                 ));
             }
         };
-        let url = place(spec.sink, &url)?;
-        let token = match secret.as_ref().map(|secret| secret.token(&url)) {
+        let base = place(&url)?;
+        let token = match secret.as_ref().map(|secret| secret.token(&base)) {
             Some(token) => token?,
             None => None,
         };
         Ok(Sink {
-            url,
+            url: match spec.sink {
+                SinkKind::Alertmanager => under(&base, ALERTS),
+                SinkKind::CloudEvents | SinkKind::Slack => base.clone(),
+            },
+            base,
             content_type: match spec.sink {
                 SinkKind::CloudEvents => "application/cloudevents+json; charset=utf-8",
                 SinkKind::Slack | SinkKind::Alertmanager => "application/json",
@@ -225,8 +241,8 @@ fn invalid(message: &str) -> Verdict {
     }
 }
 
-/// The URL of the requests. What a Secret has is not repeated in the message.
-fn place(sink: SinkKind, text: &str) -> Result<Url, Verdict> {
+/// The URL of the sink. What a Secret has is not repeated in the message.
+fn place(text: &str) -> Result<Url, Verdict> {
     let wrong =
         || invalid("the URL of the sink: wanted one that begins with https:// or http://, without a user");
     let mut url = Url::parse(text).map_err(|_| wrong())?;
@@ -238,16 +254,64 @@ fn place(sink: SinkKind, text: &str) -> Result<Url, Verdict> {
         return Err(wrong());
     }
     url.set_fragment(None);
-    if sink == SinkKind::Alertmanager {
-        let path = format!("{}/{ALERTS}", url.path().trim_end_matches('/'));
-        url.set_path(&path);
-    }
     Ok(url)
+}
+
+/// A path of a server's API.
+fn under(base: &Url, path: &str) -> Url {
+    let mut url = base.clone();
+    url.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));
+    url
 }
 
 impl Sink {
     /// Sends one body.
     pub async fn send(&self, body: &Value, now: Timestamp) -> Answered {
+        self.post(self.url.clone(), body, now).await
+    }
+
+    /// The silences of an Alertmanager that may be numo's.
+    ///
+    /// Errors: it gave no list, or one that is too long.
+    pub async fn silences(&self, now: Timestamp) -> Result<Vec<Listed>, Answered> {
+        let mut url = under(&self.base, SILENCES);
+        url.query_pairs_mut().append_pair("filter", &silence::filter());
+        let request = self.request(url, LISTED);
+        let answer = self.direct.fetch(request).await;
+        let answer = answer.map_err(|error| Answered::Later(error.message, None))?;
+        match judged(&answer, now) {
+            Answered::Taken => serde_json::from_slice(&answer.body).map_err(|_| {
+                Answered::Refused("the sink answers something else than a list of silences".to_owned())
+            }),
+            other => Err(other),
+        }
+    }
+
+    /// Makes, renews or ends a silence of an Alertmanager. One that is gone has ended.
+    pub async fn silence(&self, deed: &Deed, now: Timestamp) -> Answered {
+        match deed {
+            Deed::Make(body) | Deed::Renew(body) => self.post(under(&self.base, SILENCES), body, now).await,
+            Deed::End(id) => {
+                let url = under(&self.base, &format!("{SILENCE}/{id}"));
+                match self.direct.delete(self.request(url, ANSWER)).await {
+                    Ok(answer) if answer.status == 404 => Answered::Taken,
+                    Ok(answer) => judged(&answer, now),
+                    Err(error) => Answered::Later(error.message, None),
+                }
+            }
+        }
+    }
+
+    async fn post(&self, url: Url, body: &Value, now: Timestamp) -> Answered {
+        let body = body.to_string().into_bytes();
+        match self.direct.post(self.request(url, ANSWER), body).await {
+            Ok(answer) => judged(&answer, now),
+            Err(error) => Answered::Later(error.message, None),
+        }
+    }
+
+    /// A request, of whose answer so many bytes are read.
+    fn request(&self, url: Url, body_bytes: u64) -> FetchRequest {
         let mut headers: Vec<(HeaderName, HeaderValue)> =
             vec![(header::CONTENT_TYPE, HeaderValue::from_static(self.content_type))];
         headers.extend(
@@ -255,19 +319,14 @@ impl Sink {
                 .iter()
                 .map(|token| (header::AUTHORIZATION, token.clone())),
         );
-        let request = FetchRequest {
+        FetchRequest {
             head: false,
-            url: self.url.clone(),
+            url,
             headers,
             // An administrator names the sink. Link-local and metadata addresses are refused all the same.
             addresses: Addresses::Anywhere,
             timeout: PATIENCE,
-            body_bytes: ANSWER,
-        };
-        let body = body.to_string().into_bytes();
-        match self.direct.post(request, body).await {
-            Ok(answer) => judged(&answer, now),
-            Err(error) => Answered::Later(error.message, None),
+            body_bytes,
         }
     }
 }

@@ -1,9 +1,10 @@
-//! The task of one notifier: it sends what its outbox has, one after another, tries again what failed, keeps alerts up, and writes the
-//! status, all in its own time. Nobody waits for it.
+//! The task of one notifier: it sends what its outbox has, one after another, tries again what failed, keeps alerts and silences up, and
+//! writes the status, all in its own time. Nobody waits for it.
 
 use super::{
     outbox::{Outbox, WORTH},
     pace::Pace,
+    silencer::{Silencer, Whose},
     sink::{Answered, Known, Reach, Sink},
 };
 use crate::{
@@ -83,6 +84,7 @@ struct State {
     pace: Pace,
     /// When alerts are renewed.
     renew: Instant,
+    silencer: Silencer,
     /// The status as it was written last, and when.
     written: (MutexNotifierStatus, Option<Instant>),
 }
@@ -99,16 +101,19 @@ impl Worker {
             check: (now, 0),
             pace: Pace::default(),
             renew: now,
+            silencer: Silencer::default(),
             written: (self.post.outbox().view.status.clone(), None),
         };
         loop {
             if !self.fence.holds() {
+                state.silencer.look_again();
                 tokio::time::sleep(NOT_LEADING).await;
                 continue;
             }
             self.check(&mut state).await;
             self.tell_next(&mut state).await;
             self.keep_alerts(&mut state).await;
+            self.keep_silences(&mut state).await;
             self.write(&mut state).await;
             let wake = self.next_look(&state);
             tokio::select! {
@@ -131,6 +136,10 @@ impl Worker {
             }
             if !outbox.alerts().0.is_empty() {
                 next = next.min(state.renew.max(may_ask));
+            }
+            let round = state.silencer.next(&outbox.turns);
+            if let Some(round) = round.filter(|_| wants_silences(&outbox)) {
+                next = next.min(round);
             }
         }
         let wanted = self.wanted(&outbox, state);
@@ -162,6 +171,7 @@ impl Worker {
                 state.verdict = fine();
                 if is_new {
                     state.pace.took();
+                    state.silencer.look_again();
                 }
             }
             Ok(_) => {}
@@ -283,6 +293,38 @@ impl Worker {
         }
     }
 
+    /// Makes, renews and ends silences, if that is due.
+    async fn keep_silences(&self, state: &mut State) {
+        let (spec, turns) = {
+            let outbox = self.post.outbox();
+            (outbox.spec.clone(), outbox.turns.clone())
+        };
+        let silencer = &mut state.silencer;
+        let (Ok(spec), Ok(sink)) = (spec, &state.sink) else {
+            silencer.lose_sight();
+            return;
+        };
+        if let Some(terms) = silencer.terms(&spec)
+            && silencer.next(&turns).is_some_and(|at| at <= Instant::now())
+        {
+            let whose = Whose {
+                uid: &self.uid,
+                fence: &self.fence,
+            };
+            let round = silencer.round(sink, (&terms, turns), whose, self.now());
+            if let Err(answered) = round.await {
+                let outcome = if let Answered::Refused(_) = answered {
+                    "refused"
+                } else {
+                    "failed"
+                };
+                self.metrics.notified(&self.name, outcome, 1);
+                tracing::warn!(notifier = self.name, ?answered, "silences are tried again");
+            }
+        }
+        self.metrics.silences(&self.name, silencer.kept());
+    }
+
     /// Writes the status, if it differs: at once for another spec, and else now and then.
     async fn write(&self, state: &mut State) {
         let wanted = self.wanted(&self.post.outbox(), state);
@@ -312,7 +354,9 @@ impl Worker {
     fn wanted(&self, outbox: &Outbox, state: &State) -> MutexNotifierStatus {
         let mut view = outbox.view.clone();
         view.status = state.written.0.clone();
-        mutex_notifier::status(&view, &state.verdict, &outbox.tally, self.now())
+        let silencer = &state.silencer;
+        let verdict = silencer.judged(&state.verdict);
+        mutex_notifier::status(&view, &verdict, &outbox.tally, silencer.kept(), self.now())
     }
 
     fn now(&self) -> Timestamp {
@@ -349,6 +393,10 @@ fn body(notification: &Notification, spec: &Understood, now: Timestamp) -> Value
 
 fn per_minute(outbox: &Outbox) -> u32 {
     outbox.spec.as_ref().map_or(1, |spec| spec.per_minute)
+}
+
+fn wants_silences(outbox: &Outbox) -> bool {
+    outbox.spec.as_ref().is_ok_and(|spec| spec.silences.is_some())
 }
 
 fn unknown() -> Verdict {

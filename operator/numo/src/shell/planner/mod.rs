@@ -181,6 +181,8 @@ impl Planner {
     async fn pass_over(&mut self, reach: Reach, stop: &signal::Receiver<bool>) {
         let due = self.due(reach);
         if due.is_empty() && reach < Reach::Everyone {
+            // A journal that is gone may concern no owner any more.
+            self.notices.show(&self.context);
             // Rules only that the last pass left over, and windows whose time has come.
             if self.others.next(self.context.now()) == Some(Duration::ZERO) {
                 self.others.write(&mut self.context).await;

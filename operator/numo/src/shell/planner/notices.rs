@@ -1,11 +1,13 @@
-//! What is told to people of the owners: what has happened to each by its report and its status, with what `numo explain` says of it. It is
-//! handed on; nobody here waits for who is told. Without a MutexNotifier nothing is worked out.
+//! What is told to people of the owners: what has happened to each by its report and its status, with what `numo explain` says of it, and
+//! which nodes are out of service, where their alerts are to be silenced. It is handed on; nobody here waits for who is told. Without a
+//! MutexNotifier nothing is worked out.
 
 use super::context::Context;
 use crate::{
     frontends::{
         notification::Notification,
         occurrences::{Facts, Status, occurrences},
+        silence::{self, Turns},
         spans::{Told, over},
     },
     shell::{
@@ -34,6 +36,8 @@ pub struct Notices {
     told: BTreeMap<Owner, Vec<Arc<Notification>>>,
     /// The notifiers that the last picture had, by uid and generation.
     shown_to: BTreeSet<(String, i64)>,
+    /// The nodes out of service that it had.
+    turns: Arc<Turns>,
     is_new: bool,
     notifiers: Notifiers,
     traced: Option<Traced>,
@@ -86,6 +90,7 @@ impl Notices {
             traced,
             told: BTreeMap::new(),
             shown_to: BTreeSet::new(),
+            turns: Arc::default(),
             is_new: false,
             notifiers,
             explain,
@@ -157,17 +162,26 @@ impl Notices {
         let notifiers = &context.store.notifiers;
         let to = notifiers.values().map(|view| (view.uid.clone(), view.generation));
         let to: BTreeSet<(String, i64)> = to.collect();
-        if !self.is_new && to == self.shown_to {
+        let mut all = notifiers.values();
+        let turns = if all.any(|view| view.silences().is_some()) {
+            silence::turns(&context.store.observed)
+        } else {
+            Turns::new()
+        };
+        if !self.is_new && to == self.shown_to && turns == *self.turns {
             return;
         }
+        let turns = Arc::new(turns);
         let picture = Picture {
             notifiers: notifiers.values().cloned().collect(),
             notifications: self.told.values().flatten().cloned().collect(),
+            turns: turns.clone(),
         };
         // Where there is no room the next pass shows another.
         if self.notifiers.show(picture) {
             self.is_new = false;
             self.shown_to = to;
+            self.turns = turns;
         }
     }
 }

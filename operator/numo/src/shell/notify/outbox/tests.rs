@@ -158,3 +158,36 @@ fn another_filter_tells_nothing_of_what_was_over_before_it() {
     let next = one("next", Transition::WaveDone, "2027-01-15T10:00:01Z");
     assert_eq!(outbox.see(&[next], now), (0, true));
 }
+
+#[test]
+fn nodes_of_owners_that_the_filter_lets_through_are_silenced_where_the_spec_wants_it() {
+    let plan = Owner::plan(Key::new("upgrades", "os"));
+    let all = Turns::from([
+        ("a".to_owned(), plan.clone()),
+        ("b".to_owned(), Owner::run(Key::new("ops", "upgrade"))),
+    ]);
+    let silences = json!({"url": "https://sink.example", "silences": {}});
+    for (spec, wanted) in [
+        (json!({"alertmanager": silences}), vec!["a", "b"]),
+        (
+            json!({"alertmanager": silences, "ownerKinds": ["Plan"]}),
+            vec!["a"],
+        ),
+        (
+            json!({"alertmanager": silences, "namespaces": ["ops"], "transitions": ["Held"]}),
+            vec!["b"],
+        ),
+        (
+            json!({"alertmanager": {"url": "https://sink.example"}}),
+            Vec::new(),
+        ),
+        (json!({"alertmanager": silences, "template": "{who}"}), Vec::new()),
+    ] {
+        let mut view = notifier("alertmanager", &json!({}));
+        view.spec = serde_json::from_value(spec.clone()).unwrap();
+        let mut outbox = Outbox::new(view);
+        assert_eq!(outbox.see_turns(&all), !wanted.is_empty(), "{spec}");
+        assert!(outbox.turns.keys().eq(wanted.iter()), "{spec}");
+        assert!(!outbox.see_turns(&all), "{spec}: once");
+    }
+}

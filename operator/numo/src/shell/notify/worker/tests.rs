@@ -271,3 +271,37 @@ async fn a_status_is_written_seldom_however_much_is_told() {
     let written = team.written.lock().unwrap().len();
     assert!(written < 10, "{written} statuses");
 }
+
+#[tokio::test]
+async fn an_alertmanager_that_takes_no_silences_takes_alerts_and_is_said() {
+    let double = Double::start(vec![Act::Answer(500, String::new())]).await;
+    let team = Team::start(&json!({"alertmanager": {"url": double.url("/"), "silences": {}}}));
+    team.until("the status says so", |team| team.reason() == "SinkFails")
+        .await;
+    team.see(&[one("held", Transition::Held)], Instant::now());
+    team.until("the alert is told", |team| team.counted("sent") == 1)
+        .await;
+    // What answers no list of silences is asked again all the same.
+    team.until("the status says what is wrong now", |team| {
+        team.reason() == "SinkRefuses"
+    })
+    .await;
+    let silences = double.requests().into_iter();
+    let lists = silences.filter(|(head, _)| head.starts_with("GET /api/v2/silences?"));
+    assert!(lists.count() >= 2);
+    assert!(
+        !team.metrics.text().contains("numo_silences{"),
+        "nothing is known"
+    );
+}
+
+#[tokio::test]
+async fn without_silences_in_its_spec_an_alertmanager_is_asked_about_none() {
+    let double = Double::start(vec![]).await;
+    let team = Team::start(&json!({"alertmanager": {"url": double.url("/")}}));
+    team.see(&[one("held", Transition::Held)], Instant::now());
+    team.until("the alert is told", |team| team.counted("sent") == 1)
+        .await;
+    let mut heads = double.requests().into_iter();
+    assert!(heads.all(|(head, _)| head.starts_with("POST /api/v2/alerts ")));
+}
