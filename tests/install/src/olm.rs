@@ -363,7 +363,7 @@ fn examples(definitions: &[Value]) -> Result<Vec<Value>> {
         .map(|entry| Ok(entry?.path()))
         .collect::<Result<_>>()?;
     paths.sort();
-    for path in paths {
+    for path in paths.into_iter().filter(|path| path.is_file()) {
         known.extend(objects(&fs::read_to_string(&path)?)?);
     }
     let mut found = Vec::new();

@@ -115,7 +115,7 @@ impl ClusterArgs {
     /// Connects, and asks the API server whether it is there and knows who asks; the second part is the namespace of the
     /// kubeconfig's context.
     pub async fn connect(&self, verb: &str) -> Result<(Connection, String), CliError> {
-        let timeout = timeout("--request-timeout", "30s or 1m", &self.request_timeout)?;
+        let timeout = self.longest_request()?;
         let (connection, namespace, server) = self.reach(verb, timeout).await?;
         let patience = timeout.unwrap_or(PATIENCE);
         let late = || {
@@ -141,6 +141,30 @@ impl ClusterArgs {
                 root(&error)
             ))),
         }
+    }
+
+    /// How long one request may take, as --request-timeout says; none where it sets no limit.
+    pub(super) fn longest_request(&self) -> Result<Option<Duration>, CliError> {
+        timeout("--request-timeout", "30s or 1m", &self.request_timeout)
+    }
+
+    /// A flag that is about one cluster only, if any is given.
+    pub(super) fn of_one_cluster(&self) -> Option<&'static str> {
+        let given = [
+            ("--context (or NUMO_CONTEXT)", self.kubeconfig.context.is_some()),
+            ("--cluster", self.cluster.is_some()),
+            ("--user", self.user.is_some()),
+            ("--server", self.server.is_some()),
+            ("--token", self.token.is_some()),
+            ("--username", self.username.is_some()),
+            ("--password", self.password.is_some()),
+            ("--certificate-authority", self.certificate_authority.is_some()),
+            ("--client-certificate", self.client_certificate.is_some()),
+            ("--client-key", self.client_key.is_some()),
+            ("--tls-server-name", self.tls_server_name.is_some()),
+        ];
+        let mut given = given.into_iter().filter(|(_, is_given)| *is_given);
+        given.next().map(|(flag, _)| flag)
     }
 
     async fn reach(

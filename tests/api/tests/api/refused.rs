@@ -1295,6 +1295,10 @@ async fn every_example_and_every_manifest_of_the_reference_is_admitted() -> Resu
     let mut number = takes(&client, page()?, "the page").await?;
     for entry in std::fs::read_dir(root().join("examples"))? {
         let path = entry?.path();
+        // Objects of other tools, in folders, have tests of their own.
+        if path.is_dir() {
+            continue;
+        }
         let text = std::fs::read_to_string(&path)?;
         number += takes(&client, parse(&text)?, &path.display().to_string()).await?;
     }

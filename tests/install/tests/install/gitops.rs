@@ -217,7 +217,7 @@ fn example(path: &str) -> Result<Vec<Value>> {
 }
 
 /// Every field of an object that is none of these, as dotted paths: what is below a path that ends with `*` is free.
-fn strange(object: &Value, known: &[&str]) -> Vec<String> {
+pub(crate) fn strange(object: &Value, known: &[&str]) -> Vec<String> {
     fn walk(value: &Value, at: &str, known: &[&str], out: &mut Vec<String>) {
         if known.contains(&format!("{at}.*").as_str()) {
             return;

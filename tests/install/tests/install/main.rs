@@ -18,6 +18,7 @@ mod manifest;
 mod monitoring;
 mod olm;
 mod oncall;
+mod several_clusters;
 mod source;
 mod values;
 

@@ -7,7 +7,7 @@ use numo_install::{objects, root, said};
 use numo_plugin_tests::programs;
 use serde_json::Value;
 
-fn promtool() -> Result<Command> {
+pub(crate) fn promtool() -> Result<Command> {
     let prometheus = programs::debian("prometheus")?;
     let folder = programs::folder_of(&prometheus)?;
     let of_package = folder.join("unpacked/usr/bin/promtool");

@@ -134,12 +134,12 @@ pub fn artifact_hub(facts: &Facts, layout: &Layout, to: &Path) -> Result<Option<
 
 /// The examples: rules by their digests.
 pub fn examples(facts: &Facts, to: &Path, rules: &BTreeMap<String, String>) -> Result<()> {
-    for entry in fs::read_dir(step::root().join("examples"))? {
-        let path = entry?.path();
+    let from = step::root().join("examples");
+    for path in files(&from)? {
         if path.extension().is_none_or(|extension| extension != "yaml") {
             continue;
         }
-        let name = path.file_name().unwrap_or_default();
+        let name = path.strip_prefix(&from)?;
         let mut text = facts.publisher.fill(&fs::read_to_string(&path)?);
         for (rule, pinned) in rules {
             let tagged = format!(

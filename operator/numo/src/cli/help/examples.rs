@@ -13,6 +13,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ),
             ("Everything, and go on showing what changes", "numo status -A -w"),
             (
+                "The owners of several clusters as one table",
+                "numo status -A --contexts canary,west,east",
+            ),
+            (
                 "The owners of one team, as a table of your own",
                 "numo status -A -l team=web -o custom-columns=NAME:.name,DONE:.done,OF:.nodes",
             ),

@@ -2,6 +2,7 @@
 
 mod binding;
 mod budget;
+mod contexts;
 mod left;
 mod maintenance;
 mod message;
@@ -43,6 +44,16 @@ pub struct StatusArgs {
     /// Go on, and show what changes: on a terminal full-screen (q ends it)
     #[arg(short, long)]
     watch: bool,
+    /// Contexts of the kubeconfig, 32 at most: the owners of all these clusters as one table, or one list with -o json. A
+    /// cluster that cannot be looked at within a minute (or --request-timeout, if that is longer) has a row that says why,
+    /// and the exit code is 1. Not with an owner, --watch, -o name, or flags about one cluster (--context, --server, --token)
+    #[arg(
+        long,
+        value_name = "NAME,NAME",
+        value_delimiter = ',',
+        conflicts_with_all = ["watch", "object"]
+    )]
+    contexts: Vec<String>,
     /// Only this owner: KIND/NAME or NAME
     #[arg(value_parser = ObjectArg::of_owner, value_name = "KIND/NAME", add = clap_complete::ArgValueCompleter::new(completion::owners))]
     object: Option<ObjectArg>,
@@ -61,16 +72,11 @@ pub async fn status(args: StatusArgs) -> Result<(), CliError> {
     if let Some(given) = &args.selector {
         selector::parse(given).map_err(CliError::Usage)?;
     }
+    if !args.contexts.is_empty() {
+        return contexts::status(args).await;
+    }
     let (connection, default) = args.cluster.connect("status").await?;
-    let selection = Selection {
-        namespace: Some(args.namespace.as_deref().unwrap_or(&default)).filter(|_| !args.all_namespaces),
-        what: args.object.as_ref().and_then(|object| object.what),
-        name: args.object.as_ref().map(|object| object.name.as_str()),
-        labelled: match &args.selector {
-            Some(given) => Some(owners_with(&connection, given).await?),
-            None => None,
-        },
-    };
+    let selection = args.selection(&connection, &default).await?;
     if args.watch {
         return watch(&connection, &selection, &args.output).await;
     }
@@ -81,6 +87,25 @@ pub async fn status(args: StatusArgs) -> Result<(), CliError> {
     say_unseen(&picture.unseen);
     live::say_unmoved(picture.idle.as_deref());
     Ok(())
+}
+
+impl StatusArgs {
+    /// What is asked for, in a cluster whose context is in the namespace `default`.
+    async fn selection<'a>(
+        &'a self,
+        connection: &Connection,
+        default: &'a str,
+    ) -> Result<Selection<'a>, CliError> {
+        Ok(Selection {
+            namespace: Some(self.namespace.as_deref().unwrap_or(default)).filter(|_| !self.all_namespaces),
+            what: self.object.as_ref().and_then(|object| object.what),
+            name: self.object.as_ref().map(|object| object.name.as_str()),
+            labelled: match &self.selector {
+                Some(given) => Some(owners_with(connection, given).await?),
+                None => None,
+            },
+        })
+    }
 }
 
 /// On a terminal the whole screen; else each picture that differs from the one before it.

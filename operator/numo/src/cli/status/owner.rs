@@ -9,7 +9,7 @@ use crate::{
     frontends::standing::Standing,
 };
 use jiff::Timestamp;
-use numo_api::{Reason, Step, mutex_run_config::RunStatus};
+use numo_api::{Condition, Reason, Step, conditions::types, mutex_run_config::RunStatus};
 use numo_core::{
     Decision, Owner,
     eta::Eta,
@@ -33,6 +33,9 @@ pub(super) struct OwnerLine {
     pub(super) message: String,
     pub(super) means: &'static str,
     pub(super) ends_by: &'static str,
+    /// When the status of its condition Ready last changed: since when it is done, or is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) since: Option<String>,
     /// That a person has paused it, where something worse is the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) paused: Option<String>,
@@ -198,6 +201,24 @@ fn paused(look: &Look, kind: &str, key: &Key, told: Reason) -> Option<String> {
     (why.reason != told).then(|| why.message.to_string())
 }
 
+/// When the status of the owner's condition Ready last changed.
+fn since(look: &Look, kind: &str, key: &Key) -> Option<String> {
+    let observed = &look.store.observed;
+    let of = |all: &[Condition]| {
+        let ready = all.iter().find(|condition| condition.type_ == types::READY);
+        ready.and_then(|ready| ready.last_transition_time.clone())
+    };
+    match kind {
+        "MutexRunConfig" => of(&observed.runs.get(key)?.status.conditions),
+        "NodeVersion" => of(&observed.fleet.versions.get(&key.name)?.status.conditions),
+        _ => {
+            let all = observed.plans.get(key)?.status.conditions.iter().flatten();
+            let mut ready = all.filter(|condition| condition.type_ == types::READY);
+            ready.next()?.last_transition_time.clone()
+        }
+    }
+}
+
 impl OwnerLine {
     pub(super) fn of(
         look: &Look,
@@ -227,6 +248,7 @@ impl OwnerLine {
             message: standing.message,
             means: standing.reason.meaning(),
             ends_by: standing.who.phrase(),
+            since: since(look, kind, key),
             paused: paused(look, kind, key, standing.reason),
             target: report.target.clone(),
             nodes: report.nodes.len(),

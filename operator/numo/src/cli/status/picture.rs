@@ -16,7 +16,7 @@ use crate::cli::{
 };
 use numo_core::{ledger, observed::Key};
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fmt};
 
 /// All that is shown.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -55,6 +55,25 @@ pub(super) struct Selection<'a> {
     pub(super) name: Option<&'a str>,
     /// uids of the owners that have the labels that are asked for, if any are.
     pub(super) labelled: Option<BTreeSet<String>>,
+}
+
+/// That nothing that was asked for is there.
+#[derive(Debug)]
+pub(super) struct Absence {
+    /// What was asked for.
+    kinds: &'static str,
+    /// Where, with a blank before it; empty for everywhere.
+    place: String,
+    /// How to find what there is.
+    there: String,
+    /// Whether it is in other namespaces.
+    is_elsewhere: bool,
+}
+
+impl fmt::Display for Absence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "found no {}{}; {}", self.kinds, self.place, self.there)
+    }
 }
 
 impl Selection<'_> {
@@ -132,39 +151,17 @@ impl Picture {
 
     /// Something that was asked for and is not there.
     pub(super) fn check(&self, look: &Look, selection: &Selection<'_>) -> Result<(), CliError> {
-        if !self.owners.is_empty() || !self.maintenances.is_empty() {
+        let Some(absence) = self.absence(look, selection)? else {
             return Ok(());
-        }
-        let place = selection
-            .namespace
-            .map_or_else(String::new, |namespace| format!(" in namespace {namespace}"));
-        let meant = selection.what.unwrap_or(What::Run);
-        if let Some(hidden) = live::hidden(&self.unseen, meant) {
-            return Err(hidden);
-        }
-        let kinds = selection
-            .what
-            .map_or("MutexRunConfig, Plan or NodeMaintenance", What::singular);
-        let elsewhere: Vec<String> = selection
-            .elsewhere(look)
-            .into_iter()
-            .take(3)
-            .map(|namespace| format!("-n {namespace}"))
-            .collect();
-        let there = if elsewhere.is_empty() {
-            "`numo status -A` lists all".to_owned()
-        } else {
-            format!("found by {}, and by `numo status -A`", elsewhere.join(", "))
         };
+        let (kinds, place, there) = (absence.kinds, &absence.place, &absence.there);
         match selection.name {
             Some(name) => Err(CliError::Usage(format!(
                 "found no {kinds} {name}{place}; {there}, `numo explain NODE` takes a node"
             ))),
-            None if selection.what.is_some() => {
-                Err(CliError::Usage(format!("found no {kinds}{place}; {there}")))
-            }
-            None if selection.labelled.is_some() || !elsewhere.is_empty() => {
-                eprintln!("numo: found no {kinds}{place}; {there}");
+            None if selection.what.is_some() => Err(CliError::Usage(absence.to_string())),
+            None if selection.labelled.is_some() || absence.is_elsewhere => {
+                eprintln!("numo: {absence}");
                 Ok(())
             }
             None => {
@@ -178,6 +175,39 @@ impl Picture {
                 Ok(())
             }
         }
+    }
+
+    /// That no owner is shown, if so: which, and where there are some.
+    ///
+    /// Errors: owners of the kind may not be looked at, so that nobody knows whether there are any.
+    pub(super) fn absence(
+        &self,
+        look: &Look,
+        selection: &Selection<'_>,
+    ) -> Result<Option<Absence>, CliError> {
+        if !self.owners.is_empty() || !self.maintenances.is_empty() {
+            return Ok(None);
+        }
+        let meant = selection.what.unwrap_or(What::Run);
+        if let Some(hidden) = live::hidden(&self.unseen, meant) {
+            return Err(hidden);
+        }
+        let elsewhere = selection.elsewhere(look).into_iter().take(3);
+        let elsewhere: Vec<String> = elsewhere.map(|namespace| format!("-n {namespace}")).collect();
+        Ok(Some(Absence {
+            kinds: selection
+                .what
+                .map_or("MutexRunConfig, Plan or NodeMaintenance", What::singular),
+            place: selection
+                .namespace
+                .map_or_else(String::new, |namespace| format!(" in namespace {namespace}")),
+            there: if elsewhere.is_empty() {
+                "`numo status -A` lists all".to_owned()
+            } else {
+                format!("found by {}, and by `numo status -A`", elsewhere.join(", "))
+            },
+            is_elsewhere: !elsewhere.is_empty(),
+        }))
     }
 
     pub(super) fn print(&self, look: &Look, output: &OutputArgs) -> Result<(), CliError> {

@@ -33,6 +33,7 @@ described! {
     NODE_STEP = "node_step", "gauge", &["kind", "namespace", "name", "node", "step"], "1 for the step of a node in flight, 0 for the others";
     NODE_STEP_SINCE = "node_step_since_timestamp_seconds", "gauge", &["kind", "namespace", "name", "node"], "When a node in flight came to its step (Unix time)";
     OWNER_REASON = "owner_reason", "gauge", &["kind", "namespace", "name", "reason"], "1 for what an owner waits for, or is";
+    OWNER_TARGET = "owner_target_info", "gauge", &["kind", "namespace", "name", "version"], "1 for the version that an owner brings its nodes to; absent while none is known";
     OWNER_STALLED = "owner_stalled", "gauge", &OWNER, "Whether an owner waits for a person";
     OWNER_WAITS_FOR_APPROVAL = "owner_waits_for_approval", "gauge", &OWNER, "Whether something of an owner waits for a person's word (numo approve)";
     OWNER_WAVE = "owner_wave", "gauge", &OWNER, "Which wave of an owner is under way, from 1; absent without waves, and when all are done";

@@ -2,8 +2,8 @@
 
 use super::{
     described::{
-        NODE_STEP, NODE_STEP_SINCE, NODES, OWNER_REASON, OWNER_STALLED, OWNER_WAITS_FOR_APPROVAL, OWNER_WAVE,
-        UPGRADE_HELD, WAITING_NODES,
+        NODE_STEP, NODE_STEP_SINCE, NODES, OWNER_REASON, OWNER_STALLED, OWNER_TARGET,
+        OWNER_WAITS_FOR_APPROVAL, OWNER_WAVE, UPGRADE_HELD, WAITING_NODES,
     },
     series::{Series, register},
 };
@@ -64,6 +64,14 @@ struct ReasonLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct VersionLabels {
+    kind: &'static str,
+    namespace: String,
+    name: String,
+    version: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
 struct NodeLabels {
     kind: &'static str,
     namespace: String,
@@ -88,6 +96,7 @@ pub(super) struct Owners {
     node_step: Series<NodeStepLabels>,
     node_since: Series<NodeLabels>,
     reason: Series<ReasonLabels>,
+    target: Series<VersionLabels>,
     stalled: Series<OwnerLabels>,
     approval: Series<OwnerLabels>,
     wave: Series<OwnerLabels>,
@@ -126,6 +135,17 @@ impl ReasonLabels {
     }
 }
 
+impl VersionLabels {
+    fn of(owner: &Owner, version: &str) -> Self {
+        Self {
+            kind: owner.kind.name(),
+            namespace: owner.key.namespace.clone(),
+            name: owner.key.name.clone(),
+            version: version.to_owned(),
+        }
+    }
+}
+
 impl NodeLabels {
     fn of(owner: &Owner, node: &str) -> Self {
         Self {
@@ -157,6 +177,7 @@ impl Owners {
             node_step: Series::default(),
             node_since: Series::default(),
             reason: Series::default(),
+            target: Series::default(),
             stalled: Series::default(),
             approval: Series::default(),
             wave: Series::default(),
@@ -167,6 +188,7 @@ impl Owners {
         register(registry, NODE_STEP, owners.node_step.family.clone());
         register(registry, NODE_STEP_SINCE, owners.node_since.family.clone());
         register(registry, OWNER_REASON, owners.reason.family.clone());
+        register(registry, OWNER_TARGET, owners.target.family.clone());
         register(registry, OWNER_STALLED, owners.stalled.family.clone());
         register(registry, OWNER_WAITS_FOR_APPROVAL, owners.approval.family.clone());
         register(registry, OWNER_WAVE, owners.wave.family.clone());
@@ -177,6 +199,11 @@ impl Owners {
     pub(super) fn show(&self, owner: &Owner, report: &Report, reason: Reason, stalled: bool) {
         self.show_counts(owner, report);
         self.reason.show(owner, [(ReasonLabels::of(owner, reason), 1)]);
+        let target = report.target.as_deref();
+        self.target.show(
+            owner,
+            target.map(|version| (VersionLabels::of(owner, version), 1)),
+        );
         self.stalled
             .show(owner, [(OwnerLabels::of(owner), i64::from(stalled))]);
         let waits = i64::from(report.approval.is_some());
@@ -240,6 +267,7 @@ impl Owners {
         self.node_step.show(owner, []);
         self.node_since.show(owner, []);
         self.reason.show(owner, []);
+        self.target.show(owner, []);
         self.stalled.show(owner, []);
         self.approval.show(owner, []);
         self.wave.show(owner, []);

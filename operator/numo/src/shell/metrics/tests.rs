@@ -376,10 +376,21 @@ fn steps_are_always_there_and_what_is_over_is_taken_back() {
         [r#"numo_owner_reason{kind="MutexRunConfig",namespace="ns",name="upgrade",reason="Suspended"} 1"#]
     );
     assert_eq!(lines(&metrics, "numo_owner_wave{").len(), 0);
+    assert_eq!(lines(&metrics, "numo_owner_target_info{").len(), 0);
     report.wave = Some(WaveReport {
         number: 2,
         ..WaveReport::default()
     });
+    report.target = Some("4.17.0".to_owned());
+    metrics.show(&owner, &report, Reason::Suspended, true);
+    assert_eq!(
+        lines(&metrics, "numo_owner_target_info{"),
+        [r#"numo_owner_target_info{kind="MutexRunConfig",namespace="ns",name="upgrade",version="4.17.0"} 1"#]
+    );
+    report.target = None;
+    metrics.show(&owner, &report, Reason::Suspended, true);
+    assert_eq!(lines(&metrics, "numo_owner_target_info{").len(), 0);
+    report.target = Some("4.18.0".to_owned());
     metrics.show(&owner, &report, Reason::Suspended, true);
     assert_eq!(
         lines(&metrics, "numo_owner_wave{"),
@@ -396,6 +407,7 @@ fn steps_are_always_there_and_what_is_over_is_taken_back() {
         "numo_waiting_nodes{",
         "numo_owner_reason{",
         "numo_owner_stalled{",
+        "numo_owner_target_info{",
         "numo_owner_wave{",
     ] {
         assert_eq!(lines(&metrics, name), Vec::<String>::new());

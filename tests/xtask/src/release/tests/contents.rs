@@ -58,8 +58,15 @@ fn what_a_release_names_is_in_it_by_its_digest() {
             .contains(&made.pinned("/catalog", version()))
     );
     let mut rules = 0;
-    for entry in fs::read_dir(made.at("examples")).unwrap() {
-        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+    let examples = install::files(&made.at("examples")).unwrap();
+    assert!(
+        examples
+            .iter()
+            .any(|path| path.ends_with("several-clusters/upgrade/base/plan.yaml")),
+        "{examples:?}"
+    );
+    for path in examples {
+        let text = fs::read_to_string(path).unwrap();
         for object in objects(&text).unwrap() {
             if let Some(image) = object.pointer("/spec/wasm/image").and_then(Value::as_str) {
                 let (repository, _) = image.split_once('@').unwrap();
