@@ -82,7 +82,7 @@ const SETS: [(&str, &str); 15] = [
 ];
 
 /// Lists whose items are told apart by their `name`: several writers may each have theirs.
-const MAPS: [(&str, &str); 7] = [
+const MAPS: [(&str, &str); 8] = [
     ("MutexRule", ".spec.cel.objects"),
     ("MutexRunConfig", ".spec.rules"),
     ("MutexRunConfig", ".spec.window.freezes"),
