@@ -40,6 +40,7 @@ fn every_metric_that_is_served_is_described_and_the_other_way_round() {
         .insert("a".to_owned(), node(Step::PreRules, Reason::RuleRunning));
     report.pools.push(numo_core::report::PoolReport::default());
     report.wave = Some(WaveReport::default());
+    report.target = Some("4.17.0".to_owned());
     metrics.show(&owner, &report, Reason::Progressing, false);
     let mut shut = node(Step::Selected, Reason::OutsideWindow);
     shut.why = shut.why.until(Timestamp::UNIX_EPOCH);

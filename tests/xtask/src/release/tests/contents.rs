@@ -9,7 +9,7 @@ use numo_plugin_tests::programs;
 use serde_json::{Value, json};
 
 use super::{
-    super::{archive, made as parts, ready},
+    super::{archive, install, made as parts, ready},
     REGISTRY, helm, made, version,
 };
 use crate::step::root;
