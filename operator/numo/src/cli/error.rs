@@ -60,6 +60,21 @@ pub(super) fn api(doing: impl Into<String>) -> impl FnOnce(kube::Error) -> CliEr
     }
 }
 
+/// The error and its causes, each once.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        let words = next.to_string();
+        if !text.contains(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+        cause = next.source();
+    }
+    text
+}
+
 /// There is no such Node. `known` are the names that there are.
 pub(super) fn no_node<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> CliError {
     CliError::Usage(format!(

@@ -207,7 +207,7 @@ pub fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("numo: {}", chain(&error));
+            eprintln!("numo: {}", error::chain(&error));
             ExitCode::from(error.code())
         }
     }
@@ -249,21 +249,6 @@ async fn carry_out(verb: Verb) -> Result<(), CliError> {
         Verb::Completion(args) => completion::completion(&args),
         Verb::Complete(args) => completion::complete(args, command()),
     }
-}
-
-/// The error and its causes, each once.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        let words = next.to_string();
-        if !text.contains(&words) {
-            text.push_str(": ");
-            text.push_str(&words);
-        }
-        cause = next.source();
-    }
-    text
 }
 
 #[cfg(test)]

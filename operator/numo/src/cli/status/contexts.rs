@@ -2,16 +2,15 @@
 //! looks at one. None waits for another, and one that cannot be looked at has a row that says why.
 
 use super::{
-    StatusArgs,
+    args::StatusArgs,
     maintenance::MaintenanceLine,
     message::shortened,
     owner::OwnerLine,
     picture::{Absence, Picture},
 };
 use crate::cli::{
-    chain,
     cluster::ClusterArgs,
-    error::CliError,
+    error::{CliError, chain},
     live::{self, ago},
     output::{self, Cell, Layout, Table, paint},
 };
