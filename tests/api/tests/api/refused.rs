@@ -662,12 +662,6 @@ fn of_the_others() -> Vec<Slip> {
         ),
         (
             "MutexNotifier",
-            silencing(json!({"matchers": [{"name": "a", "value": "b"}, {"name": "a", "value": "c"}]})),
-            "spec.alertmanager.silences.matchers[1]",
-            "Duplicate value",
-        ),
-        (
-            "MutexNotifier",
             json!({"cloudEvents": {"url": "ftp://events.example.com"}}),
             "spec.cloudEvents.url",
             "should match",
