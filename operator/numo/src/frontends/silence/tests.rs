@@ -1,5 +1,5 @@
 use super::*;
-use numo_api::{NodeChangeStatus, marks};
+use numo_api::{NodeChangeStatus, Step, marks};
 use numo_core::observed::NodeView;
 use std::collections::BTreeMap;
 
@@ -330,21 +330,36 @@ fn a_node_is_silenced_from_its_first_disruption_to_the_end_of_its_turn() {
         (None, &[][..], false, false),
         (Some("Selected"), &[], false, false),
         (Some("Admitted"), &[], false, false),
-        (Some("PreRules"), &[(2, "Admitted")], false, false),
+        (Some(Step::PreRules.name()), &[(2, "Admitted")], false, false),
         (Some("Cordoned"), &[], false, true),
         (Some("Drained"), &[], false, true),
         (Some("Released"), &[], false, true),
-        (Some("PostRules"), &[], false, true),
+        (Some(Step::PostRules.name()), &[], false, true),
         (Some("Soaked"), &[], false, true),
         (Some("Done"), &[(2, "Released")], false, false),
         (Some("Failed"), &[(2, "Released")], true, false),
         (Some("Skipped"), &[], false, false),
         // A node is held before anything has happened to it, or after.
-        (Some("Held"), &[(2, "PreRules")], false, false),
-        (Some("Held"), &[(2, "PreRules"), (2, "Released")], false, true),
-        (Some("Held"), &[(1, "Cordoned"), (2, "PreRules")], false, false),
+        (Some("Held"), &[(2, Step::PreRules.name())], false, false),
+        (
+            Some("Held"),
+            &[(2, Step::PreRules.name()), (2, "Released")],
+            false,
+            true,
+        ),
+        (
+            Some("Held"),
+            &[(1, "Cordoned"), (2, Step::PreRules.name())],
+            false,
+            false,
+        ),
         // The next attempt of one that stayed cordoned.
-        (Some("PreRules"), &[(1, "Cordoned"), (2, "PreRules")], true, true),
+        (
+            Some(Step::PreRules.name()),
+            &[(1, "Cordoned"), (2, Step::PreRules.name())],
+            true,
+            true,
+        ),
     ] {
         let mut observed = Observed::default();
         observed.settings.namespace = "numo".to_owned();
