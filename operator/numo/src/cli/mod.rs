@@ -348,7 +348,7 @@ mod tests {
         ] {
             let matches = command().try_get_matches_from(line.split(' ')).unwrap();
             let cli = Cli::from_arg_matches(&matches).unwrap();
-            match carry_out(cli.verb).await {
+            match Box::pin(carry_out(cli.verb)).await {
                 Err(CliError::Usage(words)) => assert!(words.contains(wanted), "{line}: {words}"),
                 other => panic!("{line}: {other:?}"),
             }

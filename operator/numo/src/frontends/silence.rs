@@ -350,17 +350,14 @@ impl Wanted<'_> {
                 marker(self.uid)
             ),
         });
-        match before {
+        if let Some(before) = before {
             // A silence whose beginning changes is another one, with another id.
-            Some(before) => {
-                body["id"] = json!(before.id);
-                body["startsAt"] = json!(before.starts_at.to_string());
-            }
+            body["id"] = json!(before.id);
+            body["startsAt"] = json!(before.starts_at.to_string());
+        } else {
             // A beginning that is over is taken for now, by Alertmanager's clock; one to come would be waited for.
-            None => {
-                let begins = now.checked_sub(terms.lasts).unwrap_or(now);
-                body["startsAt"] = json!(second(begins));
-            }
+            let begins = now.checked_sub(terms.lasts).unwrap_or(now);
+            body["startsAt"] = json!(second(begins));
         }
         body
     }

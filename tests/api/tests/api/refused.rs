@@ -638,25 +638,25 @@ fn of_the_others() -> Vec<Slip> {
         ),
         (
             "MutexNotifier",
-            silencing(json!({"durationSeconds": 119})),
+            silencing(&json!({"durationSeconds": 119})),
             "spec.alertmanager.silences.durationSeconds",
             "greater than or equal to 120",
         ),
         (
             "MutexNotifier",
-            silencing(json!({"nodeLabel": "the node"})),
+            silencing(&json!({"nodeLabel": "the node"})),
             "spec.alertmanager.silences.nodeLabel",
             "should match",
         ),
         (
             "MutexNotifier",
-            silencing(json!({"nodeLabel": "alertname"})),
+            silencing(&json!({"nodeLabel": "alertname"})),
             "spec.alertmanager.silences",
             "found alertname, or nodeLabel in matchers too",
         ),
         (
             "MutexNotifier",
-            silencing(json!({"matchers": [{"name": "node", "value": "a"}]})),
+            silencing(&json!({"matchers": [{"name": "node", "value": "a"}]})),
             "spec.alertmanager.silences",
             "found alertname, or nodeLabel in matchers too",
         ),
@@ -1075,7 +1075,7 @@ async fn slips_of_the_other_kinds_are_refused_by_their_field() -> Result<()> {
 }
 
 /// A MutexNotifier with these silences.
-fn silencing(silences: Value) -> Value {
+fn silencing(silences: &Value) -> Value {
     let url = "https://alerts.example.com";
     json!({"cloudEvents": null, "alertmanager": {"url": url, "silences": silences}})
 }
@@ -1236,8 +1236,8 @@ async fn whatever_the_operator_takes_is_admitted() -> Result<()> {
         ("MutexNotifier", json!({"cloudEvents": {"url": "http://[fd00::1]:8080/a?b=c"}, "transitions": ["Held"], "ownerKinds": ["Plan"]})),
         ("MutexNotifier", json!({"cloudEvents": null, "slack": {}, "secretRef": {"name": "chat"}, "template": "{owner}"})),
         ("MutexNotifier", json!({"cloudEvents": null, "alertmanager": {}, "secretRef": {"name": "am"}, "tls": {"caConfigMap": {"name": "ca"}}})),
-        ("MutexNotifier", silencing(json!({}))),
-        ("MutexNotifier", silencing(json!({"nodeLabel": "instance", "matchers": [{"name": "node", "value": "x y"}]}))),
+        ("MutexNotifier", silencing(&json!({}))),
+        ("MutexNotifier", silencing(&json!({"nodeLabel": "instance", "matchers": [{"name": "node", "value": "x y"}]}))),
         ("MutexBinding", json!({"ownerSelector": {"kind": "NodeMaintenance"}, "retries": 0, "drainBy": "Numo"})),
         ("MutexBinding", json!({"drain": {"order": "Label", "orderLabel": "rank"}})),
         ("MutexBinding", json!({"ownerSelector": {"kind": "Plan", "apiGroup": "upgrade.cattle.io"}})),

@@ -39,11 +39,15 @@ fn kubeconfig(clusters: &[(&str, &Stage)], path: &Path) -> Result<()> {
     let mut add = |name: &str, given: &Value| {
         for (list, field) in [("clusters", "cluster"), ("users", "user")] {
             let one = json!({"name": name, field: given[list][0][field]});
-            all[list].as_array_mut().map(|list| list.push(one));
+            if let Some(list) = all[list].as_array_mut() {
+                list.push(one);
+            }
         }
         let context = json!({"cluster": name, "user": name, "namespace": NAMESPACE});
         let context = json!({"name": name, "context": context});
-        all["contexts"].as_array_mut().map(|list| list.push(context));
+        if let Some(list) = all["contexts"].as_array_mut() {
+            list.push(context);
+        }
     };
     let mut last = Value::Null;
     for (name, stage) in clusters {

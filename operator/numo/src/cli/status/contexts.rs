@@ -25,7 +25,7 @@ use tokio::runtime::Handle;
 /// Clusters of one call, at most.
 const MOST: usize = 32;
 /// How long one cluster is looked at, unless --request-timeout gives one request longer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// Longest sentence that says why a cluster could not be looked at (characters): a stranger's server may have written it.
 const WHY: usize = 1024;
 /// What stands in a cell that has nothing to say.

@@ -15,7 +15,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::Reason;
-use std::{sync::Arc, time::Duration};
+use std::{fmt::Write as _, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// Requests about single silences in one round, at most: notifications go between two rounds.
@@ -94,7 +94,10 @@ impl Silencer {
         };
         if self.over > 0 && judged.ready {
             let over = self.over;
-            judged.message += &format!(" {SILENCES} nodes are silenced, and {over} more are not.");
+            let _ = write!(
+                judged.message,
+                " {SILENCES} nodes are silenced, and {over} more are not."
+            );
         }
         judged
     }

@@ -109,6 +109,8 @@ fn contexts_are_named_once_and_not_too_many() {
     }
 }
 
+type Change = fn(&mut ClusterArgs);
+
 #[test]
 fn what_is_about_one_cluster_is_refused_beside_several() {
     let of = |change: fn(&mut ClusterArgs)| {
@@ -119,12 +121,12 @@ fn what_is_about_one_cluster_is_refused_beside_several() {
     // These mean the same of each cluster.
     assert_eq!(of(|cluster| cluster.impersonate = Some("ada".to_owned())), Ok(()));
     assert_eq!(of(|cluster| cluster.insecure_skip_tls_verify = true), Ok(()));
-    let refused: [(&str, fn(&mut ClusterArgs)); 3] = [
+    let refused: [(&str, Change); 3] = [
         ("--context", |cluster| {
-            cluster.kubeconfig.context = Some("a".to_owned())
+            cluster.kubeconfig.context = Some("a".to_owned());
         }),
         ("--server", |cluster| {
-            cluster.server = Some("https://a".to_owned())
+            cluster.server = Some("https://a".to_owned());
         }),
         ("--token", |cluster| cluster.token = Some("t".to_owned())),
     ];

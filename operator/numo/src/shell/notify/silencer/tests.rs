@@ -186,7 +186,7 @@ async fn what_an_alertmanager_does_not_take_is_said_and_tried_again() {
 
 #[tokio::test]
 async fn notifications_go_between_rounds_and_who_does_not_lead_writes_nothing() {
-    let nodes: Vec<String> = (0..AT_ONCE + 1).map(|number| format!("n{number}")).collect();
+    let nodes: Vec<String> = (0..=AT_ONCE).map(|number| format!("n{number}")).collect();
     let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
     let mut bench = Bench::start(vec![list(&[])]).await;
     bench.round(&nodes).await.unwrap();
