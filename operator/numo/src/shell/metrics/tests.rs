@@ -46,6 +46,7 @@ fn every_metric_that_is_served_is_described_and_the_other_way_round() {
     report.nodes.insert("b".to_owned(), shut);
     metrics.show_missed(&owner, &report, Timestamp::UNIX_EPOCH);
     metrics.know_notifier("team");
+    metrics.silences("team", Some(1));
     let (eta, run) = (will_be_done(1000), ended());
     metrics.show_times(&owner, &eta, Some(&run));
     let opens = Eta::Opens {
