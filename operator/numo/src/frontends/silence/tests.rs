@@ -1,5 +1,5 @@
 use super::*;
-use numo_api::{NodeChangeStatus, Step, marks};
+use numo_api::{NodeChangeStatus, marks};
 use numo_core::observed::NodeView;
 use std::collections::BTreeMap;
 
@@ -300,7 +300,7 @@ fn node(name: &str, cordoned: bool) -> NodeView {
 }
 
 /// A NodeChange of the Plan for node `a`, in this step of its second attempt.
-fn change(step: Option<&str>, entries: &[(i32, &str)]) -> ChangeView {
+fn change(step: Option<Step>, entries: &[(i32, Step)]) -> ChangeView {
     let entries: Vec<Value> = entries
         .iter()
         .map(|(attempt, step)| json!({"at": "2027-01-15T11:00:00Z", "step": step, "attempt": attempt}))
@@ -328,35 +328,35 @@ fn change(step: Option<&str>, entries: &[(i32, &str)]) -> ChangeView {
 fn a_node_is_silenced_from_its_first_disruption_to_the_end_of_its_turn() {
     for (step, entries, cordoned, wanted) in [
         (None, &[][..], false, false),
-        (Some("Selected"), &[], false, false),
-        (Some("Admitted"), &[], false, false),
-        (Some(Step::PreRules.name()), &[(2, "Admitted")], false, false),
-        (Some("Cordoned"), &[], false, true),
-        (Some("Drained"), &[], false, true),
-        (Some("Released"), &[], false, true),
-        (Some(Step::PostRules.name()), &[], false, true),
-        (Some("Soaked"), &[], false, true),
-        (Some("Done"), &[(2, "Released")], false, false),
-        (Some("Failed"), &[(2, "Released")], true, false),
-        (Some("Skipped"), &[], false, false),
+        (Some(Step::Selected), &[], false, false),
+        (Some(Step::Admitted), &[], false, false),
+        (Some(Step::PreRules), &[(2, Step::Admitted)], false, false),
+        (Some(Step::Cordoned), &[], false, true),
+        (Some(Step::Drained), &[], false, true),
+        (Some(Step::Released), &[], false, true),
+        (Some(Step::PostRules), &[], false, true),
+        (Some(Step::Soaked), &[], false, true),
+        (Some(Step::Done), &[(2, Step::Released)], false, false),
+        (Some(Step::Failed), &[(2, Step::Released)], true, false),
+        (Some(Step::Skipped), &[], false, false),
         // A node is held before anything has happened to it, or after.
-        (Some("Held"), &[(2, Step::PreRules.name())], false, false),
+        (Some(Step::Held), &[(2, Step::PreRules)], false, false),
         (
-            Some("Held"),
-            &[(2, Step::PreRules.name()), (2, "Released")],
+            Some(Step::Held),
+            &[(2, Step::PreRules), (2, Step::Released)],
             false,
             true,
         ),
         (
-            Some("Held"),
-            &[(1, "Cordoned"), (2, Step::PreRules.name())],
+            Some(Step::Held),
+            &[(1, Step::Cordoned), (2, Step::PreRules)],
             false,
             false,
         ),
         // The next attempt of one that stayed cordoned.
         (
-            Some(Step::PreRules.name()),
-            &[(1, "Cordoned"), (2, Step::PreRules.name())],
+            Some(Step::PreRules),
+            &[(1, Step::Cordoned), (2, Step::PreRules)],
             true,
             true,
         ),
