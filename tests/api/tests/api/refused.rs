@@ -1036,7 +1036,13 @@ async fn slips_of_rules_that_stand_in_a_run_are_refused_by_their_field() -> Resu
         .map(|(kind, slip, field, words)| {
             let mut rule = with(kind, &slip);
             rule["name"] = json!("a");
-            let field: &'static str = field.replacen("spec", "spec.rules[0]", 1).leak();
+            // What is there twice is refused before the checks of the kind, by names instead of numbers.
+            let place = if words.starts_with("duplicate") {
+                "spec.rules[name=\"a\"]"
+            } else {
+                "spec.rules[0]"
+            };
+            let field: &'static str = field.replacen("spec", place, 1).leak();
             ("MutexRunConfig", json!({"rules": [rule]}), field, words)
         });
     let job = |name: &str| json!({"name": name, "jobSpec": {}});
@@ -1050,8 +1056,8 @@ async fn slips_of_rules_that_stand_in_a_run_are_refused_by_their_field() -> Resu
         (
             "MutexRunConfig",
             json!({"rules": [job("a"), job("b"), job("a")]}),
-            "spec.rules[2]",
-            "Duplicate value",
+            "spec.rules",
+            "duplicate entries for key [name=\"a\"]",
         ),
         (
             "MutexRunConfig",

@@ -8,7 +8,7 @@ use numo_e2e::{NAMESPACE, Stage, manifests, process::Numo};
 use numo_plugin_tests::prometheus::Running;
 use serde_json::{Value, json};
 
-use crate::{NEW, OLD, apply, asked::network, explained, finish, judgement, prepare, quick, set, workers};
+use crate::{NEW, OLD, apply, asked::network, explained, finish, judgement, prepare, set, workers};
 
 /// How long the other cluster must have been done, in this test.
 const SOAK: u32 = 20;
@@ -140,7 +140,8 @@ async fn are_shown_together(canary: &Stage, west: &Stage) -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_waits_until_another_has_finished_and_soaked_and_both_are_in_one_table() -> Result<()> {
     let canary = set(workers(1), Vec::new()).await?;
-    prepare(&canary, &[quick()], json!({})).await?;
+    // Its only worker could run no Job of a rule: those run on another node than the one that changes.
+    prepare(&canary, &[], json!({})).await?;
     let serves = || async { Ok(canary.numo().and_then(Numo::address)) };
     let address = canary.until("it serves", 60, serves).await?;
     let prometheus = tokio::task::spawn_blocking(move || Running::of(&address, "")).await??;
