@@ -862,7 +862,7 @@ async fn the_log_is_as_its_page_says(site: &Site) -> Result<()> {
             .any(|line| json!(line.get(1..).unwrap_or_default()) == done),
         "{said}"
     );
-    let said = page.run(t, "runId", &[]).await?;
+    let said = page.run(t, "target.runID", &[]).await?;
     // The journal of a maintenance is gone by now; the columns are fields of the kind.
     assert!(said.starts_with("NODE") && said.contains("RUN"), "{said}");
     page.end()
