@@ -319,28 +319,26 @@ fn rules<'a>(
     strategy: Strategy,
     problems: &mut Vec<Why>,
 ) -> Vec<(Key, Option<&'a RuleView>)> {
-    let mut rules: Vec<(Key, Option<&RuleView>)> = Vec::new();
+    let mut rules: Vec<own::Field<'_>> = Vec::new();
     for (index, reference) in run.spec.mutex_rules.iter().flatten().enumerate() {
         let key = targets::key_of(reference.name.as_deref(), reference.namespace.as_deref(), run);
-        if rules.iter().any(|(seen, _)| *seen == key) {
+        if rules.iter().any(|(_, (seen, _))| *seen == key) {
             continue;
         }
         let field = format!("spec.mutexRules[{index}]");
         let rule = observed.rules.get(&key);
         problems.extend(unusable(&field, &key, rule));
-        rules.push((key, rule));
+        rules.push((field, (key, rule)));
     }
-    let mut fields: Vec<String> = (0..rules.len())
-        .map(|at| format!("spec.mutexRules[{at}]"))
-        .collect();
-    let own = own::of_run(run, observed, problems);
-    fields.extend((0..own.len()).map(|at| format!("spec.rules[{at}]")));
-    rules.extend(own);
+    rules.extend(own::of_run(run, observed, problems));
     if strategy == Strategy::CanaryPool {
-        let long = fields.iter().zip(&rules);
-        problems.extend(long.filter_map(|(field, (key, _))| long_label(field, key)));
+        problems.extend(
+            rules
+                .iter()
+                .filter_map(|(field, (key, _))| long_label(field, key)),
+        );
     }
-    rules
+    rules.into_iter().map(|(_, rule)| rule).collect()
 }
 
 /// What is wrong with a rule whose label would be no label.

@@ -10,6 +10,17 @@ pub const LABEL_MAX: usize = 63;
 /// Longest name of a Job whose pods can be named after it (characters).
 const JOB_NAME_MAX: usize = 63;
 
+/// Whether the text is a DNS label, as Kubernetes names namespaces: at most 63 lower-case letters, digits and `-`, letters or digits at
+/// its ends (RFC 1123).
+pub fn is_dns_label(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !text.is_empty()
+        && text.len() <= LABEL_MAX
+        && text.bytes().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
 /// What is wrong with a label value, if something is.
 pub fn wrong_label_value(value: &str) -> Option<String> {
     (!value.is_empty() && !is_part(value)).then(|| {

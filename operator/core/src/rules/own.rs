@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     key::Key,
+    names::is_dns_label,
     observed::{Observed, RuleView, RunConfigView},
     text::clip,
     why::Why,
@@ -15,19 +16,22 @@ use numo_api::{Reason, RuleType};
 /// Longest namespace and name of a rule in a journal (characters), as its schema has it.
 const LONGEST: usize = 317;
 
+/// A rule of a run, and the field that it stands in or is referred to by.
+pub(crate) type Field<'a> = (String, (Key, Option<&'a RuleView>));
+
 /// The rules of a run's spec in order, and what is wrong with them.
 pub(crate) fn of_run<'a>(
     run: &RunConfigView,
     observed: &'a Observed,
     problems: &mut Vec<Why>,
-) -> Vec<(Key, Option<&'a RuleView>)> {
+) -> Vec<Field<'a>> {
     let given = run.spec.rules.as_deref().unwrap_or_default();
     if given.len() > MOST {
         let found = given.len();
         let message = format!("spec.rules: found {found} rules, wanted {MOST} at most");
         problems.push(Why::new(Reason::InvalidField, message));
     }
-    let mut rules: Vec<(Key, Option<&RuleView>)> = Vec::new();
+    let mut rules: Vec<Field<'_>> = Vec::new();
     for (index, one) in given.iter().take(MOST).enumerate() {
         let field = format!("spec.rules[{index}]");
         let key = key(&run.key, &one.name);
@@ -43,7 +47,7 @@ pub(crate) fn of_run<'a>(
             problems.push(Why::new(Reason::InvalidField, message));
             continue;
         }
-        if rules.iter().any(|(known, _)| *known == key) {
+        if rules.iter().any(|(_, (known, _))| *known == key) {
             let message = format!("{field}.name: found {} twice, wanted each name once", one.name);
             problems.push(Why::new(Reason::InvalidField, message));
             continue;
@@ -57,20 +61,14 @@ pub(crate) fn of_run<'a>(
         }
         let rule = observed.rules.get(&key);
         problems.extend(unusable(&field, &key, rule));
-        rules.push((key, rule));
+        rules.push((field, (key, rule)));
     }
     rules
 }
 
 /// What is wrong with the name of such a rule, if something is.
 pub fn wrong_name(name: &str) -> Option<String> {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let is_name = !name.is_empty()
-        && name.len() <= 63
-        && name.bytes().all(inner)
-        && !name.starts_with('-')
-        && !name.ends_with('-');
-    (!is_name).then(|| {
+    (!is_dns_label(name)).then(|| {
         format!(
             "found {:?}, wanted at most 63 lower-case letters, digits and '-', letters or digits at its ends",
             clip(name, 100)

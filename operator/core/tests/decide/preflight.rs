@@ -112,6 +112,19 @@ fn a_canary_of_other_content_is_refused() {
     );
 }
 
+/// A rule that is named twice counts once, and the fields after it keep their numbers.
+#[test]
+fn a_long_label_is_told_by_the_field_that_makes_it() {
+    let long = "a-rule-with-a-name-of-sixty-characters-and-that-is-too-many";
+    let spec = format!("mutexRules: [{{name: backup}}, {{name: backup}}, {{name: {long}}}]");
+    check(
+        &CANARY
+            .replace("rule backup Pre", &format!("rule backup Pre\n rule {long} Pre"))
+            .replace("{name: canary}}", &format!("{{name: canary}}, {spec}}}")),
+        "problem LabelTooLong ~ spec.mutexRules[2]: MutexRule numo/a-rule",
+    );
+}
+
 #[test]
 fn a_long_label_is_refused_only_where_labels_are_used() {
     let long = "rule a-rule-with-a-name-of-sixty-characters-and-that-is-too-many Pre";

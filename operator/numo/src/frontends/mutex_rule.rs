@@ -140,12 +140,7 @@ fn accounts(job: &serde_json::Value) -> Vec<String> {
 
 /// Whether the text can name a namespace: it becomes part of a request's path.
 pub fn is_namespace(text: &str) -> bool {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    !text.is_empty()
-        && text.len() <= 63
-        && text.chars().all(inner)
-        && !text.starts_with('-')
-        && !text.ends_with('-')
+    names::is_dns_label(text)
 }
 
 /// Whether the rule is asked, and runs no Jobs.
