@@ -49,6 +49,22 @@ impl Default for FetchSetup {
     }
 }
 
+impl FetchSetup {
+    /// Trusts the authorities of this PEM beside the system's; none where it is empty.
+    ///
+    /// Errors: it is no PEM, or has no certificate.
+    pub fn trusting(pem: &[u8]) -> Result<Self, String> {
+        Ok(Self {
+            authorities: if pem.is_empty() {
+                Vec::new()
+            } else {
+                authorities(pem)?
+            },
+            ..Self::default()
+        })
+    }
+}
+
 /// Where one request may lead: of the cluster's addresses a grant opens those that it names, of the machine's none. Who may go anywhere
 /// reaches the cluster and loopback, and nothing else that no grant opens.
 struct Granted<'a> {

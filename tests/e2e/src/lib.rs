@@ -18,5 +18,5 @@ mod unvalidated;
 
 pub use process::{Numo, Said, binary, call_in, call_with, cargo_with, crates};
 pub use proxy::{Cut, Proxy, Slow};
-pub use stage::{NAMESPACE, Stage, StageOptions, has_leases, install, kubectl};
+pub use stage::{NAMESPACE, Stage, StageOptions, client_of, has_leases, install, kubectl};
 pub use terminal::{Page, Terminal};

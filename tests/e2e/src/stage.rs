@@ -59,6 +59,14 @@ pub struct StageOptions {
     pub cluster: Option<Options>,
 }
 
+/// A client with the credentials of a kubeconfig.
+pub async fn client_of(kubeconfig: &Path) -> Result<Client> {
+    let kubeconfig = kube::config::Kubeconfig::read_from(kubeconfig)?;
+    let options = kube::config::KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await?;
+    Ok(Client::try_from(config)?)
+}
+
 /// A control plane, a world, and numo.
 pub struct Stage {
     /// The control plane.
@@ -136,11 +144,7 @@ impl Stage {
 
     /// A client with numo's own token.
     pub async fn as_numo(&self) -> Result<Client> {
-        let kubeconfig = kube::config::Kubeconfig::read_from(&self.kubeconfig)?;
-        let config =
-            kube::Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default())
-                .await?;
-        Ok(Client::try_from(config)?)
+        client_of(&self.kubeconfig).await
     }
 
     /// Starts numo, if it does not run.

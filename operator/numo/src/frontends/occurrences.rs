@@ -140,7 +140,8 @@ impl Facts<'_> {
     }
 }
 
-fn time(text: &str) -> Option<Timestamp> {
+/// A time as statuses and journals have it.
+pub(super) fn time(text: &str) -> Option<Timestamp> {
     text.parse().ok()
 }
 

@@ -1,7 +1,7 @@
 //! What of an owner's work is over, as spans of a trace: run, wave, node, step and rule. Ids are made of what the spans are about, so that
 //! they are the same after every restart. Pure; where the spans go is said in `shell/traces.rs`.
 
-use super::occurrences::{Facts, occurrences};
+use super::occurrences::{Facts, occurrences, time};
 use jiff::Timestamp;
 use numo_api::{Outcome, RunResult, Step, Transition, VerdictRecord};
 use numo_core::{
@@ -359,10 +359,6 @@ impl<'a> Trace<'a> {
 
 fn began(verdict: &VerdictRecord) -> Option<Timestamp> {
     verdict.started_at.as_deref().and_then(time)
-}
-
-fn time(text: &str) -> Option<Timestamp> {
-    text.parse().ok()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::{client::Connection, project::Kind, store::Seen, watch};
 use http::{HeaderName, HeaderValue};
 use numo_core::observed::Key;
 use numo_plugin::{
-    fetch::{Direct, FetchSetup, authorities},
+    fetch::{Direct, FetchSetup},
     oci::Proxies,
     services::{Addresses, Fetch as _, FetchRequest},
 };
@@ -53,15 +53,9 @@ impl Channels {
     /// Ready to ask.
     pub fn new(connection: Connection, options: &ChannelOptions) -> Self {
         let fetcher = || -> Result<Direct, String> {
-            let authorities = if options.authorities.is_empty() {
-                Vec::new()
-            } else {
-                authorities(&options.authorities)?
-            };
             let setup = FetchSetup {
-                authorities,
                 proxies: options.proxies.clone(),
-                ..FetchSetup::default()
+                ..FetchSetup::trusting(&options.authorities)?
             };
             Direct::new(setup).map_err(|error| error.to_string())
         };

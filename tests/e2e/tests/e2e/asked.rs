@@ -352,13 +352,6 @@ fn author() -> Vec<Value> {
     ]
 }
 
-async fn client_of(kubeconfig: &std::path::Path) -> Result<kube::Client> {
-    let kubeconfig = kube::config::Kubeconfig::read_from(kubeconfig)?;
-    let config =
-        kube::Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default()).await?;
-    Ok(kube::Client::try_from(config)?)
-}
-
 /// Who may only create MutexRules in one namespace learns nothing of another: not through the verdict, not through the
 /// status, and not by whether an object exists.
 #[tokio::test(flavor = "multi_thread")]
@@ -426,7 +419,7 @@ async fn a_rule_reads_no_more_than_its_namespace_may() -> Result<()> {
         .cluster
         .service_account_kubeconfig("team-a", "author")
         .await?;
-    let author = client_of(&kubeconfig).await?;
+    let author = numo_e2e::client_of(&kubeconfig).await?;
     let mutex_rules: kube::Api<MutexRule> = kube::Api::namespaced(author.clone(), "team-a");
     for rule in rules {
         let rule = serde_json::from_value(rule)?;

@@ -2,12 +2,11 @@
 
 use anyhow::Result;
 use kube::{
-    Api, Client,
+    Api,
     api::{Patch, PatchParams},
-    config::KubeConfigOptions,
 };
 use numo_api::MutexRunConfig;
-use numo_e2e::{NAMESPACE, Stage};
+use numo_e2e::{NAMESPACE, client_of};
 use numo_world::{PoolSpec, WorldSpec};
 use serde_json::json;
 
@@ -111,7 +110,11 @@ async fn a_run_with_pools_and_rules_of_its_own_needs_no_other_object() -> Result
     apply(&stage, &editor_of_runs()).await?;
     apply(&stage, &[run]).await?;
     stage.condition("upgrade", "Ready", "True", "UpToDate").await?;
-    let runs: Api<MutexRunConfig> = Api::namespaced(editor(&stage).await?, NAMESPACE);
+    let account = stage
+        .cluster
+        .service_account_kubeconfig(NAMESPACE, "editor")
+        .await?;
+    let runs: Api<MutexRunConfig> = Api::namespaced(client_of(&account).await?, NAMESPACE);
     let edit = |spec: serde_json::Value| {
         let runs = runs.clone();
         async move {
@@ -156,16 +159,6 @@ async fn a_run_with_pools_and_rules_of_its_own_needs_no_other_object() -> Result
     let text = stage.say(&["explain", "mutexrunconfig/upgrade"]).await?;
     assert!(text.contains("spec.rules[0]"), "{text}");
     stage.strike().await
-}
-
-async fn editor(stage: &Stage) -> Result<Client> {
-    let path = stage
-        .cluster
-        .service_account_kubeconfig(NAMESPACE, "editor")
-        .await?;
-    let kubeconfig = kube::config::Kubeconfig::read_from(path)?;
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    Ok(Client::try_from(config)?)
 }
 
 /// A user who may edit runs and nothing else.

@@ -196,15 +196,10 @@ fn traces(args: &RunArgs, identity: &str, proxies: &Proxies) -> Result<Option<Tr
     let path = format!("{}/v1/traces", url.path().trim_end_matches('/'));
     url.set_path(&path);
     let pem = trusted("--otlp-ca", args.otlp_ca.as_deref())?;
-    let trusted = if pem.is_empty() {
-        Ok(Vec::new())
-    } else {
-        authorities(&pem)
-    };
+    let trusting = FetchSetup::trusting(&pem);
     let setup = FetchSetup {
-        authorities: trusted.map_err(|error| CliError::Wrong(format!("--otlp-ca: {error}")))?,
         proxies: proxies.clone(),
-        ..FetchSetup::default()
+        ..trusting.map_err(|error| CliError::Wrong(format!("--otlp-ca: {error}")))?
     };
     let direct = Direct::new(setup).map_err(|error| CliError::Wrong(format!("--otlp-endpoint: {error}")))?;
     Ok(Some(TraceOptions {

@@ -7,7 +7,7 @@ use numo_api::Reason;
 use numo_plugin::{
     COMPILE_VERB, Compile, Engine, Setup,
     address::AddressRange,
-    fetch::{Direct, FetchSetup, authorities},
+    fetch::{Direct, FetchSetup},
     services::{Credential, Fetch, Prometheus},
 };
 use std::sync::{Arc, PoisonError};
@@ -54,25 +54,21 @@ impl Inner {
             engine => engine,
         }
         .map_err(|error| error.to_string())?;
-        let direct = |authorities| {
+        let direct = |trusted: &[u8]| {
             let setup = FetchSetup {
                 cluster: self.options.cluster_networks.clone(),
-                authorities,
                 proxies: self.options.artifacts.proxies.clone(),
                 loopback: self.options.reach_loopback,
-                ..FetchSetup::default()
+                ..FetchSetup::trusting(trusted)?
             };
             let direct = Direct::new(setup).map_err(|error| error.to_string())?;
             Ok::<_, String>(Arc::new(direct) as Arc<dyn Fetch>)
         };
         let server = self.options.prometheus.as_ref();
-        let private = match server.filter(|server| !server.authorities.is_empty()) {
-            Some(server) => authorities(&server.authorities)?,
-            None => Vec::new(),
-        };
+        let private = server.map_or(&[][..], |server| &server.authorities);
         Ok(Begun {
             engine,
-            fetch: direct(Vec::new())?,
+            fetch: direct(&[])?,
             prometheus: direct(private)?,
         })
     }

@@ -1,5 +1,9 @@
-//! A small HTTP sink on loopback, for tests: it keeps what it is sent, and answers as it is told.
+//! A small HTTP sink on loopback, for tests: it keeps what it is sent, and answers as it is told. And who reaches it.
 
+use super::sink::Reach;
+use crate::shell::{client::Connection, clock::ServerClock};
+use kube::Client;
+use numo_plugin::oci::Proxies;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
@@ -13,6 +17,22 @@ use tokio_rustls::{
         pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
     },
 };
+
+/// numo's namespace.
+pub const NAMESPACE: &str = "numo-system";
+
+/// How a sink is reached, where this client has the Secrets.
+pub fn reach(client: Client) -> Reach {
+    Reach {
+        connection: Connection {
+            read: client.clone(),
+            write: client,
+            clock: ServerClock::default(),
+        },
+        namespace: NAMESPACE.to_owned(),
+        proxies: Proxies::default(),
+    }
+}
 
 /// What the sink does with one request.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ use k8s_openapi::{
 use kube::{Api, api::ApiResource};
 use numo_api::{Reason, marks};
 use numo_plugin::{
-    fetch::{Direct, FetchSetup, authorities},
+    fetch::{Direct, FetchSetup},
     oci::Proxies,
     services::{Addresses, Fetch as _, FetchRequest, FetchResponse},
 };
@@ -146,15 +146,10 @@ impl Reach {
         {
             return Ok(direct.clone());
         }
-        let trusted = if pem.is_empty() {
-            Ok(Vec::new())
-        } else {
-            authorities(&pem)
-        };
+        let trusting = FetchSetup::trusting(&pem);
         let setup = FetchSetup {
-            authorities: trusted.map_err(|problem| invalid(&format!("spec.tls.caConfigMap: {problem}")))?,
             proxies: self.proxies.clone(),
-            ..FetchSetup::default()
+            ..trusting.map_err(|problem| invalid(&format!("spec.tls.caConfigMap: {problem}")))?
         };
         let direct = Direct::new(setup).map_err(|problem| invalid(&problem.to_string()))?;
         let direct = Arc::new(direct);

@@ -109,19 +109,19 @@ impl Notices {
 
     /// Notes what has happened to an owner whose status was written.
     pub fn note(&mut self, context: &mut Context, owner: &Owner, decision: &Decision) {
-        if let Some(traced) = &mut self.traced
-            && let Some(facts) = facts(&context.store.observed, owner, decision)
-        {
-            traced.note(context, owner, &facts);
-        }
         if context.store.notifiers.is_empty() {
             self.told.clear();
-            return;
         }
-        let now = context.now();
         let Some(facts) = facts(&context.store.observed, owner, decision) else {
             return;
         };
+        if let Some(traced) = &mut self.traced {
+            traced.note(context, owner, &facts);
+        }
+        if context.store.notifiers.is_empty() {
+            return;
+        }
+        let now = context.now();
         let (uid, found) = (facts.uid.to_owned(), occurrences(&facts));
         let mut known = self.told.remove(owner).unwrap_or_default();
         let mut all = Vec::with_capacity(found.len());

@@ -2,16 +2,11 @@ use super::*;
 use crate::{
     frontends::mutex_notifier::view,
     shell::{
-        client::{Connection, answering},
-        clock::ServerClock,
-        notify::{
-            double::{Act, Double},
-            sink::Reach,
-        },
+        client::answering,
+        notify::double::{Act, Double, reach},
     },
 };
 use numo_core::{Owner, observed::Key};
-use numo_plugin::oci::Proxies;
 use serde_json::{Value, json};
 
 /// A notifier with silences, and its Alertmanager.
@@ -31,16 +26,7 @@ impl Bench {
             "spec": {"alertmanager": {"url": double.url("/am/"), "silences": {}}}});
         let view = view(serde_json::from_value(notifier).unwrap());
         let spec = view.understood().unwrap();
-        let client = answering(|_| (404, String::new()));
-        let reach = Reach {
-            connection: Connection {
-                read: client.clone(),
-                write: client,
-                clock: ServerClock::default(),
-            },
-            namespace: "numo-system".to_owned(),
-            proxies: Proxies::default(),
-        };
+        let reach = reach(answering(|_| (404, String::new())));
         let sink = reach.sink(&view, &spec, &mut None).await.unwrap();
         Self {
             double,

@@ -1,16 +1,11 @@
 use super::*;
 use crate::{
     frontends::mutex_notifier::view,
-    shell::{
-        clock::ServerClock,
-        notify::double::{Act, Double},
-    },
+    shell::notify::double::{Act, Double, NAMESPACE, reach},
 };
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::json;
 use std::collections::BTreeMap;
-
-const NAMESPACE: &str = "numo-system";
 
 /// What the namespace of numo holds, by path of the API.
 #[derive(Clone, Default)]
@@ -53,15 +48,7 @@ impl Namespace {
             let (code, body) = all.get(path).cloned().unwrap_or((404, missing));
             (code, body.to_string())
         });
-        let reach = Reach {
-            connection: Connection {
-                read: client.clone(),
-                write: client,
-                clock: ServerClock::default(),
-            },
-            namespace: NAMESPACE.to_owned(),
-            proxies: Proxies::default(),
-        };
+        let reach = reach(client);
         let notifier = json!({"apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexNotifier",
             "metadata": {"name": "team"}, "spec": spec});
         let view = view(serde_json::from_value(notifier).unwrap());

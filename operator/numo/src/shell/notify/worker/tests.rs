@@ -1,16 +1,11 @@
 use super::*;
 use crate::{
     frontends::{mutex_notifier::view, occurrences::Occurrence},
-    shell::{
-        client::Connection,
-        clock::ServerClock,
-        notify::double::{Act, Double},
-    },
+    shell::notify::double::{Act, Double, reach},
 };
 use kube::{Client, client::Body};
 use numo_api::Transition;
 use numo_core::Owner;
-use numo_plugin::oci::Proxies;
 use serde_json::json;
 
 /// Statuses that were written, the newest last.
@@ -58,15 +53,7 @@ impl Team {
             name: "team".to_owned(),
             uid: "u".to_owned(),
             post: post.clone(),
-            reach: Reach {
-                connection: Connection {
-                    read: client.clone(),
-                    write: client,
-                    clock: ServerClock::default(),
-                },
-                namespace: "numo-system".to_owned(),
-                proxies: Proxies::default(),
-            },
+            reach: reach(client),
             fence: Fence::new(),
             metrics: metrics.clone(),
         };
