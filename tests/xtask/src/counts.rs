@@ -135,6 +135,7 @@ mod tests {
             passed: 7,
             failed: 1,
             skipped: 2,
+            starved: Vec::new(),
         };
         assert_eq!(
             Counts::of_last_line("7 passed, 1 failed, 2 skipped"),
