@@ -8,8 +8,8 @@ use crate::{
         domains::DomainOrder,
         hours::Hours,
         schedule::Schedule,
-        settings::{self, Gatings},
-        wave::Wave,
+        settings::{self, GatedBy, Gatings},
+        wave::{self, Wave},
     },
     binding,
     drain::DrainOptions,
@@ -134,6 +134,16 @@ struct Gating<'a> {
     hours: Option<&'a Result<Hours, String>>,
 }
 
+/// The settings of all that gates a Plan.
+fn gatings<'a>(all: &[Gating<'a>]) -> Gatings<'a> {
+    let settings = all.iter().map(|one| GatedBy {
+        field: one.field.clone(),
+        namespace: one.namespace,
+        settings: one.settings,
+    });
+    settings.collect()
+}
+
 impl Gating<'_> {
     /// That it lets no node begin, if its limit is 0.
     fn closed(&self) -> Option<Why> {
@@ -192,7 +202,15 @@ fn named_rules<'a>(view: &'a PlanView, observed: &'a Observed) -> Vec<(String, K
     rules
 }
 
-/// The rules that the nodes of a Plan must pass.
+/// The rules that nodes of a Plan must pass, those of one wave only among them, whether they exist or not.
+pub fn named_by(view: &PlanView, observed: &Observed) -> Vec<Key> {
+    let all = named_rules(view, observed).into_iter().map(|(_, key, _)| key);
+    let of_waves =
+        settings(view, observed).flat_map(|one| wave::rules(one.settings.waves.as_deref(), one.namespace));
+    all.chain(of_waves).collect()
+}
+
+/// The rules that every node of a Plan must pass.
 pub fn rules_of<'a>(view: &'a PlanView, observed: &'a Observed) -> Vec<(Key, Option<&'a RuleView>)> {
     let rules = named_rules(view, observed).into_iter();
     rules.map(|(_, key, rule)| (key, rule)).collect()
@@ -227,8 +245,9 @@ impl<'a> Intent<'a> {
         });
         let all: Vec<Gating<'a>> = settings(view, observed).collect();
         let closed = all.iter().find_map(Gating::closed);
-        let settings: Gatings<'a> = all.iter().map(|one| (one.field.clone(), one.settings)).collect();
+        let settings = gatings(&all);
         let said = settings::together(&settings, &mut wrong);
+        of_gates = of_gates.or_else(|| wave::wrong_rule(&said.waves, observed, (&PHASES, "Plan")));
         let all = || all.iter().map(|one| one.settings);
         let drain_by = all().find_map(|one| one.drain_by);
         let bound = bindings(view, observed).find_map(|(_, binding)| binding.drain.as_ref());
