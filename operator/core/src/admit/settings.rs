@@ -7,7 +7,7 @@ use super::{
     wave::{self, Wave, Whose},
 };
 use crate::{intent, names, observed::IntOrPercent, selector};
-use numo_api::{MutexSettings, Order};
+use numo_api::{DrainSettings, MutexSettings, Order};
 use serde_json::Value;
 
 /// All that gates an owner, its own first.
@@ -21,6 +21,22 @@ pub(crate) struct GatedBy<'a> {
     /// The namespace of rules that it names without one.
     pub namespace: &'a str,
     pub settings: &'a MutexSettings,
+    /// How nodes are drained, where a MutexBinding says so.
+    pub drain: Option<&'a DrainSettings>,
+}
+
+impl GatedBy<'_> {
+    /// What of it an approval is for, with the field that says it.
+    pub fn approved(&self) -> (&str, Value) {
+        let mut all = serde_json::to_value(self.settings).unwrap_or_default();
+        if let (Some(fields), Some(drain)) = (all.as_object_mut(), self.drain) {
+            fields.insert(
+                "drain".to_owned(),
+                serde_json::to_value(drain).unwrap_or_default(),
+            );
+        }
+        (self.field.as_str(), all)
+    }
 }
 
 /// What all that gates an owner says together.
@@ -121,6 +137,7 @@ fn waves(all: &[GatedBy<'_>], first: &[Value]) -> Result<Vec<Wave>, String> {
         field,
         namespace,
         settings,
+        ..
     } in all
     {
         let own = settings.waves.as_deref();

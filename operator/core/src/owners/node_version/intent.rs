@@ -20,7 +20,7 @@ use crate::{
     suspended,
     why::Why,
 };
-use numo_api::{MutexSettings, Order, Reason};
+use numo_api::{DrainSettings, MutexSettings, Order, Reason};
 
 /// Default of `spec.joinTimeoutSeconds`, as the reference has it.
 const JOIN_SECONDS: i64 = 30 * 60;
@@ -79,6 +79,8 @@ struct Gating<'a> {
     /// The command that edits the object.
     edit: String,
     settings: &'a MutexSettings,
+    /// Its `drain`, if it is a MutexBinding.
+    drain: Option<&'a DrainSettings>,
     /// Its `window`, understood or not.
     hours: Option<&'a Result<Hours, String>>,
 }
@@ -89,6 +91,7 @@ fn gatings<'a>(all: &[Gating<'a>], namespace: &'a str) -> Gatings<'a> {
         field: one.field.clone(),
         namespace,
         settings: one.settings,
+        drain: one.drain,
     });
     settings.collect()
 }
@@ -107,12 +110,14 @@ fn settings<'a>(view: &'a NodeVersionView, observed: &'a Observed) -> impl Itera
         field: "spec.mutex".to_owned(),
         edit: format!("kubectl edit nodeversion {}", view.name),
         settings,
+        drain: None,
         hours: view.hours.as_ref(),
     });
     let bound = bindings(view, observed).map(|(name, binding)| Gating {
         field: format!("MutexBinding {name} spec"),
         edit: format!("kubectl edit mutexbinding {name}"),
         settings: &binding.spec.settings,
+        drain: binding.spec.drain.as_ref(),
         hours: binding.hours.as_ref(),
     });
     own.chain(bound)

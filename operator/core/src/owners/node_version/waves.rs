@@ -9,6 +9,7 @@ use crate::{
         approval::{About, Approvals},
         domains::Domains,
         notes,
+        settings::GatedBy,
         wave::Wave,
         wave_rules,
         waves::{Row, Stand, Waves},
@@ -179,10 +180,7 @@ impl<'a> Pass<'a> {
     pub(super) fn approvals(&self) -> Approvals {
         let subject = || {
             let spec = serde_json::to_value(&self.view.spec).unwrap_or_default();
-            let settings = self.intent.settings.iter().map(|one| {
-                let settings = serde_json::to_value(one.settings).unwrap_or_default();
-                (one.field.as_str(), settings)
-            });
+            let settings = self.intent.settings.iter().map(GatedBy::approved);
             let version = self.view.spec.image_version.as_deref();
             About {
                 owner: self.owner,

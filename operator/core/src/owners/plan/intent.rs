@@ -130,6 +130,8 @@ struct Gating<'a> {
     /// The namespace of its rules.
     namespace: &'a str,
     settings: &'a MutexSettings,
+    /// Its `drain`, if it is a MutexBinding.
+    drain: Option<&'a DrainSettings>,
     /// Its `window`, understood or not.
     hours: Option<&'a Result<Hours, String>>,
 }
@@ -140,6 +142,7 @@ fn gatings<'a>(all: &[Gating<'a>]) -> Gatings<'a> {
         field: one.field.clone(),
         namespace: one.namespace,
         settings: one.settings,
+        drain: one.drain,
     });
     settings.collect()
 }
@@ -165,6 +168,7 @@ fn settings<'a>(view: &'a PlanView, observed: &'a Observed) -> impl Iterator<Ite
         edit: format!("kubectl -n {} edit plan {}", view.key.namespace, view.key.name),
         namespace: view.key.namespace.as_str(),
         settings,
+        drain: None,
         hours: view.hours.as_ref(),
     });
     let bound = binding_views(view, observed).map(|(name, binding)| Gating {
@@ -173,6 +177,7 @@ fn settings<'a>(view: &'a PlanView, observed: &'a Observed) -> impl Iterator<Ite
         edit: format!("kubectl edit mutexbinding {name}"),
         namespace: observed.settings.namespace.as_str(),
         settings: &binding.spec.settings,
+        drain: binding.spec.drain.as_ref(),
         hours: binding.hours.as_ref(),
     });
     own.chain(bound)

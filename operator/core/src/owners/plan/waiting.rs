@@ -9,6 +9,7 @@ use crate::{
         queue::Queue,
         room::{Room, Words},
         schedule::Schedule,
+        settings::GatedBy,
         wave::Takes,
         wave_rules,
         waves::{Row, Stand, Waves},
@@ -187,10 +188,7 @@ pub(super) fn waves<'a>(pass: &Pass<'a>) -> Waves<'a> {
 pub(super) fn approvals(pass: &Pass<'_>) -> Approvals {
     let subject = || {
         let plan = serde_json::to_value(&pass.view.spec).unwrap_or_default();
-        let settings = pass.intent.settings.iter().map(|one| {
-            let settings = serde_json::to_value(one.settings).unwrap_or_default();
-            (one.field.as_str(), settings)
-        });
+        let settings = pass.intent.settings.iter().map(GatedBy::approved);
         About {
             owner: pass.owner,
             uid: &pass.view.uid,
