@@ -124,6 +124,15 @@ impl<'a> Shut<'a> {
     }
 }
 
+/// What a node takes (seconds), where that is known: all journals are read for it.
+fn forecast<'a>(observed: &'a Observed, whose: Option<Whose<'_>>) -> impl Fn() -> Option<i64> + use<'a> {
+    let whose = whose.map(|whose| (whose.owner_uid.to_owned(), whose.run_id.to_owned()));
+    move || {
+        let (owner_uid, run_id) = whose.as_ref()?;
+        Some(pace::took(observed, Whose { owner_uid, run_id })?.median_seconds)
+    }
+}
+
 /// Begins as many nodes as may be, and says of each other one what it waits for.
 pub fn admit<'a>(queue: &mut impl Queue<'a>) {
     let (observed, answers, now) = queue.seen();
@@ -131,12 +140,7 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
     let mut ledger = Ledger::of(observed, now);
     let mut probes = Probes::default();
     let mut asking = 0;
-    let whose = queue.whose();
-    let whose = whose.map(|whose| (whose.owner_uid.to_owned(), whose.run_id.to_owned()));
-    let median = || {
-        let (owner_uid, run_id) = whose.as_ref()?;
-        Some(pace::took(observed, Whose { owner_uid, run_id })?.median_seconds)
-    };
+    let median = forecast(observed, queue.whose());
     let mut shut = Shut::of(observed);
     let changes = [
         queue.schedule().changes_after(now),

@@ -7,9 +7,7 @@ use crate::cli::{
     word::Word,
 };
 use numo_api::{Phase, Step, marks};
-use numo_core::{
-    Decision, Owner, observed::Key, report::Report, suspended::suspended, text::counted,
-};
+use numo_core::{Decision, Owner, observed::Key, report::Report, suspended::suspended, text::counted};
 
 /// A Plan: what it waits for, who can end it, and its nodes in flight.
 pub(super) fn plan(look: &Look, key: &Key, decision: &Decision) -> Explanation {

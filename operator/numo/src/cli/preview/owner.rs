@@ -56,13 +56,7 @@ pub(super) async fn of_owner(
         });
     }
     let before = imagined.clone();
-    let took = forecast_of(owner, &report, &store.observed);
-    if let Some(took) = &took {
-        imagined.take(took.median_seconds);
-    }
-    let waves = imagined.waves(owner, WAVES, |observed, report, at| {
-        settle(observed, owner, report, at);
-    });
+    let (waves, took) = carried_out(&mut imagined, owner, &report);
     if owner.kind == OwnerKind::MutexRunConfig {
         let run = store.observed.runs.get(&owner.key);
         one.ordered_by = run.map(|run| format!("spec.order: {:?}", run.spec.order.unwrap_or_default()));
@@ -95,6 +89,18 @@ pub(super) async fn of_owner(
         drains(&mut one, &store.observed, &nothing, owner, &looked_at, now);
     }
     Ok(one)
+}
+
+/// The turns that it would give, and by what their times are known.
+fn carried_out(imagined: &mut Imagined, owner: &Owner, report: &Report) -> (Waves, Option<Took>) {
+    let took = forecast_of(owner, report, &imagined.observed);
+    if let Some(took) = &took {
+        imagined.take(took.median_seconds);
+    }
+    let waves = imagined.waves(owner, WAVES, |observed, report, at| {
+        settle(observed, owner, report, at);
+    });
+    (waves, took)
 }
 
 /// What a person should know of its waves, and what keeps no node from its turn.
