@@ -208,6 +208,7 @@ pub fn eta(owner: &Owner, report: &Report, observed: &Observed, now: Timestamp) 
     let groups = calendar.of_nodes(waiting.map(|(name, _)| name.as_str()));
     let slots = slots(&pace, now);
     let at_once = slots.len();
+    let slots = (slots, !pace.under_way.is_empty());
     let Some((at, openings)) = walk(groups, slots, pace.took.median_seconds, now) else {
         return Eta::NotInSight {
             left: left_over,
@@ -264,47 +265,52 @@ fn slots(pace: &Pace, now: Timestamp) -> Vec<Timestamp> {
         .collect()
 }
 
-/// When the last node is done, and in how many openings the nodes begin; none if the openings in sight end before. Each item is the hours
-/// of so many nodes.
+/// When the last node is done, and in how many openings nodes have their turns; none if the openings in sight end before. Each item is the
+/// hours of so many nodes.
 fn walk(
     groups: Vec<(Ahead<'_>, usize)>,
-    slots: Vec<Timestamp>,
+    (slots, is_any_in_flight): (Vec<Timestamp>, bool),
     median: i64,
     now: Timestamp,
 ) -> Option<(Timestamp, usize)> {
     let mut done = slots.iter().copied().max().unwrap_or(now);
     let mut free: BinaryHeap<Reverse<Timestamp>> = slots.into_iter().map(Reverse).collect();
-    let mut groups: Vec<(Ahead<'_>, usize, Option<Opening>)> = groups
-        .into_iter()
-        .map(|(ahead, nodes)| (ahead, nodes, None))
-        .collect();
     let mut used: BTreeSet<Option<Timestamp>> = BTreeSet::new();
-    let mut asked = 0;
+    let mut queues = Vec::new();
+    for (ahead, nodes) in groups {
+        let opening = ahead.opening(now, Some(median))?;
+        if is_any_in_flight && opening.from == now && opening.until.is_some() {
+            used.insert(opening.until);
+        }
+        queues.push((ahead, nodes, opening));
+    }
+    let mut asked = queues.len();
     loop {
-        groups.retain(|(_, nodes, _)| *nodes > 0);
-        if groups.is_empty() {
+        queues.retain(|(_, nodes, _)| *nodes > 0);
+        if queues.is_empty() {
             break;
         }
         let Reverse(at) = free.pop()?;
-        for (ahead, _, opening) in &mut groups {
-            if opening.is_none_or(|opening| !opening.has(at)) {
+        for (ahead, _, opening) in &mut queues {
+            if !opening.has(at) {
                 asked += 1;
-                *opening = Some(ahead.opening(at, Some(median)).filter(|_| asked <= OPENINGS)?);
+                *opening = ahead.opening(at, Some(median)).filter(|_| asked <= OPENINGS)?;
             }
         }
         let begins = |opening: &Opening| opening.from.max(at);
-        let first = groups
-            .iter_mut()
-            .filter_map(|(_, nodes, opening)| Some((nodes, (*opening)?)));
-        let (nodes, opening) = first.min_by_key(|(_, opening)| begins(opening))?;
+        let first = queues.iter_mut().min_by_key(|(_, _, opening)| begins(opening));
+        let (_, nodes, opening) = first?;
         *nodes -= 1;
-        used.insert(opening.until);
-        let end = later(begins(&opening), median);
+        // What is open now and has no end is no opening that anybody waits for.
+        if opening.until.is_some() || opening.from > now {
+            used.insert(opening.until);
+        }
+        let end = later(begins(opening), median);
         done = done.max(end);
         free.push(Reverse(end));
     }
     // Hours that go on past the end of the work are no bound of it.
-    let is_bound = used.iter().any(|until| until.is_some_and(|until| until < done)) || used.len() > 1;
+    let is_bound = used.len() > 1 || used.iter().flatten().any(|until| *until < done);
     Some((done, if is_bound { used.len() } else { 0 }))
 }
 

@@ -24,6 +24,7 @@ fn run(settings: &str, left: usize, took: i64, rest: &str) -> Cluster {
     let mut cluster = Cluster::parse(&format!(
         "cluster 4.17.0
          pool worker 4.17.0 ours
+         rule backup Pre
          run {{{settings}}} finalizer
          node done worker 4.17.0
          change done Done entries:Admitted,Done
@@ -139,7 +140,7 @@ fn mutex_windows_count_for_the_nodes_that_they_select() {
     let found = foreseen(&run("", 2, 15 * MINUTES, &rest));
     assert_eq!(
         done(&found),
-        "2027-01-16T22:15:00Z over 2, again 2027-01-16T22:00:00Z"
+        "2027-01-16T22:15:00Z over 0, again 2027-01-16T22:00:00Z"
     );
     // Hours that are never open at once have no time.
     let found = foreseen(&run(MORNINGS, 0, 15 * MINUTES, &rest));
@@ -280,12 +281,15 @@ fn each_wave_of_a_preview_has_its_times_where_they_can_be_foreseen() {
 
 #[test]
 fn a_wave_that_soaks_begins_the_next_after_its_time() {
-    let waves_of = r#""waves":[{"name":"canary","nodes":1,"soakSeconds":3600},{"name":"rest"}]"#;
+    // Whoever is done already is the canary: since 07:59.
+    let waves_of = r#""waves":[{"name":"canary","nodes":1,"soakSeconds":3600}]"#;
     let soaking = run(waves_of, 2, 15 * MINUTES, "");
-    let found = waves(&soaking, Some(15 * MINUTES));
-    assert!(
-        found[1].contains("2027-01-15T09:15:00Z to 2027-01-15T09:30:00Z by 2"),
-        "{found:?}"
+    assert_eq!(
+        waves(&soaking, Some(15 * MINUTES)),
+        [
+            "n000 2027-01-15T08:59:00Z to 2027-01-15T09:14:00Z by 1",
+            "n001 2027-01-15T09:14:00Z to 2027-01-15T09:29:00Z by 2",
+        ]
     );
 }
 
