@@ -53,6 +53,7 @@ mod stop;
 mod targets;
 mod toy;
 mod unknown_kind;
+mod wave_rules;
 mod waves;
 mod windows;
 mod words;
