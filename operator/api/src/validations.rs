@@ -194,6 +194,7 @@ const MUTEX_RUN_CONFIG: &[Check] = &[
     reference(".spec.mutexTargets[]"),
     limit(".spec.mutexTargets[].maxUnavailable"),
     reference(".spec.mutexRules[]"),
+    reference(".spec.waves[].rules[]"),
     check(
         ".spec.rules[]",
         "(has(self.type) && self.type != 'kubernetes') || has(self.jobSpec) || has(self.cleanUpJobSpec) || has(self.cel) || has(self.prometheus)",
@@ -347,6 +348,7 @@ const MUTEX_BINDING: &[Check] = &[
         "found neither rules nor settings, which gates nothing; wanted rules, or a setting such as maxUnavailable",
     ),
     reference(".spec.rules[]"),
+    reference(".spec.waves[].rules[]"),
     domains(".spec.domains"),
     limit(".spec.maxUnavailable"),
     failures(".spec.failureBudget"),
@@ -462,6 +464,7 @@ const NODE_MAINTENANCE: &[Check] = &[
 /// Of a Plan only numo's own part is judged.
 const PLAN: &[Check] = &[
     reference(".spec.mutex.rules[]"),
+    reference(".spec.mutex.waves[].rules[]"),
     domains(".spec.mutex.domains"),
     limit(".spec.mutex.maxUnavailable"),
     failures(".spec.mutex.failureBudget"),

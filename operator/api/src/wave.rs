@@ -1,6 +1,6 @@
 //! In what order the nodes of an owner change: waves. Data only; what they mean is decided in the core.
 
-use crate::approval::ApprovalPolicy;
+use crate::{approval::ApprovalPolicy, mutex_run_config::ObjectRef};
 use k8s_openapi::apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -56,6 +56,11 @@ pub struct Wave {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::some_or_percent")]
     pub failure_budget: Option<IntOrString>,
+    /// Rules that only the nodes of the wave must pass, in order, after those that every node of the owner must pass. Rules of
+    /// phases PreRun and PostRun are of a whole run, and no rules of a wave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 16))]
+    pub rules: Option<Vec<ObjectRef>>,
     /// Manual: the nodes of the wave begin once somebody approved it (`numo approve`). A wave that grows is approved each time.
     /// Default: None.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -5,7 +5,12 @@
 //! because of a slip of the pen.
 
 use crate::{
-    admit::{approval::Wanted, domains::DomainOrder, schedule::Schedule, wave},
+    admit::{
+        approval::Wanted,
+        domains::DomainOrder,
+        schedule::Schedule,
+        wave::{self, Wave, Whose},
+    },
     drain::DrainOptions,
     intent,
     key::Key,
@@ -211,10 +216,7 @@ pub fn wrong(view: &BindingView, observed: &Observed) -> Option<Why> {
         let limit = || wrong_limit(spec);
         let keys = || names::wrong_label_keys("spec.mutexKeys", settings.mutex_keys.iter().flatten());
         let first = || selector::problem("spec.first", settings.first.as_ref());
-        let waves = || {
-            let has_first = settings.first.is_some();
-            wave::parse("spec", settings.waves.as_deref(), (has_first, false)).err()
-        };
+        let waves = || waves(spec, observed).err();
         let drain = || {
             let problem = DrainOptions::problem(spec.drain.as_ref()?)?;
             Some(format!("spec.drain.{problem}"))
@@ -249,7 +251,7 @@ pub fn wrong(view: &BindingView, observed: &Observed) -> Option<Why> {
         other => (&MAINTENANCE_PHASES, other),
     };
     let rules = settings.rules.iter().flatten().enumerate();
-    rules.into_iter().find_map(|(index, reference)| {
+    let of_all = rules.into_iter().find_map(|(index, reference)| {
         let given = reference.namespace.clone().filter(|given| !given.is_empty());
         let key = Key::new(
             given.unwrap_or_else(|| observed.settings.namespace.clone()),
@@ -257,7 +259,21 @@ pub fn wrong(view: &BindingView, observed: &Observed) -> Option<Why> {
         );
         let field = format!("spec.rules[{index}]");
         crate::rules::wrong(&field, &key, observed.rules.get(&key), (phases, kind))
-    })
+    });
+    of_all.or_else(|| wave::wrong_rule(&waves(spec, observed).ok()?, observed, (phases, kind)))
+}
+
+/// The waves that a binding gives its owners.
+///
+/// Errors: the field, what was found and what is wanted.
+fn waves(spec: &MutexBindingSpec, observed: &Observed) -> Result<Vec<Wave>, String> {
+    let whose = Whose {
+        field: "spec",
+        namespace: &observed.settings.namespace,
+        has_first: spec.settings.first.is_some(),
+        has_pools: false,
+    };
+    wave::parse(whose, spec.settings.waves.as_deref())
 }
 
 /// The owners that a binding speaks of, in order.

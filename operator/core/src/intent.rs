@@ -8,7 +8,8 @@ use crate::{
         approval::Wanted,
         domains,
         schedule::Schedule,
-        wave::{self, Wave},
+        wave::{self, Wave, Whose},
+        wave_rules::{self, WaveRules},
     },
     key::Key,
     names,
@@ -106,9 +107,9 @@ fn strategy(spec: &MutexRunConfigSpec) -> Strategy {
 
 impl<'a> Intent<'a> {
     /// Whether rules are asked about a node before it has a turn.
-    pub fn asks_before_turn(&self) -> bool {
-        let mut rules = self.rules.iter().filter_map(|(_, rule)| *rule);
-        rules.any(|rule| rule.is_asked && rule.runs_in(Phase::Admit))
+    pub fn asks_before_turn(&self, observed: &Observed) -> bool {
+        let mut rules = wave_rules::of_all(&self.rules, &self.waves, observed).into_iter();
+        rules.any(|(_, rule)| rule.is_some_and(|rule| rule.is_asked && rule.runs_in(Phase::Admit)))
     }
 
     /// Parses the spec against what was seen.
@@ -134,7 +135,21 @@ impl<'a> Intent<'a> {
         let workloads_check = run.workloads_check.as_deref();
         let own = own(workloads_check, await_workloads);
         let all: Vec<_> = rules.iter().cloned().chain(own).collect();
-        too_many(&all, &mut problems);
+        too_many("spec.mutexRules", &all, &mut problems);
+        let waves = waves(run).unwrap_or_default();
+        problems.extend(wave::wrong_rule(
+            &waves,
+            observed,
+            (&WAVE_PHASES, "wave of a MutexRunConfig"),
+        ));
+        for wave in waves.iter().filter(|wave| !wave.rules.is_empty()) {
+            let all = wave_rules::of_all(&all, std::slice::from_ref(wave), observed);
+            too_many(
+                &format!("spec.mutexRules and {}.rules", wave.field),
+                &all,
+                &mut problems,
+            );
+        }
         Self {
             strategy,
             rules,
@@ -158,7 +173,7 @@ impl<'a> Intent<'a> {
             await_workloads,
             workloads_check,
             dry_run: spec.dry_run.unwrap_or(false),
-            waves: waves(spec).unwrap_or_default(),
+            waves,
             domains: domains(spec).and_then(Result::ok),
             approval: approval(spec).unwrap_or_default(),
             schedule: schedule(run).unwrap_or_default(),
@@ -175,8 +190,15 @@ impl<'a> Intent<'a> {
 /// Which nodes of a run go before others.
 ///
 /// Errors: the field, what was found and what is wanted.
-pub fn waves(spec: &MutexRunConfigSpec) -> Result<Vec<Wave>, String> {
-    let waves = wave::parse("spec", spec.waves.as_deref(), (spec.first.is_some(), true))?;
+pub fn waves(run: &RunConfigView) -> Result<Vec<Wave>, String> {
+    let spec = &run.spec;
+    let whose = Whose {
+        field: "spec",
+        namespace: &run.key.namespace,
+        has_first: spec.first.is_some(),
+        has_pools: true,
+    };
+    let waves = wave::parse(whose, spec.waves.as_deref())?;
     let first = spec.first.as_ref();
     let first = first.and_then(|selector| serde_json::to_value(selector).ok());
     let first = first.map(|selector| Wave::first(vec![selector], "spec.first"));
@@ -254,11 +276,12 @@ impl<'a> InForce<'a> {
 }
 
 impl Intent<'_> {
-    /// What a journal is to remember of the spec.
-    pub fn terms(&self) -> Terms {
+    /// What the journal of a node is to remember of the spec.
+    pub(crate) fn terms(&self, node: &str, waves: &WaveRules<'_>, observed: &Observed) -> Terms {
+        let rules = waves.of(node, &self.rules, observed);
         Terms {
             strategy: self.strategy,
-            rules: self.rules.iter().map(|(key, _)| key.to_string()).collect(),
+            rules: rules.iter().map(|(key, _)| key.to_string()).collect(),
             soak_seconds: self.soak_seconds,
             change_timeout_seconds: self.change_timeout_seconds,
             drain_probe: self.drain_probe,
@@ -292,7 +315,7 @@ fn wrong_fields(run: &RunConfigView) -> impl Iterator<Item = Why> {
     let problems = [
         selector::problem("spec.first", run.spec.first.as_ref()),
         names::wrong_label_keys("spec.mutexKeys", run.spec.mutex_keys.iter().flatten()),
-        waves(&run.spec).err(),
+        waves(run).err(),
         domains(&run.spec).and_then(Result::err),
         approval(&run.spec).err(),
         schedule(run).err(),
@@ -360,7 +383,7 @@ fn long_label(field: &str, key: &Key) -> Option<Why> {
 
 /// What no journal could hold is refused: it has room for the newest verdict of each rule and phase, and
 /// for the failures of the rule that fails, with those of the OnFailure rule that follows.
-fn too_many(rules: &[(Key, Option<&RuleView>)], problems: &mut Vec<Why>) {
+fn too_many(field: &str, rules: &[(Key, Option<&RuleView>)], problems: &mut Vec<Why>) {
     let verdicts = |phases: &[Phase]| {
         let asked = rules.iter().flat_map(|(_, rule)| rule).flat_map(|rule| {
             let phases = phases.iter().filter(|phase| rule.runs_in(**phase));
@@ -380,7 +403,7 @@ fn too_many(rules: &[(Key, Option<&RuleView>)], problems: &mut Vec<Why>) {
             problems.push(Why::new(
                 Reason::InvalidField,
                 format!(
-                    "spec.mutexRules: found {found} possible verdicts of one attempt (rules, phases and retries), \
+                    "{field}: found {found} possible verdicts of one attempt (rules, phases and retries), \
                      wanted {MAX_VERDICTS} at most"
                 ),
             ));
@@ -405,6 +428,14 @@ fn too_many(rules: &[(Key, Option<&RuleView>)], problems: &mut Vec<Why>) {
 
 /// The phases that are asked for each node in its turn, and journaled.
 const NODE_PHASES: [Phase; 4] = [Phase::Pre, Phase::PreRelease, Phase::Post, Phase::OnFailure];
+/// The phases in which the rules of a wave are asked: those of nodes.
+const WAVE_PHASES: [Phase; 5] = [
+    Phase::Admit,
+    Phase::Pre,
+    Phase::PreRelease,
+    Phase::Post,
+    Phase::OnFailure,
+];
 /// The phases that are asked once per run.
 const RUN_PHASES: [Phase; 2] = [Phase::PreRun, Phase::PostRun];
 

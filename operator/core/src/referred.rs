@@ -1,6 +1,7 @@
 //! Which rules owners refer to. One place for all kinds of owners; nothing here reads or writes anything.
 
 use crate::{
+    admit::wave,
     intent,
     observed::{Key, Observed, RunConfigView},
     owner::{Owner, OwnerKind},
@@ -43,14 +44,14 @@ pub fn rules(observed: &Observed) -> BTreeMap<Key, Referral> {
         rules.for_each(|(key, _)| refer(Referral::Watched, key));
     }
     for view in observed.fleet.versions.values() {
-        let rules = node_version::rules_of(view, observed).into_iter();
-        rules.for_each(|(key, _)| refer(Referral::Watched, key));
+        let rules = node_version::named_by(view, observed).into_iter();
+        rules.for_each(|key| refer(Referral::Watched, key));
     }
     for view in observed.plans.values() {
         let watched = plan::not_watched(view, observed).is_none();
         if let Some(referral) = referral(watched, &view.finalizers) {
-            let rules = plan::rules_of(view, observed).into_iter();
-            rules.for_each(|(key, _)| refer(referral, key));
+            let rules = plan::named_by(view, observed).into_iter();
+            rules.for_each(|key| refer(referral, key));
         }
     }
     all
@@ -65,13 +66,12 @@ pub fn of_owner(owner: &Owner, observed: &Observed) -> Vec<Key> {
         }
         OwnerKind::Plan => {
             let plan = observed.plans.get(&owner.key).into_iter();
-            let rules = plan.flat_map(|plan| plan::rules_of(plan, observed));
-            rules.map(|(key, _)| key).collect()
+            plan.flat_map(|plan| plan::named_by(plan, observed)).collect()
         }
         OwnerKind::NodeVersion => {
             let view = observed.fleet.versions.get(&owner.key.name).into_iter();
-            let rules = view.flat_map(|view| node_version::rules_of(view, observed));
-            rules.map(|(key, _)| key).collect()
+            view.flat_map(|view| node_version::named_by(view, observed))
+                .collect()
         }
         OwnerKind::NodeMaintenance(_) => {
             let view = observed.maintenances.get(owner).into_iter();
@@ -98,6 +98,7 @@ pub fn is_watched(owner: &Owner, observed: &Observed) -> bool {
 }
 
 fn rules_of_run<'a>(run: &'a RunConfigView, observed: &'a Observed) -> impl Iterator<Item = Key> {
-    let rules = intent::Intent::parse(run, observed).rules.into_iter();
-    rules.map(|(key, _)| key)
+    let own = intent::Intent::parse(run, observed).rules.into_iter();
+    let own = own.map(|(key, _)| key);
+    own.chain(wave::rules(run.spec.waves.as_deref(), &run.key.namespace))
 }

@@ -380,7 +380,8 @@ impl Judge {
             return breach("1", format!("{name} was let go cordoned or not Ready"));
         }
         self.in_hours(seen, owner, before, false)?;
-        let rules = gating(seen, run, &BEFORE_RELEASE);
+        let mut rules = gating(seen, run, &BEFORE_RELEASE);
+        rules.extend(self.rules_of_wave(world, seen, owner, (node, &BEFORE_RELEASE)));
         self.rules_passed(world, seen, key, node, &rules)?;
         self.leased(world, seen, owner, node)?;
         let home = own_home(world, node);
@@ -594,7 +595,9 @@ fn of_this_time(world: &World, key: &Key, status: &numo_api::NodeChangeStatus) -
 /// 14: once another version is asked for, no pool of a run is left unpaused because a rule that it names is not there.
 fn holds_without_a_rule(world: &World, seen: &Observed, run: &RunConfigView, decision: &Decision) -> Verdict {
     let spec = &run.spec;
-    let named = spec.mutex_rules.iter().flatten();
+    let of_waves = spec.waves.iter().flatten();
+    let of_waves = of_waves.flat_map(|wave| wave.rules.iter().flatten());
+    let named = spec.mutex_rules.iter().flatten().chain(of_waves);
     let key = |reference: &numo_api::ObjectRef| {
         Key::new(
             reference.namespace.as_deref().unwrap_or(&run.key.namespace),

@@ -111,6 +111,8 @@ pub enum Mutation {
     SkipsSoakOfWaves,
     /// Waves have no limits of their own.
     IgnoresLimitsOfWaves,
+    /// Waves have no rules of their own.
+    IgnoresRulesOfWaves,
     /// Targets of runs have no limits of their own.
     IgnoresLimitsOfTargets,
     /// No domain waits for another.
@@ -161,7 +163,7 @@ pub enum Mutation {
 
 impl Mutation {
     /// Every one, with what the judge's verdict begins with.
-    pub const ALL: [(Self, &'static [&'static str]); 68] = [
+    pub const ALL: [(Self, &'static [&'static str]); 69] = [
         (Self::AsksNoRule, &["invariant 1:"]),
         (Self::BelievesOldPasses, &["invariant 1:"]),
         (Self::IgnoresBudgets, &["invariant 2:"]),
@@ -205,6 +207,7 @@ impl Mutation {
         (Self::IgnoresWaves, &["invariant wave:"]),
         (Self::SkipsSoakOfWaves, &["invariant wave:"]),
         (Self::IgnoresLimitsOfWaves, &["invariant wave:"]),
+        (Self::IgnoresRulesOfWaves, &["invariant 1:"]),
         (Self::IgnoresLimitsOfTargets, &["invariant 2:"]),
         (Self::IgnoresDomains, &["invariant domains:"]),
         (Self::TurnsDomainsRound, &["invariant domains:"]),
@@ -284,6 +287,7 @@ impl Mutation {
             Self::IgnoresWaves => each_setting!(view, waves, |_| None),
             Self::SkipsSoakOfWaves => each_wave(&mut view, |wave| wave.soak_seconds = None),
             Self::IgnoresLimitsOfWaves => each_wave(&mut view, |wave| wave.max_unavailable = None),
+            Self::IgnoresRulesOfWaves => each_wave(&mut view, |wave| wave.rules = None),
             Self::IgnoresLimitsOfTargets => {
                 let runs = view.runs.values_mut();
                 let targets = runs.flat_map(|run| run.spec.mutex_targets.iter_mut().flatten());

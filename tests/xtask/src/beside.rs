@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result};
 
+use crate::counts::Counts;
 use crate::step;
-use crate::test::Counts;
 
 /// The heading under which they are waited for.
 pub const REST: &str = "what computes: the rest of it";

@@ -4,6 +4,7 @@ mod bench;
 mod beside;
 mod book;
 mod cluster;
+mod counts;
 mod crds;
 mod demo;
 mod deny;

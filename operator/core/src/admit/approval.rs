@@ -4,7 +4,10 @@
 //! another. The digest has four parts, so that it can be said which of them has changed. It stops admission only: what has its turn
 //! is brought to its end.
 
-use super::waves::{Due, Waves};
+use super::{
+    wave_rules::Rules,
+    waves::{Due, Waves},
+};
 use crate::{
     key::Key,
     names,
@@ -78,7 +81,7 @@ pub(crate) struct About<'a> {
     /// What the owner goes to: the id of the run, and the version.
     pub target: [&'a str; 2],
     /// The rules that its nodes must pass.
-    pub rules: &'a [(Key, Option<&'a RuleView>)],
+    pub rules: Rules<'a>,
     /// The nodes of it that have failed, as a failure budget counts them.
     pub failed: Vec<&'a ChangeView>,
 }

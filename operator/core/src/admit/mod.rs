@@ -13,6 +13,7 @@ pub mod schedule;
 pub(crate) mod settings;
 pub mod union;
 pub mod wave;
+pub(crate) mod wave_rules;
 pub(crate) mod waves;
 pub mod window;
 pub mod windows;

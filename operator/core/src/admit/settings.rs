@@ -4,14 +4,40 @@
 use super::{
     approval::Wanted,
     domains::DomainOrder,
-    wave::{self, Wave},
+    wave::{self, Wave, Whose},
 };
 use crate::{intent, names, observed::IntOrPercent, selector};
-use numo_api::{MutexSettings, Order};
+use numo_api::{DrainSettings, MutexSettings, Order};
 use serde_json::Value;
 
-/// All that gates an owner, its own first, each with the field that says it.
-pub(crate) type Gatings<'a> = Vec<(String, &'a MutexSettings)>;
+/// All that gates an owner, its own first.
+pub(crate) type Gatings<'a> = Vec<GatedBy<'a>>;
+
+/// One of all that gates an owner.
+#[derive(Clone, Debug)]
+pub(crate) struct GatedBy<'a> {
+    /// The field that says it.
+    pub field: String,
+    /// The namespace of rules that it names without one.
+    pub namespace: &'a str,
+    pub settings: &'a MutexSettings,
+    /// How nodes are drained, where a MutexBinding says so.
+    pub drain: Option<&'a DrainSettings>,
+}
+
+impl GatedBy<'_> {
+    /// What of it an approval is for, with the field that says it.
+    pub fn approved(&self) -> (&str, Value) {
+        let mut all = serde_json::to_value(self.settings).unwrap_or_default();
+        if let (Some(fields), Some(drain)) = (all.as_object_mut(), self.drain) {
+            fields.insert(
+                "drain".to_owned(),
+                serde_json::to_value(drain).unwrap_or_default(),
+            );
+        }
+        (self.field.as_str(), all)
+    }
+}
 
 /// What all that gates an owner says together.
 pub(crate) struct Together<'a> {
@@ -40,15 +66,12 @@ pub(crate) struct Together<'a> {
 }
 
 /// What all that gates an owner says together; what is wrong with it is told to `wrong`.
-pub(crate) fn together<'a>(
-    all: &[(String, &'a MutexSettings)],
-    wrong: &mut impl FnMut(String),
-) -> Together<'a> {
+pub(crate) fn together<'a>(all: &[GatedBy<'a>], wrong: &mut impl FnMut(String)) -> Together<'a> {
     let (limits, first, failure_budgets) = bounds(all, wrong);
     let waves = waves(all, &first).map_err(&mut *wrong).unwrap_or_default();
     let domains = domains(all, wrong);
     let approval = approval(all).map_err(wrong).unwrap_or_default();
-    let each = || all.iter().map(|(_, settings)| *settings);
+    let each = || all.iter().map(|one| one.settings);
     Together {
         order: each().find_map(|one| one.order),
         soak_seconds: each().filter_map(|one| one.soak_seconds).fold(0, i64::max),
@@ -68,11 +91,11 @@ pub(crate) fn together<'a>(
 /// The bounds, the selectors of nodes that go first, and the failure budgets of all that gates an owner; what is wrong with
 /// them is told to `wrong`.
 fn bounds(
-    all: &[(String, &MutexSettings)],
+    all: &[GatedBy<'_>],
     wrong: &mut impl FnMut(String),
 ) -> (Vec<IntOrPercent>, Vec<Value>, Vec<IntOrPercent>) {
     let (mut limits, mut first, mut failure_budgets) = (Vec::new(), Vec::new(), Vec::new());
-    for (field, settings) in all {
+    for GatedBy { field, settings, .. } in all {
         match settings.max_unavailable.as_ref().map(intent::parse_limit) {
             Some(Ok(limit)) => limits.push(limit),
             Some(Err(problem)) => wrong(format!("{field}.maxUnavailable: {problem}")),
@@ -101,7 +124,7 @@ fn bounds(
 /// Which nodes go before others: those that `first` of any selects, and then the waves of the one that has some.
 ///
 /// Errors: the field, what was found and what is wanted.
-fn waves(all: &[(String, &MutexSettings)], first: &[Value]) -> Result<Vec<Wave>, String> {
+fn waves(all: &[GatedBy<'_>], first: &[Value]) -> Result<Vec<Wave>, String> {
     let mut waves = Vec::new();
     if !first.is_empty() {
         waves.push(Wave::first(
@@ -110,9 +133,21 @@ fn waves(all: &[(String, &MutexSettings)], first: &[Value]) -> Result<Vec<Wave>,
         ));
     }
     let mut given: Option<&str> = None;
-    for (field, settings) in all {
+    for GatedBy {
+        field,
+        namespace,
+        settings,
+        ..
+    } in all
+    {
         let own = settings.waves.as_deref();
-        waves.extend(wave::parse(field, own, (settings.first.is_some(), false))?);
+        let whose = Whose {
+            field,
+            namespace,
+            has_first: settings.first.is_some(),
+            has_pools: false,
+        };
+        waves.extend(wave::parse(whose, own)?);
         if own.is_none_or(<[_]>::is_empty) {
             continue;
         }
@@ -128,9 +163,9 @@ fn waves(all: &[(String, &MutexSettings)], first: &[Value]) -> Result<Vec<Wave>,
 /// What of an owner a person must approve, by all that gates it.
 ///
 /// Errors: the field, what was found and what is wanted.
-fn approval(all: &[(String, &MutexSettings)]) -> Result<Wanted, String> {
+fn approval(all: &[GatedBy<'_>]) -> Result<Wanted, String> {
     let mut wanted = Wanted::default();
-    for (field, settings) in all {
+    for GatedBy { field, settings, .. } in all {
         wanted.add(field, settings.approval.as_ref())?;
     }
     Ok(wanted)
@@ -138,12 +173,9 @@ fn approval(all: &[(String, &MutexSettings)]) -> Result<Wanted, String> {
 
 /// In which order an owner goes through domains of nodes, by all that gates it. Two orders would keep each other's nodes for ever; that
 /// they differ is told to `wrong`.
-fn domains<'a>(
-    all: &[(String, &'a MutexSettings)],
-    wrong: &mut impl FnMut(String),
-) -> Option<DomainOrder<'a>> {
+fn domains<'a>(all: &[GatedBy<'a>], wrong: &mut impl FnMut(String)) -> Option<DomainOrder<'a>> {
     let mut known: Option<DomainOrder<'a>> = None;
-    for (field, settings) in all {
+    for GatedBy { field, settings, .. } in all {
         let Some(given) = &settings.domains else { continue };
         match (DomainOrder::parse(&format!("{field}.domains"), given), &known) {
             (Err(problem), _) => wrong(problem),

@@ -1,7 +1,14 @@
 //! Waves as an owner has them: which nodes each takes, and what holds for those. What they make of the nodes of the owner is worked out in
 //! [`waves`](super::waves).
 
-use crate::{observed::IntOrPercent, selector};
+use crate::{
+    key::Key,
+    observed::{IntOrPercent, Observed},
+    rules::wrong,
+    selector,
+    why::Why,
+};
+use numo_api::Phase;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -25,6 +32,8 @@ pub struct Wave {
     pub failure_budget: Option<IntOrPercent>,
     /// Whether a person must approve before it begins.
     pub needs_approval: bool,
+    /// The rules that only its nodes must pass.
+    pub rules: Vec<Key>,
 }
 
 /// Which nodes a wave takes.
@@ -56,21 +65,53 @@ impl Wave {
             soak_seconds: 0,
             failure_budget: None,
             needs_approval: false,
+            rules: Vec::new(),
         }
     }
 }
 
-/// The waves of an object with `field` in front of its fields. `has_first` says that the object has the short form, `has_pools` that its
-/// nodes have pools.
+/// An object that has waves.
+#[derive(Clone, Copy, Debug)]
+pub struct Whose<'a> {
+    /// What stands in front of its fields.
+    pub field: &'a str,
+    /// The namespace of rules that are named without one.
+    pub namespace: &'a str,
+    /// Whether it has the short form `first`.
+    pub has_first: bool,
+    /// Whether its nodes have pools.
+    pub has_pools: bool,
+}
+
+/// The rules that waves name, in order.
+pub fn rules(given: Option<&[numo_api::Wave]>, namespace: &str) -> impl Iterator<Item = Key> {
+    let waves = given.unwrap_or_default().iter();
+    let named = waves.flat_map(|wave| wave.rules.iter().flatten());
+    named.map(move |reference| {
+        let given = reference.namespace.clone().filter(|given| !given.is_empty());
+        Key::new(
+            given.unwrap_or_else(|| namespace.to_owned()),
+            reference.name.clone().unwrap_or_default(),
+        )
+    })
+}
+
+/// What is wrong with a rule of a wave, for an owner of a kind that asks rules about nodes in these phases.
+pub fn wrong_rule(waves: &[Wave], observed: &Observed, asked: (&[Phase], &str)) -> Option<Why> {
+    let mut named = waves.iter().flat_map(|wave| {
+        let rules = wave.rules.iter().enumerate();
+        rules.map(move |(index, key)| (format!("{}.rules[{index}]", wave.field), key))
+    });
+    named.find_map(|(field, key)| wrong(&field, key, observed.rules.get(key), asked))
+}
+
+/// The waves of an object.
 ///
 /// Errors: the field, what was found and what is wanted.
-pub fn parse(
-    field: &str,
-    given: Option<&[numo_api::Wave]>,
-    (has_first, has_pools): (bool, bool),
-) -> Result<Vec<Wave>, String> {
+pub fn parse(whose: Whose<'_>, given: Option<&[numo_api::Wave]>) -> Result<Vec<Wave>, String> {
+    let field = whose.field;
     let given = given.unwrap_or_default();
-    if has_first && !given.is_empty() {
+    if whose.has_first && !given.is_empty() {
         return Err(format!(
             "{field}.waves: found waves beside first, wanted one of them"
         ));
@@ -78,7 +119,7 @@ pub fn parse(
     let mut waves: Vec<Wave> = Vec::with_capacity(given.len());
     for (index, one) in given.iter().enumerate() {
         let of = format!("{field}.waves[{index}]");
-        let wave = wave(&of, one, has_pools)?;
+        let wave = wave(&of, one, whose)?;
         if wave.name.is_some() && waves.iter().any(|other| other.name == wave.name) {
             let name = wave.name.unwrap_or_default();
             return Err(format!(
@@ -95,7 +136,7 @@ pub fn parse(
     Ok(waves)
 }
 
-fn wave(field: &str, given: &numo_api::Wave, has_pools: bool) -> Result<Wave, String> {
+fn wave(field: &str, given: &numo_api::Wave, whose: Whose<'_>) -> Result<Wave, String> {
     let name = given.name.as_deref();
     if let Some(name) = name.filter(|name| !is_name(name)) {
         return Err(format!(
@@ -105,11 +146,12 @@ fn wave(field: &str, given: &numo_api::Wave, has_pools: bool) -> Result<Wave, St
     Ok(Wave {
         name: name.map(str::to_owned),
         field: field.to_owned(),
-        takes: takes(field, given, has_pools)?,
+        takes: takes(field, given, whose.has_pools)?,
         max_unavailable: some(field, "maxUnavailable", given.max_unavailable.as_ref())?,
         soak_seconds: given.soak_seconds.unwrap_or(0).max(0),
         failure_budget: some(field, "failureBudget", given.failure_budget.as_ref())?,
         needs_approval: given.approval == Some(numo_api::ApprovalPolicy::Manual),
+        rules: rules(Some(std::slice::from_ref(given)), whose.namespace).collect(),
     })
 }
 

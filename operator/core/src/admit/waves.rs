@@ -8,9 +8,12 @@
 use super::{
     room::{Room, Words},
     wave::{Takes, Wave},
+    wave_rules::WaveRules,
 };
 use crate::{
-    failures, ledger,
+    failures,
+    key::Key,
+    ledger,
     observed::{IntOrPercent, NodeView},
     report::{WaveOver, WaveReport},
     selector::Selector,
@@ -77,6 +80,7 @@ struct Group<'a> {
     field: String,
     is_first: bool,
     needs_approval: bool,
+    rules: Vec<Key>,
     soak_seconds: i64,
     /// How many nodes it has.
     nodes: usize,
@@ -343,6 +347,17 @@ impl<'a> Waves<'a> {
         waits.clone()
     }
 
+    /// The rules that the nodes of one wave must pass and others need not.
+    pub fn rules(&self) -> WaveRules<'a> {
+        if self.groups.iter().all(|group| group.rules.is_empty()) {
+            return WaveRules::default();
+        }
+        WaveRules {
+            places: self.places.clone(),
+            rules: self.groups.iter().map(|group| group.rules.clone()).collect(),
+        }
+    }
+
     /// Why there is no room for the node in its wave, if so.
     pub fn no_room(&self, node: &NodeView) -> Option<Why> {
         self.room.as_ref()?.refusal(node)
@@ -487,6 +502,7 @@ impl<'a> Group<'a> {
             field: wave.field.clone(),
             is_first: matches!(wave.takes, Takes::First(_)),
             needs_approval: wave.needs_approval,
+            rules: wave.rules.clone(),
             soak_seconds: wave.soak_seconds,
             ..Self::default()
         }

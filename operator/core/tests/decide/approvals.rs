@@ -177,6 +177,14 @@ fn an_approval_is_for_what_was_approved() {
             &edited,
             "hold ApprovalExpired ~ the spec, or a MutexBinding of it, was edited since",
         );
+        // So is how a MutexBinding has nodes drained.
+        let mut drained = second.clone();
+        for binding in drained.observed.bindings.values_mut() {
+            binding.spec.drain = Some(numo_api::DrainSettings::default());
+        }
+        if drained.owner().kind.name() == "Plan" {
+            check_cluster(&drained, "hold ApprovalExpired");
+        }
         // What does not matter to a node may be.
         let mut same = second.clone();
         for run in same.observed.runs.values_mut() {

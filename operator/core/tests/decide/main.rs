@@ -52,6 +52,7 @@ mod stop;
 mod targets;
 mod toy;
 mod unknown_kind;
+mod wave_rules;
 mod waves;
 mod windows;
 mod words;

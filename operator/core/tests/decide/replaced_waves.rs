@@ -67,6 +67,22 @@ fn nodes_of_a_later_wave_wait_until_the_new_ones_are_done_and_have_soaked() {
     );
 }
 
+/// The new node has the rules of the wave of the old one.
+#[test]
+fn a_new_node_passes_the_rules_of_the_wave_of_the_old_one() {
+    let settings = canary("\"rules\":[{\"name\":\"smoke\"}],");
+    let of = |turn: &str| format!("rule smoke Post\n {}", replaced(&settings, turn));
+    check(
+        &of("PostRules"),
+        "node a PostRules RuleStarting\n > job smoke/Post/1 of x",
+    );
+    let plain = canary("");
+    check(
+        &format!("rule smoke Post\n {}", replaced(&plain, "PostRules")),
+        "node a Done Done",
+    );
+}
+
 /// Each turn leaves one outdated node less: the first wave does not take the next one for it.
 #[test]
 fn a_wave_of_so_many_nodes_has_the_same_nodes_after_each_turn() {

@@ -33,7 +33,16 @@ const NAMED: usize = 5;
 
 /// The names of the first rules, and how many there are beyond them.
 fn rules(view: &BindingView) -> Option<String> {
-    let rules = view.spec.settings.rules.as_deref().unwrap_or_default();
+    let waves = view.spec.settings.waves.iter().flatten();
+    let of_waves = waves.flat_map(|wave| wave.rules.iter().flatten());
+    let rules: Vec<_> = view
+        .spec
+        .settings
+        .rules
+        .iter()
+        .flatten()
+        .chain(of_waves)
+        .collect();
     let named = rules.iter().take(NAMED).filter_map(|rule| rule.name.as_deref());
     let named = named.collect::<Vec<_>>().join(", ");
     match rules.len().saturating_sub(NAMED) {

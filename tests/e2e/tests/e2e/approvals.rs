@@ -2,8 +2,12 @@
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
-use kube::{Api, api::PostParams};
-use numo_e2e::{NAMESPACE, Stage};
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
+};
+use numo_api::MutexRunConfig;
+use numo_e2e::{NAMESPACE, Stage, client_of};
 use serde_json::{Value, json};
 
 use crate::{NEW, apply, explained, finish, judgement, prepare, released, set, waits, workers};
@@ -40,6 +44,41 @@ async fn approve(stage: &Stage, user: &str, more: &[&str]) -> Result<(Option<i32
     Ok((said.code, format!("{}{}", said.out, said.err)))
 }
 
+/// Who may edit the run edits other fields of it, and not those by which somebody must approve.
+async fn takes_out_no_approval(stage: &Stage, user: &str) -> Result<()> {
+    let of_user = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": user, "namespace": NAMESPACE}});
+    apply(stage, &[of_user]).await?;
+    let kubeconfig = stage.cluster.service_account_kubeconfig(NAMESPACE, user).await?;
+    let runs: Api<MutexRunConfig> = Api::namespaced(client_of(&kubeconfig).await?, NAMESPACE);
+    let edit = async |spec: Value| {
+        let patch = Patch::Merge(json!({"spec": spec}));
+        runs.patch("upgrade", &PatchParams::default(), &patch).await
+    };
+    edit(json!({"soakSeconds": 0, "failureBudget": 2})).await?;
+    for (field, value) in [
+        ("approval", Value::Null),
+        ("approval", json!({"begin": "None"})),
+        ("approval", json!({"begin": "Manual", "ttlSeconds": 1_000_000})),
+        ("waves", json!([{"nodes": 3}])),
+        (
+            "waves",
+            json!([{"nodeSelector": {}}, {"nodes": 2, "approval": "Manual"}]),
+        ),
+    ] {
+        let said = edit(json!({field: value})).await.err();
+        let said = said.map(|error| error.to_string()).unwrap_or_default();
+        let wanted = format!("spec.{field}: found an edit by {}", account(user));
+        assert!(said.contains(&wanted), "{field} {value}: {said}");
+    }
+    // Who may approve may say that nobody has to.
+    stage
+        .patch_run(
+            "upgrade",
+            json!({"spec": {"approval": {"begin": "Manual", "afterFailure": "Manual"}}}),
+        )
+        .await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_waits_for_who_may_approve_it_and_not_for_who_may_edit_it() -> Result<()> {
     let stage = set(workers(3), Vec::new()).await?;
@@ -56,6 +95,7 @@ async fn a_run_waits_for_who_may_approve_it_and_not_for_who_may_edit_it() -> Res
         "waves": [{"nodes": 1}, {"name": "others", "nodes": 2, "approval": "Manual"}],
     });
     prepare(&stage, &[], spec).await?;
+    takes_out_no_approval(&stage, "editor").await?;
     let idle = approve(&stage, "approver", &["--reason", "too early"]).await?;
     assert_eq!(idle.0, Some(2), "{idle:?}");
     assert!(idle.1.contains("waits for no approval"), "{idle:?}");

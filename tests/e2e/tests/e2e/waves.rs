@@ -2,13 +2,14 @@
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
-use numo_api::{NodeChange, Step, WaveStatus};
+use numo_api::{NodeChange, Phase, Step, WaveStatus};
 use numo_e2e::Stage;
 use numo_world::Judgement;
 use serde_json::json;
 
 use crate::{
-    Gate, NEW, explained, finish, job, judgement, prepare, released, rule, seen, set, waits, workers,
+    Gate, NEW, apply, explained, finish, job, judgement, prepare, released, rule, run_of, seen, set, target,
+    verdicts, waits, workers,
 };
 
 /// How long the first wave soaks (seconds).
@@ -101,5 +102,42 @@ async fn a_run_goes_wave_by_wave_also_under_another_process() -> Result<()> {
         ..judgement(&[], &["gated"])
     };
     stage.judge(&expected).await?;
+    stage.strike().await
+}
+
+/// A rule of a wave is asked about the nodes of that wave. While it is missing no node of the run begins.
+#[tokio::test(flavor = "multi_thread")]
+async fn only_nodes_of_a_wave_pass_its_rules() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    let canary = json!({"metadata": {"labels": {"example.com/canary": "true"}}});
+    stage.patch_node("worker-1", canary).await?;
+    let waves = json!([{
+        "name": "canary",
+        "nodeSelector": {"matchLabels": {"example.com/canary": "true"}},
+        "rules": [{"name": "smoke"}],
+    }]);
+    apply(&stage, &[crate::quick(), target("workers", &["worker"])]).await?;
+    apply(&stage, &[run_of(&["quick"], json!({"waves": waves}))]).await?;
+    stage
+        .condition("upgrade", "Ready", "False", "RuleNotFound")
+        .await?;
+    let said = stage.say(&["explain", "mutexrunconfig/upgrade"]).await?;
+    let named = "spec.waves[0].rules[0]: there is no MutexRule";
+    ensure!(said.contains(named), "{said}");
+    let smoke = json!({"jobSpec": job("true"), "cleanUpJobSpec": job("true")});
+    apply(&stage, &[rule("smoke", smoke)]).await?;
+    stage.condition("upgrade", "Ready", "True", "UpToDate").await?;
+    stage.world.upgrade_to(NEW).await?;
+    finish(&stage).await?;
+    let changes = stage.journals().await?;
+    for (node, asked) in [("worker-1", 1), ("worker-0", 0)] {
+        let change = changes.iter().find(|change| change.spec.node_name == node);
+        let change = change.with_context(|| format!("{node} has a journal"))?;
+        for phase in [Phase::Pre, Phase::Post] {
+            assert_eq!(verdicts(change, "smoke", phase).len(), asked, "{node} {phase:?}");
+            assert_eq!(verdicts(change, "quick", phase).len(), 1, "{node} {phase:?}");
+        }
+    }
+    stage.judge(&judgement(&["quick"], &["quick"])).await?;
     stage.strike().await
 }

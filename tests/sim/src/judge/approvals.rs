@@ -1,7 +1,7 @@
 //! Approvals (invariant approval): no node begins of an owner or a wave that wants a person's word without one that names this owner,
 //! this wave, and a digest that was reported for just that, when its spec, its rules and its run were what they are now.
 
-use super::{Judge, Verdict, breach, fleet};
+use super::{Judge, Verdict, breach, fleet, waves};
 use crate::world::{World, seconds};
 use numo_api::{ApprovalPolicy, ApprovalSettings, GROUP, MutexApprovalSpec, plan::PLAN_GROUP};
 use numo_core::{
@@ -142,12 +142,15 @@ fn settings<'a>(seen: &'a Observed, owner: &Owner) -> Vec<&'a ApprovalSettings> 
 
 /// What an approval of the owner is for, whatever its nodes are: its spec, what gates it, and the editions of its rules.
 fn about(seen: &Observed, owner: &Owner) -> Value {
+    let of_waves = waves::waves(seen, owner).iter();
+    let of_waves = of_waves.flat_map(|wave| wave.rules.iter().flatten());
     let mut about = match owner.kind {
         OwnerKind::MutexRunConfig => {
             let run = seen.runs.get(&owner.key);
             let rules = run
                 .into_iter()
                 .flat_map(|run| run.spec.mutex_rules.iter().flatten());
+            let rules = rules.chain(of_waves);
             let rules = rules.map(|rule| {
                 let namespace = rule.namespace.as_deref().unwrap_or(&owner.key.namespace);
                 Key::new(namespace, rule.name.clone().unwrap_or_default())
@@ -156,7 +159,10 @@ fn about(seen: &Observed, owner: &Owner) -> Value {
         }
         OwnerKind::Plan | OwnerKind::NodeMaintenance(_) | OwnerKind::NodeVersion => {
             let all: Vec<_> = fleet::settings(seen, owner).collect();
-            let rules = all.iter().flat_map(|one| one.rules.iter().flatten());
+            let rules = all
+                .iter()
+                .flat_map(|one| one.rules.iter().flatten())
+                .chain(of_waves);
             let rules =
                 rules.map(|rule| Key::new(&seen.settings.namespace, rule.name.clone().unwrap_or_default()));
             let rules = editions(seen, rules);

@@ -1,7 +1,7 @@
 //! What is judged of rules that are asked: what they said before a turn (1), and that each is told only what it said itself of this
 //! node (7).
 
-use super::{Judge, Verdict, breach, fleet, gating, settings::is_behind};
+use super::{Judge, Verdict, breach, fleet, gating, settings::is_behind, waves};
 use crate::world::World;
 use numo_api::Phase;
 use numo_core::{
@@ -26,7 +26,10 @@ impl Judge {
         if !is_maintenance && !is_behind(world, seen, owner, node) {
             return Ok(());
         }
-        for (key, phase) in named(seen, owner, &[Phase::Admit]) {
+        let wave = self.wave_of(world, seen, owner, (run, node));
+        let of_wave = wave.map(|(_, wave)| waves::rules_of(seen, wave, &[Phase::Admit]));
+        let all = named(seen, owner, &[Phase::Admit]).into_iter();
+        for (key, phase) in all.chain(of_wave.into_iter().flatten()) {
             let Some(rule) = seen.rules.get(&key).filter(|rule| rule.is_asked) else {
                 continue;
             };
@@ -56,7 +59,10 @@ pub(super) fn told_its_own(world: &World, seen: &Observed, owner: &Owner, decisi
         let Question::Evaluate(request) = question else {
             continue;
         };
-        let named = named(seen, owner, &[request.phase]);
+        let of_waves = waves::waves(seen, owner).iter();
+        let of_waves = of_waves.map(|wave| waves::rules_of(seen, wave, &[request.phase]));
+        let named = named(seen, owner, &[request.phase]).into_iter();
+        let named: Vec<_> = named.chain(of_waves.flatten()).collect();
         if !named.iter().any(|(rule, _)| *rule == request.rule) {
             return breach(
                 "7",

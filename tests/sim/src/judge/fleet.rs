@@ -312,7 +312,9 @@ impl Judge {
             } else {
                 &[Phase::Pre, Phase::PreRelease]
             };
-            self.rules_passed(world, seen, &key, node, &gating(seen, owner, phases))?;
+            let mut rules = gating(seen, owner, phases);
+            rules.extend(self.rules_of_wave(world, seen, owner, (node, phases)));
+            self.rules_passed(world, seen, &key, node, &rules)?;
         }
         // A turn of which something may have become of the node goes on, whoever else is not at the version by now.
         let goes_on = self
@@ -392,7 +394,9 @@ impl Judge {
             } else {
                 &[Phase::Pre, Phase::PreRelease]
             };
-            self.rules_passed(world, seen, &key, node, &gating(seen, owner, phases))?;
+            let mut rules = gating(seen, owner, phases);
+            rules.extend(self.rules_of_wave(world, seen, owner, (node, phases)));
+            self.rules_passed(world, seen, &key, node, &rules)?;
             self.in_hours(seen, owner, node, false)?;
         }
         self.first(world, seen, owner, node)

@@ -4,7 +4,7 @@
 
 use super::{Judge, Verdict, breach, fleet, settings};
 use crate::world::{World, timestamp};
-use numo_api::{Step, Wave};
+use numo_api::{Phase, Step, Wave};
 use numo_core::{
     Owner, OwnerKind,
     observed::{Key, NodeView, Observed},
@@ -113,6 +113,24 @@ impl Judge {
         let (places, of, _) = self.places(&asked, waves, node);
         let own = *places.get(node.uid.as_str())?;
         Some((own + 1, of.get(own).copied()?))
+    }
+
+    /// The rules that a node in its turn must pass in these phases as one of its wave.
+    pub(super) fn rules_of_wave(
+        &self,
+        world: &World,
+        seen: &Observed,
+        owner: &Owner,
+        (node, phases): (&NodeView, &[Phase]),
+    ) -> Vec<(Key, Phase)> {
+        if world.people.journals_deleted {
+            return Vec::new();
+        }
+        let key = self.key_of(owner, node);
+        let change = key.and_then(|key| world.truth.changes.get(key));
+        let run_id = change.map_or("", |change| change.spec.target.run_id.as_str());
+        let wave = self.wave_of(world, seen, owner, (run_id, node));
+        wave.map_or_else(Vec::new, |(_, wave)| rules_of(seen, wave, phases))
     }
 
     /// The wave of each node that is in one by now, by its uid, the waves, and the wave of this node: the one after all others if it is
@@ -244,8 +262,20 @@ fn number(given: &Value) -> usize {
         .map_or(1, |number| usize::try_from(number).unwrap_or(1))
 }
 
+/// The rules of a wave in these phases. All rules of these worlds are in one namespace.
+pub(super) fn rules_of(seen: &Observed, wave: &Wave, phases: &[Phase]) -> Vec<(Key, Phase)> {
+    let named = wave.rules.iter().flatten();
+    let named = named.map(|rule| Key::new(&seen.settings.namespace, rule.name.clone().unwrap_or_default()));
+    let each = named.flat_map(|key| phases.iter().map(move |phase| (key.clone(), *phase)));
+    let is_asked = |(key, phase): &(Key, Phase)| {
+        let rule = seen.rules.get(key);
+        rule.is_none_or(|rule| rule.phases.contains(phase))
+    };
+    each.filter(is_asked).collect()
+}
+
 /// The waves of an owner, of whichever object has them.
-fn waves<'a>(seen: &'a Observed, owner: &Owner) -> &'a [Wave] {
+pub(super) fn waves<'a>(seen: &'a Observed, owner: &Owner) -> &'a [Wave] {
     let waves = match owner.kind {
         OwnerKind::MutexRunConfig => seen.runs.get(&owner.key).and_then(|run| run.spec.waves.as_ref()),
         OwnerKind::Plan => fleet::settings(seen, owner).find_map(|one| one.waves.as_ref()),

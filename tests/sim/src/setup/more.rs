@@ -2,7 +2,7 @@
 //! MutexBindings. It has numbers of its own, so that nothing else of a seed depends on it.
 
 use crate::world::{Act, BindingEdit, FleetAct, HoursOf, MeantHours, World};
-use numo_api::{Phase, TargetRef, Wave, marks::openshift};
+use numo_api::{ObjectRef, Phase, TargetRef, Wave, marks::openshift};
 use numo_core::observed::{EVALUATED_PASS_SECONDS, Key, RuleView, TargetView};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 use serde_json::{Value, json};
@@ -13,6 +13,8 @@ const WITH_HOURS: u32 = 15;
 const ASKED: u32 = 25;
 /// Of a hundred MutexRunConfigs and MutexBindings, how many have waves.
 const WITH_WAVES: u32 = 20;
+/// Of a hundred waves, how many have a rule of their own.
+const WITH_RULES: u32 = 20;
 /// Of a hundred MutexRunConfigs, how many name their pools themselves, and how many of the others have a target with a limit of its own.
 const WITH_POOLS: u32 = 20;
 const WITH_LIMITS: u32 = 30;
@@ -90,6 +92,34 @@ fn draw_waves(world: &mut World, seed: u64) {
             (settings.first, settings.waves) = (None, Some(waves(rng)));
         }
     }
+    draw_rules_of_waves(world, seed);
+}
+
+/// A rule that no owner names for all its nodes, for some waves.
+fn draw_rules_of_waves(world: &mut World, seed: u64) {
+    let mut rng = SmallRng::seed_from_u64(seed ^ 0x7772_756c);
+    let truth = &mut world.truth;
+    let Some(mut rule) = truth.rules.values().next().cloned() else {
+        return;
+    };
+    rule.key = Key::new(&rule.key.namespace, "smoke");
+    (rule.uid, rule.job_name) = ("rule-smoke".to_owned(), "smoke".to_owned());
+    rule.phases = vec![[Phase::Pre, Phase::PreRelease][rng.random_range(0..2)]];
+    if rule.is_asked && rng.random_bool(0.5) {
+        rule.phases.insert(0, Phase::Admit);
+    }
+    let of_runs = truth.runs.values_mut().map(|run| &mut run.spec.waves);
+    let bindings = truth.bindings.values_mut();
+    let of_bindings = bindings.map(|one| &mut one.spec.settings.waves);
+    for wave in of_runs.chain(of_bindings).flatten().flatten() {
+        if rng.random_ratio(WITH_RULES, 100) {
+            wave.rules = Some(vec![ObjectRef {
+                name: Some(rule.key.name.clone()),
+                ..ObjectRef::default()
+            }]);
+        }
+    }
+    truth.rules.insert(rule.key.clone(), rule);
 }
 
 /// Pools instead of a target, or one more target of some of the nodes, for some MutexRunConfigs.

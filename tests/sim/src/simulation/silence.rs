@@ -96,7 +96,13 @@ impl Simulation {
             || open().any(|node| node.why.who() == Actor::OtherController || is_going(node));
         let by_clock = ends.into_iter().any(|why| why.until.is_some());
         let is_behind = report.phase == RunPhase::Active && open().next().is_some();
-        if is_behind && !is_stalled(owner.kind, report) && !of_others && !by_clock {
+        let is_new = || {
+            let behind = report.nodes.iter().filter(|(_, node)| !node.step.is_terminal());
+            behind
+                .into_iter()
+                .any(|(name, node)| node.why.reason == Reason::RuleWaits && self.was_just_asked(name))
+        };
+        if is_behind && !is_stalled(owner.kind, report) && !of_others && !by_clock && !is_new() {
             let others = self.reports.iter().filter(|(other, _)| *other != owner);
             let others: Vec<String> = others
                 .map(|(other, report)| format!("{other} is {:?}: {:?}", report.phase, report.hold))
@@ -121,6 +127,17 @@ impl Simulation {
             )),
             _ => Ok(()),
         }
+    }
+
+    /// Whether a rule said its first word of the node a short while ago: nobody is stuck yet.
+    fn was_just_asked(&self, node: &str) -> bool {
+        let uid = self.world.truth.nodes.get(node).map(|node| &node.uid);
+        let words = self.world.answered.iter();
+        let mut ages = words
+            .filter(|one| Some(&one.node_uid) == uid)
+            .map(|one| self.world.now - one.at);
+        let is_asked = ages.clone().any(|age| age < SILENT_SECONDS);
+        is_asked && !ages.any(|age| (SILENT_SECONDS..2 * SILENT_SECONDS).contains(&age))
     }
 
     /// At rest, whoever is not done waits for a reason that is true and that someone can end.

@@ -196,7 +196,7 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
 
     fn admission(&self, member: Self::One) -> Admission {
         let view = self.decision.view;
-        if !view.intent.asks_before_turn() || self.asked_again(member).is_some() {
+        if !view.intent.asks_before_turn(view.observed) || self.asked_again(member).is_some() {
             return Admission::default();
         }
         let attempt = member.change.map_or(0, |change| change.status.attempt);
@@ -207,7 +207,9 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
             run: &view.run_id,
             ..Subject::waiting(view.owner, &view.run.uid, member.node, attempt)
         };
-        rules::admission(&view.intent.rules, &subject, view.observed, view.now)
+        let rules = &self.decision.wave_rules;
+        let rules = rules.of(&member.node.name, &view.intent.rules, view.observed);
+        rules::admission(&rules, &subject, view.observed, view.now)
     }
 
     fn noted(&self, member: Self::One) -> Option<Why> {
@@ -314,7 +316,7 @@ fn ask_again(decision: &mut RunDecision<'_>, member: &Member<'_>, change: &Chang
     journal.next_attempt();
     if let Some(pin) = &mut journal.status.pin {
         let strategy = pin.terms.as_ref().map(|terms| terms.strategy);
-        let terms = decision.view.intent.terms();
+        let terms = decision.terms(member.node);
         pin.terms = Some(Terms {
             strategy: strategy.unwrap_or(terms.strategy),
             ..terms

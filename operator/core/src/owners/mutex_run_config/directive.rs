@@ -101,7 +101,7 @@ impl<'m> Turn<'_, 'm> {
                 // The way it was let go by is the way it comes back by.
                 pin.terms = Some(Terms {
                     strategy: way,
-                    ..self.decision.view.intent.terms()
+                    ..self.decision.terms(self.member.node)
                 });
             }
             (Step::PostRules, Reason::RuleStarting, "retried")

@@ -61,6 +61,7 @@ impl<'m> Run<'m> {
             decision: RunDecision {
                 view,
                 answers,
+                wave_rules: waves.rules(),
                 out: Decision::default(),
                 said: Vec::new(),
                 pool: None,

@@ -3,14 +3,16 @@
 use super::{member::Member, run_view::RunView};
 use crate::{
     action::{Action, EvaluationRequest, Event, FORGET_CHAIN, Planned},
+    admit::wave_rules::WaveRules,
     decision::Decision,
+    observed::NodeView,
     report::NodeReport,
     turn::journal::{Journal, forgotten},
     verdict::{Answers, Question},
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Reason, Step};
+use numo_api::{Reason, Step, Terms};
 use std::sync::Arc;
 
 /// A decision in the making.
@@ -18,6 +20,8 @@ use std::sync::Arc;
 pub(crate) struct RunDecision<'a> {
     pub view: &'a RunView<'a>,
     pub answers: &'a Answers,
+    /// The rules of the waves of its nodes.
+    pub wave_rules: WaveRules<'a>,
     pub out: Decision,
     /// Where nodes are, as it is said; the last word counts. Put in order once, at the end.
     pub(super) said: Vec<(String, NodeReport)>,
@@ -26,6 +30,12 @@ pub(crate) struct RunDecision<'a> {
 }
 
 impl RunDecision<'_> {
+    /// What the journal of a node is to remember of the spec.
+    pub fn terms(&self, node: &NodeView) -> Terms {
+        let view = self.view;
+        view.intent.terms(&node.name, &self.wave_rules, view.observed)
+    }
+
     /// Plans a write.
     pub fn act(&mut self, chain: &str, action: Action, event: Option<Event>) {
         self.out.actions.push(Planned {

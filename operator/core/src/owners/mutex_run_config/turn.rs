@@ -168,7 +168,7 @@ fn begin(decision: &mut RunDecision<'_>, member: &Member<'_>, change: &ChangeVie
         rendered_config: member.pool.config.clone(),
         from_config: member.node.annotation(openshift::CURRENT_CONFIG).to_owned(),
         from_version: member.version.unwrap_or_default().to_owned(),
-        terms: Some(decision.view.intent.terms()),
+        terms: Some(decision.terms(member.node)),
         ..Pin::default()
     });
     journal.enter(Step::PreRules, None);

@@ -4,7 +4,7 @@ use super::{gates, member::Member, run_view::RunView};
 use crate::{
     admit::{
         approval::{About, Approvals},
-        notes,
+        notes, wave_rules,
         waves::{Row, Stand, Waves},
     },
     failures, ledger,
@@ -48,7 +48,7 @@ pub(super) fn approvals(view: &RunView<'_>, waves: &Waves<'_>) -> Approvals {
             uid: &view.run.uid,
             specs: vec![("spec", serde_json::to_value(&view.run.spec).unwrap_or_default())],
             target: [&view.run_id, view.desired.as_ref().map_or("", String::as_str)],
-            rules: &view.intent.rules,
+            rules: wave_rules::of_all(&view.intent.rules, &view.intent.waves, view.observed),
             failed: failures::failed(view.observed, of_run),
         }
     };

@@ -7,8 +7,8 @@ use crate::{
         domains::DomainOrder,
         hours::Hours,
         schedule::Schedule,
-        settings::{self, Gatings},
-        wave::Wave,
+        settings::{self, GatedBy, Gatings},
+        wave::{self, Wave},
     },
     binding,
     drain::DrainOptions,
@@ -20,7 +20,7 @@ use crate::{
     suspended,
     why::Why,
 };
-use numo_api::{MutexSettings, Order, Reason};
+use numo_api::{DrainSettings, MutexSettings, Order, Reason};
 
 /// Default of `spec.joinTimeoutSeconds`, as the reference has it.
 const JOIN_SECONDS: i64 = 30 * 60;
@@ -79,8 +79,21 @@ struct Gating<'a> {
     /// The command that edits the object.
     edit: String,
     settings: &'a MutexSettings,
+    /// Its `drain`, if it is a MutexBinding.
+    drain: Option<&'a DrainSettings>,
     /// Its `window`, understood or not.
     hours: Option<&'a Result<Hours, String>>,
+}
+
+/// The settings of all that gates a NodeVersion.
+fn gatings<'a>(all: &[Gating<'a>], namespace: &'a str) -> Gatings<'a> {
+    let settings = all.iter().map(|one| GatedBy {
+        field: one.field.clone(),
+        namespace,
+        settings: one.settings,
+        drain: one.drain,
+    });
+    settings.collect()
 }
 
 impl Gating<'_> {
@@ -97,12 +110,14 @@ fn settings<'a>(view: &'a NodeVersionView, observed: &'a Observed) -> impl Itera
         field: "spec.mutex".to_owned(),
         edit: format!("kubectl edit nodeversion {}", view.name),
         settings,
+        drain: None,
         hours: view.hours.as_ref(),
     });
     let bound = bindings(view, observed).map(|(name, binding)| Gating {
         field: format!("MutexBinding {name} spec"),
         edit: format!("kubectl edit mutexbinding {name}"),
         settings: &binding.spec.settings,
+        drain: binding.spec.drain.as_ref(),
         hours: binding.hours.as_ref(),
     });
     own.chain(bound)
@@ -128,7 +143,16 @@ fn named_rules<'a>(
     rules
 }
 
-/// The rules that the nodes of a NodeVersion must pass.
+/// The rules that nodes of a NodeVersion must pass, those of one wave only among them, whether they exist or not.
+pub fn named_by(view: &NodeVersionView, observed: &Observed) -> Vec<Key> {
+    let namespace = observed.settings.namespace.as_str();
+    let all = named_rules(view, observed).into_iter().map(|(_, key, _)| key);
+    let of_waves =
+        settings(view, observed).flat_map(|one| wave::rules(one.settings.waves.as_deref(), namespace));
+    all.chain(of_waves).collect()
+}
+
+/// The rules that every node of a NodeVersion must pass.
 pub fn rules_of<'a>(view: &'a NodeVersionView, observed: &'a Observed) -> Vec<(Key, Option<&'a RuleView>)> {
     let rules = named_rules(view, observed).into_iter();
     rules.map(|(_, key, rule)| (key, rule)).collect()
@@ -194,9 +218,12 @@ impl<'a> Intent<'a> {
         });
         let all: Vec<Gating<'a>> = settings(view, observed).collect();
         let closed = all.iter().find_map(Gating::closed);
-        let settings: Gatings<'a> = all.iter().map(|one| (one.field.clone(), one.settings)).collect();
+        let namespace = observed.settings.namespace.as_str();
+        let settings = gatings(&all, namespace);
         let said = settings::together(&settings, &mut wrong);
         let drain = drain(view, observed, &mut wrong);
+        problem = problem
+            .or_else(|| wave::wrong_rule(&said.waves, observed, (&binding::VERSION_PHASES, "NodeVersion")));
         let unserved = all
             .iter()
             .find_map(|one| binding::unserved_by_version(&one.field, one.settings));

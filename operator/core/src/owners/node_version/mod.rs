@@ -23,7 +23,7 @@ mod waves;
 
 pub use autoscaler::command;
 pub use groups::outdated;
-pub use intent::rules_of;
+pub use intent::{named_by, rules_of};
 pub(crate) use known::changes;
 pub use known::{request, reservation, run_id};
 pub(crate) use lint::Lint;
@@ -32,7 +32,7 @@ pub use sets::{Class, Sets, class};
 
 use crate::{
     action::{Action, FORGET_CHAIN},
-    admit::{approval::Approvals, queue, waves::Waves},
+    admit::{approval::Approvals, queue, wave_rules::WaveRules, waves::Waves},
     decision::{Decision, Snapshot},
     drain::DrainOptions,
     observed::{ChangeView, ForeignController, NodeVersionView, NodeView, Observed},
@@ -75,6 +75,7 @@ impl<'a> Pass<'a> {
             made: 0,
             kept: false,
             waves: Waves::default(),
+            wave_rules: WaveRules::default(),
             approvals: Approvals::default(),
             idle: None,
             out: Decision::default(),
@@ -137,6 +138,9 @@ impl crate::pass::Pass for Pass<'_> {
         self.keep_joining_nodes();
         self.keep_groups();
         self.keep_pending();
+        if self.intent.waves.iter().any(|wave| !wave.rules.is_empty()) {
+            self.wave_rules = self.waves().rules();
+        }
         let twice = contradiction::twice(self.flying.iter().copied());
         for change in self.flying.clone() {
             let name = &change.spec.node_name;

@@ -3,7 +3,7 @@
 use super::{intent::Intent, sets::Sets};
 use crate::{
     action::{Action, Change, Event, FleetAction, NodePatch, NodePurpose, Planned},
-    admit::{approval::Approvals, waves::Waves},
+    admit::{approval::Approvals, wave_rules::WaveRules, waves::Waves},
     decision::Decision,
     observed::{
         ChangeView, FleetQuestion, FleetView, NodeVersionView, NodeView, Observed, POLL_SECONDS,
@@ -47,6 +47,8 @@ pub(crate) struct Pass<'a> {
     pub(super) kept: bool,
     /// Which nodes go before others, and what a person has approved.
     pub(super) waves: Waves<'a>,
+    /// The rules of the waves of its nodes.
+    pub(super) wave_rules: WaveRules<'a>,
     pub(super) approvals: Approvals,
     /// What all nodes wait for, though the NodeVersion as a whole is not held: a soak, or a person's word.
     pub(super) idle: Option<Why>,

@@ -8,7 +8,10 @@ use super::{
 };
 use crate::{
     action::{Action, FleetAction},
-    admit::gates::{self, Gate},
+    admit::{
+        gates::{self, Gate},
+        wave_rules::Rules,
+    },
     ledger, mark,
     observed::{ChangeView, NodeView, PendingNodeView, is_same},
     owner::OwnerKind,
@@ -41,9 +44,15 @@ pub(super) struct Going<'p, 'a> {
     donor: Option<&'a NodeView>,
     /// The old node, or the new one that has its place.
     node: &'a NodeView,
+    rules: Rules<'a>,
 }
 
 impl<'a> Pass<'a> {
+    /// The rules that a node must pass.
+    pub(super) fn rules_of(&self, node: &str) -> Rules<'a> {
+        self.wave_rules.of(node, &self.intent.rules, self.observed)
+    }
+
     /// Moves a node that has its turn one step further.
     pub(super) fn advance(&mut self, change: &'a ChangeView) {
         let node = self.observed.nodes.get(&change.spec.node_name);
@@ -55,12 +64,16 @@ impl<'a> Pass<'a> {
         let pin = change.status.pin.as_ref();
         let heir = pin.and_then(|pin| self.observed.nodes.get(pin.heir.as_deref()?));
         match donor.or(heir) {
-            Some(node) => steps::advance(&mut Going {
-                pass: self,
-                change,
-                donor,
-                node,
-            }),
+            Some(node) => {
+                let rules = self.rules_of(&change.spec.node_name);
+                steps::advance(&mut Going {
+                    pass: self,
+                    change,
+                    donor,
+                    node,
+                    rules,
+                });
+            }
             None => self.finish_alone(change),
         }
     }
@@ -344,7 +357,7 @@ impl steps::Turn for Going<'_, '_> {
             phases: Phases {
                 owner: pass.owner,
                 owner_uid: &pass.view.uid,
-                rules: &pass.intent.rules,
+                rules: &self.rules,
                 pool: "",
                 to_version: version.map_or("", String::as_str),
                 observed: pass.observed,

@@ -333,7 +333,8 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
             run: &pass.run_id,
             ..Subject::waiting(pass.owner, &pass.view.uid, node, attempt)
         };
-        rules::admission(&pass.intent.rules, &subject, pass.observed, pass.now)
+        let rules = pass.rules_of(&node.name);
+        rules::admission(&rules, &subject, pass.observed, pass.now)
     }
 
     fn take_place(&mut self, node: &'a NodeView, is_asked_about: bool) {

@@ -9,7 +9,9 @@ use crate::{
         approval::{About, Approvals},
         domains::Domains,
         notes,
+        settings::GatedBy,
         wave::Wave,
+        wave_rules,
         waves::{Row, Stand, Waves},
     },
     failures, intent, ledger,
@@ -178,17 +180,14 @@ impl<'a> Pass<'a> {
     pub(super) fn approvals(&self) -> Approvals {
         let subject = || {
             let spec = serde_json::to_value(&self.view.spec).unwrap_or_default();
-            let settings = self.intent.settings.iter().map(|(field, settings)| {
-                let settings = serde_json::to_value(settings).unwrap_or_default();
-                (field.as_str(), settings)
-            });
+            let settings = self.intent.settings.iter().map(GatedBy::approved);
             let version = self.view.spec.image_version.as_deref();
             About {
                 owner: self.owner,
                 uid: &self.view.uid,
                 specs: std::iter::once(("spec", spec)).chain(settings).collect(),
                 target: [&self.run_id, version.unwrap_or_default()],
-                rules: &self.intent.rules,
+                rules: wave_rules::of_all(&self.intent.rules, &self.intent.waves, self.observed),
                 failed: self.failed_turns(),
             }
         };

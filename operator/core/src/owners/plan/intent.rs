@@ -8,8 +8,8 @@ use crate::{
         domains::DomainOrder,
         hours::Hours,
         schedule::Schedule,
-        settings::{self, Gatings},
-        wave::Wave,
+        settings::{self, GatedBy, Gatings},
+        wave::{self, Wave},
     },
     binding,
     drain::DrainOptions,
@@ -130,8 +130,21 @@ struct Gating<'a> {
     /// The namespace of its rules.
     namespace: &'a str,
     settings: &'a MutexSettings,
+    /// Its `drain`, if it is a MutexBinding.
+    drain: Option<&'a DrainSettings>,
     /// Its `window`, understood or not.
     hours: Option<&'a Result<Hours, String>>,
+}
+
+/// The settings of all that gates a Plan.
+fn gatings<'a>(all: &[Gating<'a>]) -> Gatings<'a> {
+    let settings = all.iter().map(|one| GatedBy {
+        field: one.field.clone(),
+        namespace: one.namespace,
+        settings: one.settings,
+        drain: one.drain,
+    });
+    settings.collect()
 }
 
 impl Gating<'_> {
@@ -155,6 +168,7 @@ fn settings<'a>(view: &'a PlanView, observed: &'a Observed) -> impl Iterator<Ite
         edit: format!("kubectl -n {} edit plan {}", view.key.namespace, view.key.name),
         namespace: view.key.namespace.as_str(),
         settings,
+        drain: None,
         hours: view.hours.as_ref(),
     });
     let bound = binding_views(view, observed).map(|(name, binding)| Gating {
@@ -163,6 +177,7 @@ fn settings<'a>(view: &'a PlanView, observed: &'a Observed) -> impl Iterator<Ite
         edit: format!("kubectl edit mutexbinding {name}"),
         namespace: observed.settings.namespace.as_str(),
         settings: &binding.spec.settings,
+        drain: binding.spec.drain.as_ref(),
         hours: binding.hours.as_ref(),
     });
     own.chain(bound)
@@ -192,7 +207,15 @@ fn named_rules<'a>(view: &'a PlanView, observed: &'a Observed) -> Vec<(String, K
     rules
 }
 
-/// The rules that the nodes of a Plan must pass.
+/// The rules that nodes of a Plan must pass, those of one wave only among them, whether they exist or not.
+pub fn named_by(view: &PlanView, observed: &Observed) -> Vec<Key> {
+    let all = named_rules(view, observed).into_iter().map(|(_, key, _)| key);
+    let of_waves =
+        settings(view, observed).flat_map(|one| wave::rules(one.settings.waves.as_deref(), one.namespace));
+    all.chain(of_waves).collect()
+}
+
+/// The rules that every node of a Plan must pass.
 pub fn rules_of<'a>(view: &'a PlanView, observed: &'a Observed) -> Vec<(Key, Option<&'a RuleView>)> {
     let rules = named_rules(view, observed).into_iter();
     rules.map(|(_, key, rule)| (key, rule)).collect()
@@ -227,8 +250,9 @@ impl<'a> Intent<'a> {
         });
         let all: Vec<Gating<'a>> = settings(view, observed).collect();
         let closed = all.iter().find_map(Gating::closed);
-        let settings: Gatings<'a> = all.iter().map(|one| (one.field.clone(), one.settings)).collect();
+        let settings = gatings(&all);
         let said = settings::together(&settings, &mut wrong);
+        of_gates = of_gates.or_else(|| wave::wrong_rule(&said.waves, observed, (&PHASES, "Plan")));
         let all = || all.iter().map(|one| one.settings);
         let drain_by = all().find_map(|one| one.drain_by);
         let bound = bindings(view, observed).find_map(|(_, binding)| binding.drain.as_ref());

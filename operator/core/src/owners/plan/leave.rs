@@ -33,7 +33,8 @@ impl<'a> Pass<'a> {
         let directive = turn.change.spec.directive.as_ref();
         let skips = directive.filter(|directive| directive.action == DirectiveAction::Skip);
         // What is complete is finished, unless something keeps it from that which may last for ever.
-        let lasts = !turn.node.ready || !self.intent.rules.is_empty() || self.gate_lost().is_some();
+        let lasts =
+            !turn.node.ready || !self.rules_of(&turn.node.name).is_empty() || self.gate_lost().is_some();
         let is_left = self.leaving.is_some() || (skips.is_some() && turn.entered(Step::Changed).is_some());
         let stuck = turn.is_changed() && lasts && is_left;
         let is_lost = self.blind && !turn.runs();
@@ -199,7 +200,7 @@ impl<'a> Pass<'a> {
     pub(super) fn labels_later(&self, turn: &Turn<'a>) -> bool {
         let delays = self.now < self.delayed_until(turn) || self.intent.soak_seconds > 0;
         let mut wanted = self.view.spec.post_complete_labels.iter().flatten();
-        rules::any_runs_in(&self.intent.rules, Phase::Post)
+        rules::any_runs_in(&self.rules_of(&turn.node.name), Phase::Post)
             || delays
             || wanted.any(|(key, _)| *key != self.label)
     }
@@ -216,7 +217,7 @@ impl<'a> Pass<'a> {
             return STAY;
         }
         let waits = !node.ready
-            || rules::any_runs_in(&self.intent.rules, Phase::BeforeUncordon)
+            || rules::any_runs_in(&self.rules_of(&turn.node.name), Phase::BeforeUncordon)
             || self.labels_later(turn);
         if waits && turn.entered(Step::Changed).is_none() {
             self.note_change(turn);

@@ -27,7 +27,7 @@ mod watched;
 
 pub use crate::admit::window::Window;
 pub use duration::{duration_millis, duration_text};
-pub use intent::{Intent, order_of, rules_of, timeout_seconds};
+pub use intent::{Intent, named_by, order_of, rules_of, timeout_seconds};
 pub(crate) use known::changes;
 pub use known::{job_name, joined, label, reservation, run_id};
 pub use resolve::{Resolved, digest, munged, secret_hash};
@@ -35,7 +35,7 @@ pub use watched::{not_watched, stood_off};
 
 use crate::{
     action::{Action, FORGET_CHAIN, NodePurpose},
-    admit::{approval::Approvals, notes, queue, waves::Waves},
+    admit::{approval::Approvals, notes, queue, wave_rules::WaveRules, waves::Waves},
     decision::{Decision, Snapshot},
     key::Key,
     ledger, mark,
@@ -98,6 +98,7 @@ impl<'a> Pass<'a> {
             in_flight: BTreeSet::new(),
             hold: None,
             waves: Waves::default(),
+            wave_rules: WaveRules::default(),
             approvals: Approvals::default(),
             kept: false,
             out: Decision::default(),
@@ -203,6 +204,9 @@ impl crate::pass::Pass for Pass<'_> {
         report.run_id.clone_from(&self.run_id);
         report.target = Some(self.resolved.version.clone()).filter(|version| !version.is_empty());
         self.ask_channel();
+        if self.intent.waves.iter().any(|wave| !wave.rules.is_empty()) {
+            self.wave_rules = waiting::waves(self).rules();
+        }
         let twice = contradiction::twice(self.flying.iter().copied());
         for change in self.flying.clone() {
             let node = self.observed.nodes.get(&change.spec.node_name);
@@ -467,6 +471,7 @@ impl<'a> Pass<'a> {
         let (hold, kept) = (self.hold.take(), self.kept);
         let behind = self.is_any_behind();
         let said = self.plan_report(behind, hold.as_ref());
+        let rules = |node: &str| self.wave_rules.of(node, &self.intent.rules, self.observed);
         let report = &mut self.out.report;
         if said.complete && self.leaving.is_none() && !kept {
             report.phase = RunPhase::Idle;
@@ -480,7 +485,7 @@ impl<'a> Pass<'a> {
                 && self.observed.nodes.contains_key(&change.spec.node_name)
         });
         for change in of_run.filter(|change| journal::tells_ungated(change)) {
-            let words = ungated::let_go_by_other(&self.intent.rules, &change.status);
+            let words = ungated::let_go_by_other(&rules(&change.spec.node_name), &change.status);
             report
                 .ungated
                 .entry(change.spec.node_name.clone())

@@ -3,7 +3,7 @@
 use super::{intent::Intent, resolve::Resolved};
 use crate::{
     action::{Action, Event, Planned},
-    admit::{approval::Approvals, waves::Waves},
+    admit::{approval::Approvals, wave_rules::WaveRules, waves::Waves},
     decision::Decision,
     key::Key,
     observed::{ChangeView, NodeView, Observed, PlanJobView, PlanView},
@@ -60,6 +60,8 @@ pub(crate) struct Pass<'a> {
     pub(super) hold: Option<Why>,
     /// Which nodes go before others.
     pub(super) waves: Waves<'a>,
+    /// The rules of the waves of its nodes.
+    pub(super) wave_rules: WaveRules<'a>,
     pub(super) approvals: Approvals,
     /// Something is yet to be given back.
     pub(super) kept: bool,

@@ -12,7 +12,10 @@ use super::{
 };
 use crate::{
     action::{Action, NodePatch, NodePurpose, PlanParts},
-    admit::gates::{self, Gate},
+    admit::{
+        gates::{self, Gate},
+        wave_rules::Rules,
+    },
     ledger,
     observed::{ChangeView, NodeView},
     probe::Look,
@@ -32,12 +35,19 @@ use numo_api::{Phase, Pin, Reason, Step};
 pub(super) struct Going<'p, 'a> {
     pub(super) pass: &'p mut Pass<'a>,
     pub(super) turn: Turn<'a>,
+    /// The rules that the node must pass.
+    pub(super) rules: Rules<'a>,
     /// Whether it was looked for what stands against the next step, and that.
     weighed: bool,
     closed: Option<Why>,
 }
 
 impl<'a> Pass<'a> {
+    /// The rules that a node must pass.
+    pub(super) fn rules_of(&self, node: &str) -> Rules<'a> {
+        self.wave_rules.of(node, &self.intent.rules, self.observed)
+    }
+
     /// Moves a node that has its turn one step further.
     pub(super) fn advance(&mut self, node: &'a NodeView, change: &'a ChangeView) {
         let is_current = change.spec.target.run_id == self.run_id && !self.hash.is_empty();
@@ -56,9 +66,11 @@ impl<'a> Pass<'a> {
             hash,
             is_current,
         };
+        let rules = self.rules_of(&node.name);
         steps::advance(&mut Going {
             pass: self,
             turn,
+            rules,
             weighed: false,
             closed: None,
         });
@@ -157,7 +169,7 @@ impl steps::Turn for Going<'_, '_> {
             phases: Phases {
                 owner: pass.owner,
                 owner_uid: &pass.view.uid,
-                rules: &pass.intent.rules,
+                rules: &self.rules,
                 pool: "",
                 to_version: &pass.resolved.version,
                 observed: pass.observed,

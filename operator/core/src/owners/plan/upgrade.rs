@@ -185,7 +185,7 @@ impl<'a> Pass<'a> {
     /// Journals that the Job has begun, and on which boot.
     pub(super) fn note_release(&mut self, turn: &Turn<'a>) {
         let why = self.is_ungated(turn).then(|| {
-            let words = let_go_by_other(&self.intent.rules, &turn.change.status);
+            let words = let_go_by_other(&self.rules_of(&turn.node.name), &turn.change.status);
             Why::new(Reason::Ungated, words)
         });
         let mut journal = Journal::open(turn.change, self.now);
@@ -204,7 +204,7 @@ impl<'a> Pass<'a> {
     /// Whether a Job that has begun was begun by somebody else, before the rules of the node had passed.
     pub(super) fn is_ungated(&self, turn: &Turn<'a>) -> bool {
         turn.entered(Step::Released).is_none()
-            && not_passed(&self.intent.rules, &turn.change.status).is_some()
+            && not_passed(&self.rules_of(&turn.node.name), &turn.change.status).is_some()
     }
 
     /// The Job of the node has begun: it is waited for, and judged.

@@ -9,7 +9,9 @@ use crate::{
         queue::Queue,
         room::{Room, Words},
         schedule::Schedule,
+        settings::GatedBy,
         wave::Takes,
+        wave_rules,
         waves::{Row, Stand, Waves},
     },
     decision::Decision,
@@ -186,16 +188,13 @@ pub(super) fn waves<'a>(pass: &Pass<'a>) -> Waves<'a> {
 pub(super) fn approvals(pass: &Pass<'_>) -> Approvals {
     let subject = || {
         let plan = serde_json::to_value(&pass.view.spec).unwrap_or_default();
-        let settings = pass.intent.settings.iter().map(|(field, settings)| {
-            let settings = serde_json::to_value(settings).unwrap_or_default();
-            (field.as_str(), settings)
-        });
+        let settings = pass.intent.settings.iter().map(GatedBy::approved);
         About {
             owner: pass.owner,
             uid: &pass.view.uid,
             specs: std::iter::once(("spec", plan)).chain(settings).collect(),
             target: [&pass.run_id, &pass.resolved.version],
-            rules: &pass.intent.rules,
+            rules: wave_rules::of_all(&pass.intent.rules, &pass.intent.waves, pass.observed),
             failed: pass.failed_turns(),
         }
     };
@@ -433,7 +432,8 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
             run: &pass.run_id,
             ..Subject::waiting(pass.owner, &pass.view.uid, node, attempt)
         };
-        rules::admission(&pass.intent.rules, &subject, pass.observed, pass.now)
+        let rules = pass.rules_of(&node.name);
+        rules::admission(&rules, &subject, pass.observed, pass.now)
     }
 
     fn take_place(&mut self, node: &'a NodeView, is_asked_about: bool) {

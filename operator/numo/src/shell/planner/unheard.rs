@@ -50,7 +50,11 @@ impl Unheard {
             },
             _ => Waits::Nothing,
         };
-        for view in observed.approvals.values().filter(|view| view.spec.owner == named) {
+        for view in observed
+            .approvals
+            .values()
+            .filter(|view| view.spec.owner == named)
+        {
             if report.approved.iter().any(|given| given.name == view.name) {
                 self.waiting.remove(&view.uid);
                 self.dealt_with.insert(view.uid.clone());

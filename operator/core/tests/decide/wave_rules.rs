@@ -1,0 +1,161 @@
+//! Rules that only the nodes of one wave must pass.
+
+use crate::{
+    cluster::Cluster,
+    words::{check, check_cluster, decision},
+};
+use numo_core::action::Action;
+
+/// Node a is a canary, b is in no wave; both have rule backup, and canaries rule smoke too.
+const WAVE: &str = r#""waves":[{"name":"canary","nodeSelector":{"matchLabels":{"canary":"yes"}},"rules":[{"name":"smoke"}]}]"#;
+
+fn run(more: &str) -> String {
+    format!(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         rule backup Pre
+         {more}
+         run {{{WAVE},\"mutexRules\":[{{\"name\":\"backup\"}}],\"order\":\"Name\"}} finalizer"
+    )
+}
+
+/// The rules that the journal of the node remembers once its turn begins.
+fn remembered(text: &str) -> Vec<String> {
+    let cluster = Cluster::parse(text);
+    let actions = decision(&cluster).actions;
+    let mut pins = actions.iter().filter_map(|planned| match &planned.action {
+        Action::WriteJournal { status, .. } => status.pin.as_ref(),
+        _ => None,
+    });
+    let terms = pins.find_map(|pin| pin.terms.clone());
+    terms.expect("its turn begins").rules
+}
+
+#[test]
+fn a_node_of_a_run_passes_the_rules_of_its_wave_after_those_of_all() {
+    let nodes = "rule smoke Pre
+         node a worker 4.16.0 turn label:canary=yes
+         node b worker 4.16.0";
+    let begins = format!("{nodes}\n change a Admitted");
+    assert_eq!(remembered(&run(&begins)), ["numo/backup", "numo/smoke"]);
+    let passed = |verdicts: &str| {
+        let turn = format!("change a PreRules pin:4.17.0 under:DesiredConfig/backup,smoke {verdicts}");
+        run(&format!("{nodes}\n {turn}"))
+    };
+    check(
+        &passed("verdict:backup/Pre/1/Pass"),
+        "node a PreRules RuleStarting\n > job smoke/Pre/1 of a",
+    );
+    check(
+        &passed("verdict:backup/Pre/1/Pass verdict:smoke/Pre/1/Pass"),
+        "> release a rendered-worker-4170",
+    );
+    // The others need not.
+    let other = "rule smoke Pre
+         node a worker 4.17.0 label:canary=yes
+         node b worker 4.16.0 turn
+         change b Admitted";
+    assert_eq!(remembered(&run(other)), ["numo/backup"]);
+}
+
+fn plan(more: &str) -> String {
+    format!(
+        "node a worker v0 label:canary=yes
+         node b worker v0
+         rule r
+         plan concurrency:1 cordon finalizer {more}"
+    )
+}
+
+#[test]
+fn a_node_of_a_plan_passes_the_rules_of_its_wave_after_those_of_all() {
+    let of = |applying: &str, more: &str| {
+        let bound = format!(
+            "applying:{applying}\n rule smoke Pre
+             binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"rules\":[{{\"name\":\"r\"}}],{WAVE}}}\n {more}"
+        );
+        plan(&bound)
+    };
+    check(
+        &of("a", "begun a PreRules verdict:r/Pre/1/Pass\n keeps a"),
+        "node a PreRules RuleStarting\n > job smoke/Pre/1 of a",
+    );
+    check(
+        &of(
+            "a",
+            "begun a PreRules verdict:r/Pre/1/Pass verdict:smoke/Pre/1/Pass\n keeps a",
+        ),
+        "> job a",
+    );
+    check(
+        &of(
+            "b",
+            "at a\n begun a Done entered:Admitted\n begun b PreRules verdict:r/Pre/1/Pass\n keeps b",
+        ),
+        "> job b",
+    );
+}
+
+/// A rule of a wave that is missing or cannot be asked about nodes lets nobody of the owner begin.
+#[test]
+fn a_rule_of_a_wave_that_cannot_be_asked_holds_the_owner_and_is_named_by_its_field() {
+    let nodes = "node a worker 4.16.0 label:canary=yes";
+    for (rule, words) in [
+        (
+            "",
+            "RuleNotFound ~ spec.waves[0].rules[0]: there is no MutexRule numo/smoke",
+        ),
+        (
+            "rule smoke Pre invalid",
+            "RuleInvalid ~ spec.waves[0].rules[0]: MutexRule numo/smoke is not valid",
+        ),
+        (
+            "rule smoke PreRun",
+            "FieldNotServed ~ spec.waves[0].rules[0]: MutexRule numo/smoke spec.phases: found none before the disruption",
+        ),
+    ] {
+        check(
+            &run(&format!("{rule}\n {nodes}")),
+            &format!("problem {words}\n > nothing"),
+        );
+    }
+    let bound = format!("\n binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},{WAVE}}}");
+    check(
+        &plan(&bound),
+        "hold RuleNotFound ~ MutexBinding x spec.waves[0].rules[0]: there is no MutexRule numo/smoke",
+    );
+}
+
+/// Who is against a node before its turn is against those of its wave only.
+#[test]
+fn a_rule_of_phase_admit_is_asked_about_the_nodes_of_its_wave_only() {
+    let text = run("rule smoke Admit wasm
+         node a worker 4.16.0 label:canary=yes
+         node b worker 4.16.0");
+    let asked = decision(&Cluster::parse(&text)).questions;
+    let asked = format!("{asked:?}");
+    assert!(
+        asked.contains("smoke") && asked.contains("node: \"a\""),
+        "{asked}"
+    );
+    assert!(!asked.contains("node: \"b\""), "{asked}");
+}
+
+/// What somebody approved had these rules: an edit of one makes the approval one of something else.
+#[test]
+fn an_approval_is_for_the_rules_of_waves_too() {
+    let digest = |rule: &str| {
+        let text = run(&format!("{rule}\n node a worker 4.16.0 label:canary=yes"));
+        let text = text.replace(
+            "\"name\":\"canary\",\"nodeSelector\"",
+            "\"name\":\"canary\",\"approval\":\"Manual\",\"nodeSelector\"",
+        );
+        let cluster = Cluster::parse(&text);
+        check_cluster(&cluster, "hold WaitsForApproval\n > nothing");
+        let waits = decision(&cluster).report.approval.expect("it waits");
+        waits.digest
+    };
+    let first = digest("rule smoke Pre");
+    assert_eq!(first, digest("rule smoke Pre"));
+    assert_ne!(first, digest("rule smoke Pre generation:2"));
+}
