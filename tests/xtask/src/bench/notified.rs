@@ -15,8 +15,6 @@ use super::{Measured, POOL, RUN, percentile, stage};
 const NODES: usize = 4;
 /// Upgrades, one after another.
 const UPGRADES: [&str; 4] = ["4.17.0", "4.17.1", "4.17.2", "4.17.3"];
-/// A run began, each node was a wave of its own, and it is over.
-const OF_ONE: usize = NODES + 2;
 
 /// Upgrades some nodes in as many waves, again and again; the longest counts.
 pub async fn measure() -> Result<Measured> {
@@ -36,10 +34,11 @@ pub async fn measure() -> Result<Measured> {
         stage.world.upgrade_to(version).await?;
         stage.upgraded(POOL, version).await?;
         stage.condition(RUN, "Ready", "True", "Succeeded").await?;
-        let wanted = (number + 1) * OF_ONE;
+        let is_over = |event: &&Value| event["data"]["transition"] == "Finished";
         stage
-            .until("all of it is told", 60, || async {
-                Ok((sink.arrived().len() >= wanted).then_some(()))
+            .until("its end is told", 60, || async {
+                let over = sink.events().iter().filter(is_over).count();
+                Ok((over > number).then_some(()))
             })
             .await?;
         of_objects.extend(times(&stage).await?);
