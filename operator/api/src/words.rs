@@ -97,6 +97,16 @@ pub const WORDS: &[(&str, Seen, &str)] = &[
         Seen::Event,
         "A person asked for the rules to be evaluated again (numo retry).",
     ),
+    (
+        "OddWave",
+        Seen::Event,
+        "A wave has no node, or a node is of two waves and goes with the first.",
+    ),
+    (
+        "SinkReached",
+        Seen::Event,
+        "The sink of a MutexNotifier takes notifications again.",
+    ),
     ("SkipAsked", Seen::Event, "A person left a node out (numo skip)."),
     (
         "TurnGivenBack",
@@ -112,6 +122,11 @@ pub const WORDS: &[(&str, Seen, &str)] = &[
         "UpgradeUngated",
         Seen::Event,
         "Nodes changed to the version without their rules.",
+    ),
+    (
+        "ApprovesNothing",
+        Seen::Event,
+        "A MutexApproval approves nothing: its owner is not there, waits for no approval, or waits for another.",
     ),
     ("BeginMaintenance", Seen::Event, "A NodeMaintenance begins."),
     (

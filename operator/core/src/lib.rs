@@ -49,6 +49,7 @@ mod targets;
 pub mod text;
 pub mod time;
 pub mod turn;
+pub mod unheard;
 pub mod unknown;
 pub mod verdict;
 pub mod why;

@@ -12,11 +12,13 @@ pub mod process;
 mod proxy;
 pub mod rules;
 pub mod siege;
+mod sink;
 mod stage;
 mod terminal;
 mod unvalidated;
 
 pub use process::{Numo, Said, binary, call_in, call_with, cargo_with, crates};
 pub use proxy::{Cut, Proxy, Slow};
+pub use sink::{Answers, Sink};
 pub use stage::{NAMESPACE, Stage, StageOptions, client_of, has_leases, install, kubectl};
 pub use terminal::{Page, Terminal};

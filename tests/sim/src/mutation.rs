@@ -6,9 +6,9 @@ mod deeds;
 use crate::world::World;
 use deeds::{
     each_approval, each_hours, each_patch, each_setting, each_wave, evict, forge, forget_hours,
-    forget_hours_of_runs, forget_phase, forget_rules, give_back_first, hide_control_plane, is_of,
-    is_unshield, kill, lift_limits, lift_stops, take_new_for_old, tell, tell_of_others, twice, untested,
-    write_again,
+    forget_hours_of_runs, forget_phase, forget_rules, forget_unknown_zones, give_back_first,
+    hide_control_plane, is_of, is_unshield, kill, lift_limits, lift_stops, take_new_for_old, tell,
+    tell_of_others, twice, untested, write_again,
 };
 use jiff::{SignedDuration, Timestamp};
 use numo_api::{ApprovalSettings, Domains, Order, Phase, Reason, marks, mutex_run_config::OnRefusal};
@@ -143,6 +143,8 @@ pub enum Mutation {
     SeesOneWindow,
     /// Freezes do not count.
     IgnoresFreezes,
+    /// Hours of a time zone that the database does not have count as open.
+    TakesUnknownZonesForOpen,
     /// Nodes are begun in the last second of an opening, whatever must be left.
     IgnoresEndsOfHours,
     /// Rules of phase Admit are not asked.
@@ -161,7 +163,7 @@ pub enum Mutation {
 
 impl Mutation {
     /// Every one, with what the judge's verdict begins with.
-    pub const ALL: [(Self, &'static [&'static str]); 68] = [
+    pub const ALL: [(Self, &'static [&'static str]); 69] = [
         (Self::AsksNoRule, &["invariant 1:"]),
         (Self::BelievesOldPasses, &["invariant 1:"]),
         (Self::IgnoresBudgets, &["invariant 2:"]),
@@ -223,6 +225,7 @@ impl Mutation {
         (Self::IgnoresMutexWindows, &["invariant 13:"]),
         (Self::SeesOneWindow, &["invariant 13:"]),
         (Self::IgnoresFreezes, &["invariant 13:"]),
+        (Self::TakesUnknownZonesForOpen, &["invariant 13:"]),
         (Self::IgnoresEndsOfHours, &["invariant 13:"]),
         (Self::BeginsUnasked, &["invariant 1:"]),
         (Self::TellsOfOthers, &["invariant 7:"]),
@@ -315,6 +318,7 @@ impl Mutation {
                 view.windows.pop_last();
             }
             Self::IgnoresFreezes => each_hours(&mut view, |hours| hours.freezes = None),
+            Self::TakesUnknownZonesForOpen => forget_unknown_zones(&mut view),
             Self::IgnoresEndsOfHours => each_hours(&mut view, |hours| hours.min_remaining_seconds = Some(0)),
             Self::IgnoresApprovals => {
                 each_approval(&mut view, |approval| *approval = ApprovalSettings::default());

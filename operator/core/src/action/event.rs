@@ -25,6 +25,8 @@ pub enum EventAction {
     Restore,
     /// A node was cordoned, or is being drained.
     Drain,
+    /// People were told, or could not be.
+    Notify,
 }
 
 impl EventAction {
@@ -41,6 +43,7 @@ impl EventAction {
             Self::Hold => "Hold",
             Self::Restore => "Restore",
             Self::Drain => "Drain",
+            Self::Notify => "Notify",
         }
     }
 }

@@ -23,7 +23,7 @@ use numo_api::{ApprovalPolicy, ApprovalSettings, MutexApprovalSpec, Reason};
 use serde_json::Value;
 
 /// Hex digits of each part of a digest: 128 bits, so that nobody finds two contents of one part.
-const PART: usize = 32;
+pub const PART: usize = 32;
 /// Longest words of a person in a sentence (characters).
 const WORDS: usize = 200;
 /// Fields of an owner's spec that change nothing of what is done to a node.

@@ -65,6 +65,27 @@ fn an_opening_over_midnight_belongs_to_the_day_on_which_it_begins() {
 }
 
 #[test]
+fn a_leap_day_is_a_day_as_any_other() {
+    // 2028-02-29 is a Tuesday.
+    check_times(
+        json!({"openings": [{"days": ["mon", "tue"], "startTime": "22:00", "endTime": "06:00"}]}),
+        &[
+            ("2028-02-28T23:00:00Z", "open until 2028-02-29T06:00:00Z"),
+            ("2028-02-29T06:00:00Z", "shut until 2028-02-29T22:00:00Z"),
+            ("2028-02-29T23:59:59Z", "open until 2028-03-01T06:00:00Z"),
+            ("2028-03-01T06:00:00Z", "shut until 2028-03-06T22:00:00Z"),
+        ],
+    );
+    check_times(
+        json!({"openings": [{"cron": "0 22 29 2 *", "durationSeconds": 14_400}]}),
+        &[
+            ("2028-02-29T22:00:00Z", "open until 2028-03-01T02:00:00Z"),
+            ("2028-03-01T02:00:00Z", "shut until 2032-02-29T22:00:00Z"),
+        ],
+    );
+}
+
+#[test]
 fn openings_that_touch_are_one_and_a_week_without_a_gap_has_no_end() {
     check_times(
         json!({"openings": [
@@ -476,6 +497,41 @@ fn a_turn_that_has_changed_nothing_is_given_back_when_the_window_closes() {
     check(
         &of_maintenance(""),
         "node a PreRelease OutsideWindow\n > journal a closed",
+    );
+}
+
+/// Fridays until 10:00 UTC, and a freeze that begins at 08:00, which is now.
+const FROZEN: &str = r#""window":{"openings":[{"days":["fri"],"startTime":"6","endTime":"10"}],"freezes":[{"name":"closing","from":"2027-01-15T08:00:00Z","to":"2027-01-16T00:00:00Z"}]}"#;
+
+#[test]
+fn a_freeze_that_begins_in_mid_window_begins_nothing_and_gives_turns_back() {
+    let frozen = "~ freeze closing";
+    for before in [
+        run(FROZEN, "node a worker 4.16.0"),
+        plan(FROZEN, ""),
+        maintenance(FROZEN, ""),
+    ] {
+        check(&before, &format!("node a Selected Frozen {frozen}"));
+    }
+    let in_turn = |closed: &str| {
+        let nodes = "node a worker 4.16.0 turn\n node b worker 4.16.0";
+        run(
+            FROZEN,
+            &format!("{nodes}\n change a PreRules pin:4.17.0 {closed}"),
+        )
+    };
+    check(&in_turn(""), "node a PreRules Frozen\n > journal a closed");
+    check(
+        &in_turn("closed:60"),
+        "node a Selected Frozen\n > journal a Selected Frozen attempt 2",
+    );
+    // What is being changed is brought to its end.
+    check(
+        &run(
+            FROZEN,
+            "node a worker 4.17.0 turn\n change a Released pin:4.17.0 from:4.16.0 entries:PreRules,Released",
+        ),
+        "not ~ Frozen\n > journal a PostRules",
     );
 }
 

@@ -214,6 +214,11 @@ impl Tally {
         }
     }
 
+    /// How many were told to nobody.
+    pub const fn lost(&self) -> i64 {
+        self.failed.saturating_add(self.dropped)
+    }
+
     /// Notes that a notification was dealt with. Ids of what goes on (`current`) are kept before others.
     pub fn deal(&mut self, notification: &Notification, current: &BTreeSet<String>) {
         self.until = self.until.max(Some(notification.at));

@@ -259,6 +259,17 @@ fn left_paused(facts: &Facts<'_>) -> Option<Occurrence> {
     Some(facts.occurrence(transition, &[held.since], Some(held.since), said))
 }
 
+/// When an owner was done, if it is now, whatever nodes it left out. A run that was left is not done.
+pub fn succeeded(facts: &Facts<'_>) -> Option<Timestamp> {
+    let is_left = |run: &RunStatus| run.result == Some(RunResult::Aborted);
+    match facts.status {
+        Status::Run(_, Some(run)) if is_left(run) => None,
+        Status::Run(..) | Status::Plan(_) | Status::Maintenance(_) | Status::Version(_) => {
+            finished(facts)?.at
+        }
+    }
+}
+
 /// It is over, however it ended: the reason says how.
 fn finished(facts: &Facts<'_>) -> Option<Occurrence> {
     let ready = facts.status.condition(types::READY)?;

@@ -249,7 +249,7 @@ fn planner(
         namespace: options.settings.namespace.clone(),
         proxies: options.channels.proxies.clone(),
     };
-    let notifiers = Notifiers::start(reach, fence.clone(), metrics.clone());
+    let notifiers = Notifiers::start(reach, fence.clone(), (metrics.clone(), events.clone()));
     let traces = options.traces.map(|to| Traces::start(to, metrics.clone()));
     let notices = Notices::new(notifiers, traces, options.explain);
     let planner = Planner::new(

@@ -1,9 +1,10 @@
 //! Approvals: a run and its second wave wait for a person who may approve, and who may edit the run may not.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{
     Api,
-    api::{DeleteParams, Patch, PatchParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use numo_api::{MutexRunConfig, Plan};
 use numo_e2e::{NAMESPACE, Stage, client_of};
@@ -195,6 +196,74 @@ async fn a_run_waits_for_who_may_approve_it_and_not_for_who_may_edit_it() -> Res
     .await?;
     assert_eq!(given.0, Some(0), "{given:?}");
     finish(&stage).await?;
+    stage.judge(&judgement(&[], &[])).await?;
+    stage.strike().await
+}
+
+/// The name by which the API server knows who applies objects here.
+async fn applicant(stage: &Stage) -> Result<String> {
+    let api: Api<SelfSubjectReview> = Api::all(stage.client.clone());
+    let review = SelfSubjectReview::default();
+    let review = api.create(&PostParams::default(), &review).await?;
+    let user = review.status.and_then(|status| status.user_info);
+    user.and_then(|user| user.username).context("a name")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_approval_that_approves_nothing_is_told_on_it_and_by_doctor() -> Result<()> {
+    let stage = set(workers(1), Vec::new()).await?;
+    let by = applicant(&stage).await?;
+    let approval = |name: &str, run: &str, digest: &str| {
+        json!({
+            "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexApproval", "metadata": {"name": name},
+            "spec": {
+                "owner": {"apiGroup": numo_api::GROUP, "kind": "MutexRunConfig", "namespace": NAMESPACE, "name": run},
+                "digest": digest, "reason": "by hand", "approvedBy": by,
+            },
+        })
+    };
+    prepare(&stage, &[], json!({"approval": {"begin": "Manual"}})).await?;
+    let early = [
+        approval("lost", "nowhere", "d"),
+        approval("early", "upgrade", "d"),
+    ];
+    apply(&stage, &early).await?;
+    let told = async |name: &str, words: &str| {
+        let event = stage.event("MutexApproval", name, "ApprovesNothing").await?;
+        let note = event.note.unwrap_or_default();
+        anyhow::ensure!(note.contains(words), "{name}: {note}");
+        anyhow::ensure!(event.type_.as_deref() == Some("Warning"), "{name}: {note}");
+        anyhow::Ok(())
+    };
+    told("lost", "nowhere is not there").await?;
+    told("early", "upgrade waits for no approval").await?;
+    stage.world.upgrade_to(NEW).await?;
+    waits(&stage, "WaitsForApproval").await?;
+    stage
+        .event("MutexRunConfig", "upgrade", "WaitsForApproval")
+        .await?;
+    apply(&stage, &[approval("other", "upgrade", "d")]).await?;
+    told("other", "spec.digest is not that of its status.approval").await?;
+    stage
+        .until("doctor names each", 60, || async {
+            let doctor = stage.call(&["doctor"]).await?;
+            let is_named = |name: &&str| {
+                let words = format!("MutexApproval {name} of {by} approves nothing");
+                doctor.out.contains(&words)
+            };
+            Ok(["lost", "early", "other"].iter().all(is_named).then_some(()))
+        })
+        .await?;
+    assert!(released(&stage.world).is_empty());
+
+    // One that is made by hand of what waits is as good as one by numo.
+    let status = stage.run("upgrade").await?.status.unwrap_or_default();
+    let digest = status.approval.context("what waits")?.digest;
+    apply(&stage, &[approval("right", "upgrade", &digest)]).await?;
+    finish(&stage).await?;
+    let events = stage.events().await?.into_iter();
+    let told = events.filter(|event| event.reason.as_deref() == Some("ApprovesNothing"));
+    assert_eq!(told.count(), 3, "once each, and nothing of the right one");
     stage.judge(&judgement(&[], &[])).await?;
     stage.strike().await
 }

@@ -186,6 +186,9 @@ async fn hours_that_cannot_be_read_shut_a_run_and_name_the_field() -> Result<()>
         .await?;
     let wanted = "spec.window.timeZone: found \"Mars/Base\", wanted a time zone such as Europe/Warsaw";
     assert!(condition.contains(wanted), "{condition}");
+    let event = stage.event("MutexRunConfig", "upgrade", "InvalidField").await?;
+    let note = event.note.unwrap_or_default();
+    assert!(note.contains(wanted), "{note}");
     stage.strike().await
 }
 
@@ -287,13 +290,27 @@ async fn a_window_keeps_every_owner_from_its_nodes() -> Result<()> {
 async fn a_window_that_cannot_be_read_shuts_its_nodes_and_a_run_waits_for_it() -> Result<()> {
     let stage = set(workers(2), Vec::new()).await?;
     let mars = json!({"timeZone": "Mars/Base", "openings": [{"days": ["mon"]}]});
-    apply(&stage, &[mutex_window("mars", mars)]).await?;
-    let said = window_is(&stage, "mars", |status| !status.conditions.is_empty()).await?;
-    let ready = said.conditions.iter().find(|one| one.type_ == "Ready");
-    assert!(
-        ready.is_some_and(|one| one.status == "False" && one.reason.as_deref() == Some("InvalidField")),
-        "{said:?}"
-    );
+    let never = json!({"openings": [{"cron": "0 0 30 2 *", "durationSeconds": 3600}]});
+    apply(
+        &stage,
+        &[mutex_window("mars", mars), mutex_window("never", never)],
+    )
+    .await?;
+    for (name, reason, words) in [
+        ("mars", "InvalidField", "spec.timeZone: found \"Mars/Base\""),
+        ("never", "NeverOpens", "no opening ahead"),
+    ] {
+        let said = window_is(&stage, name, |status| !status.conditions.is_empty()).await?;
+        let ready = said.conditions.iter().find(|one| one.type_ == "Ready");
+        assert!(
+            ready.is_some_and(|one| one.status == "False" && one.reason.as_deref() == Some(reason)),
+            "{said:?}"
+        );
+        let event = stage.event("MutexWindow", name, "InvalidConfig").await?;
+        let note = event.note.unwrap_or_default();
+        assert!(note.contains(words), "{name}: {note}");
+        assert_eq!(event.type_.as_deref(), Some("Warning"), "{name}");
+    }
     prepare(&stage, &[quick()], json!({})).await?;
     stage.world.upgrade_to(NEW).await?;
     let message = waits(&stage, "InvalidField").await?;
@@ -307,11 +324,18 @@ async fn a_window_that_cannot_be_read_shuts_its_nodes_and_a_run_waits_for_it() -
     assert!(text.contains("kubectl edit mutexwindow mars"), "{text}");
     let said = stage.call(&["doctor"]).await?.out;
     assert!(said.contains("MutexWindow mars"), "{said}");
+    stage.event("MutexRunConfig", "upgrade", "InvalidField").await?;
     assert_eq!(stage.journals().await?.len(), 0, "nothing has begun");
 
-    // Who takes the window away lets the nodes begin.
     let windows: Api<MutexWindow> = Api::all(stage.person.clone());
     windows.delete("mars", &DeleteParams::default()).await?;
+    let message = waits(&stage, "NeverOpens").await?;
+    assert!(message.contains("MutexWindow never"), "{message}");
+    stage.event("MutexRunConfig", "upgrade", "NeverOpens").await?;
+    assert_eq!(stage.journals().await?.len(), 0, "nothing has begun");
+
+    // Who takes the windows away lets the nodes begin.
+    windows.delete("never", &DeleteParams::default()).await?;
     finish(&stage).await?;
     stage.judge(&judgement(&["quick"], &[])).await?;
     stage.strike().await

@@ -9,7 +9,9 @@ use kube::{
     Api,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
-use numo_api::{Condition, MutexRule, MutexRunConfig, MutexTarget, NodeChange, conditions::types, marks};
+use numo_api::{
+    Condition, MutexRule, MutexRunConfig, MutexTarget, MutexWindow, NodeChange, conditions::types, marks,
+};
 use numo_cluster::AuditEvent;
 use numo_e2e::{NAMESPACE, Stage};
 use numo_world::{PoolSpec, WorldSpec};
@@ -145,6 +147,43 @@ fn cases() -> Vec<Case> {
             json!({"hold": "Always"}),
             "InvalidField",
             &["spec.hold", "Always", "spec.trigger: AnyConfig"],
+        ),
+    ]
+}
+
+/// When and in what order: what an older definition has let in, or no definition can judge.
+fn cases_of_hours() -> Vec<Case> {
+    let backwards = json!([{"name": "audit", "from": "2026-12-20T00:00:00Z", "to": "2026-12-19T00:00:00Z"}]);
+    vec![
+        (
+            "bad-zone",
+            json!({"window": {"timeZone": "Mars/Base", "openings": [{"days": ["mon"]}]}}),
+            "InvalidField",
+            &["spec.window.timeZone", "Mars/Base", "Europe/Warsaw"],
+        ),
+        (
+            "bad-freeze",
+            json!({"window": {"freezes": backwards}}),
+            "InvalidField",
+            &["spec.window.freezes[0].to", "2026-12-19", "after from"],
+        ),
+        (
+            "bad-wave",
+            json!({"waves": [{"nodes": "101%"}]}),
+            "InvalidField",
+            &["spec.waves[0].nodes", "101%"],
+        ),
+        (
+            "bad-wave-limit",
+            json!({"waves": [{"nodes": 1, "maxUnavailable": "101%"}]}),
+            "InvalidField",
+            &["spec.waves[0].maxUnavailable", "101%"],
+        ),
+        (
+            "bad-domain",
+            json!({"domains": {"key": ""}}),
+            "InvalidField",
+            &["spec.domains.key"],
         ),
     ]
 }
@@ -312,6 +351,35 @@ async fn ends_in(
     Ok(())
 }
 
+/// A MutexWindow whose freeze ends before it begins, of no node of these.
+async fn backwards_is_told(stage: &Stage, wrong: &mut Vec<String>) -> Result<()> {
+    let window = json!({
+        "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexWindow", "metadata": {"name": "backwards"},
+        "spec": {
+            "nodeSelector": {"matchLabels": {"example.com/nobody": "true"}},
+            "freezes": [{"name": "audit", "from": "2026-12-20T00:00:00Z", "to": "2026-12-19T00:00:00Z"}],
+        },
+    });
+    apply(stage, &[window]).await?;
+    let event = stage.event("MutexWindow", "backwards", "InvalidConfig").await?;
+    let note = event.note.unwrap_or_default();
+    let api: Api<MutexWindow> = Api::all(stage.person.clone());
+    let status = api.get("backwards").await?.status.unwrap_or_default();
+    let ready = find(&status.conditions, types::READY)
+        .cloned()
+        .unwrap_or_default();
+    let message = ready.message.clone().unwrap_or_default();
+    for words in [&note, &message] {
+        if !words.contains("spec.freezes[0].to: found 2026-12-19") {
+            wrong.push(format!("window backwards: {words}"));
+        }
+    }
+    if ready.status != "False" || ready.reason.as_deref() != Some("InvalidField") {
+        wrong.push(format!("window backwards: {ready:?}"));
+    }
+    Ok(())
+}
+
 fn first_line(error: &anyhow::Error) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }
@@ -396,7 +464,7 @@ async fn bad_input_ends_in_a_condition_and_an_event_and_leaves_nothing_behind() 
         }
         run
     };
-    for (name, spec, ..) in cases() {
+    for (name, spec, ..) in cases().into_iter().chain(cases_of_hours()) {
         apply(&stage, &[base(name, &spec)]).await?;
     }
     let mut foreign = base("foreign", &json!({}));
@@ -410,9 +478,10 @@ async fn bad_input_ends_in_a_condition_and_an_event_and_leaves_nothing_behind() 
     crate::seen(&stage, "the control plane is done", |w| w.is_completed(NEW)).await?;
 
     let mut wrong = Vec::new();
-    for (name, _, reason, words) in cases() {
+    for (name, _, reason, words) in cases().into_iter().chain(cases_of_hours()) {
         ends_in(&stage, name, reason, words, &mut wrong).await?;
     }
+    backwards_is_told(&stage, &mut wrong).await?;
     // In a namespace that is not watched.
     let strangers: Api<MutexRunConfig> = Api::namespaced(stage.client.clone(), "stranger");
     let run = strangers.get("foreign").await?;

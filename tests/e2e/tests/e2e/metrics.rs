@@ -138,6 +138,13 @@ async fn the_dashboard_has_data_and_labels_are_those_of_the_reference() -> Resul
             Ok((ask(over)?.len() == 1 && ask(eta)?.is_empty()).then_some(()))
         })
         .await?;
+    let success = r#"numo_owner_last_success_timestamp_seconds{kind="MutexRunConfig",name="upgrade"}"#;
+    let same = format!("{success} == on(name) {over}");
+    stage
+        .until("the success of the run has the time of its end", 60, || async {
+            Ok((ask(&same)?.len() == 1).then_some(()))
+        })
+        .await?;
     for (title, query) in all
         .iter()
         .filter(|(_, query)| changing(query) && !is_quiet(query))

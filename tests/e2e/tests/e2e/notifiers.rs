@@ -1,104 +1,23 @@
 //! MutexNotifiers: what a run comes to is told with ids that outlive a process, a sink that hangs holds up nobody, and a real Alertmanager
 //! has an alert for as long as a node is held, and a silence for as long as a node is out of service.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    process::Stdio,
-    sync::{Arc, Mutex},
-};
+use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use kube::Api;
 use numo_api::{MutexNotifier, MutexNotifierStatus, Step, conditions::types};
-use numo_e2e::{NAMESPACE, Stage};
+use numo_e2e::{Answers, NAMESPACE, Sink, Stage};
 use numo_plugin_tests::programs;
 use numo_world::Judgement;
 use serde_json::{Value, json};
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
     process::{Child, Command},
 };
 
 use crate::{Gate, NEW, apply, finish, job, judgement, prepare, rule, set, workers};
-
-/// A sink of CloudEvents that keeps what it is sent, and answers only if it is to.
-#[derive(Clone, Default)]
-struct Sink {
-    events: Arc<Mutex<Vec<Value>>>,
-}
-
-impl Sink {
-    async fn serve(answers: bool) -> Result<(Self, String)> {
-        let sink = Self::default();
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let url = format!("http://{}/numo", listener.local_addr()?);
-        let serving = sink.clone();
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serving.clone().take(stream, answers));
-            }
-        });
-        Ok((sink, url))
-    }
-
-    async fn take(self, stream: TcpStream, answers: bool) -> Result<()> {
-        let mut stream = BufReader::new(stream);
-        let mut length = 0;
-        loop {
-            let mut line = String::new();
-            stream.read_line(&mut line).await?;
-            if line.trim().is_empty() {
-                break;
-            }
-            if let Some((name, value)) = line.split_once(':')
-                && name.eq_ignore_ascii_case("content-length")
-            {
-                length = value.trim().parse()?;
-            }
-        }
-        let mut body = vec![0; length];
-        stream.read_exact(&mut body).await?;
-        self.events.lock().unwrap().push(serde_json::from_slice(&body)?);
-        if !answers {
-            std::future::pending::<()>().await;
-        }
-        let answer = b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n";
-        stream.get_mut().write_all(answer).await?;
-        Ok(())
-    }
-
-    fn events(&self) -> Vec<Value> {
-        self.events.lock().unwrap().clone()
-    }
-
-    /// The event of this transition and this subject, once it came.
-    async fn until(&self, stage: &Stage, transition: &str, subject: &str) -> Result<Value> {
-        let type_ = format!("io.skrzypek.openshift-optional.numo.{transition}");
-        stage
-            .until(&format!("{transition} of {subject}"), 60, || async {
-                let mut events = self.events().into_iter();
-                Ok(events.find(|event| event["type"] == type_ && event["subject"] == subject))
-            })
-            .await
-    }
-
-    /// The ids that each transition of each subject was told with.
-    fn ids(&self) -> BTreeMap<String, BTreeSet<String>> {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for event in self.events() {
-            let what = format!(
-                "{} {}",
-                text(&event["data"]["transition"]),
-                text(&event["subject"])
-            );
-            all.entry(what).or_default().insert(text(&event["id"]));
-        }
-        all
-    }
-}
 
 fn notifier(name: &str, spec: Value) -> Value {
     json!({
@@ -125,9 +44,11 @@ async fn a_run_is_told_with_ids_that_outlive_a_process_and_a_sink_that_hangs_hol
     let mut stage = set(workers(2), Vec::new()).await?;
     // The Secret of one of them was not granted: it says so.
     stage.may_lack_rights = true;
-    let (sink, url) = Sink::serve(true).await?;
-    let (hangs, nowhere) = Sink::serve(false).await?;
+    let (sink, url) = Sink::serve(Answers::Takes).await?;
+    let (hangs, nowhere) = Sink::serve(Answers::Hangs).await?;
+    let (down, broken) = Sink::serve(Answers::Fails).await?;
     let objects = [
+        notifier("down", json!({"cloudEvents": {"url": broken}})),
         notifier("events", json!({"cloudEvents": {"url": url}})),
         notifier("hangs", json!({"cloudEvents": {"url": nowhere}})),
         notifier(
@@ -156,6 +77,10 @@ async fn a_run_is_told_with_ids_that_outlive_a_process_and_a_sink_that_hangs_hol
         began["data"]["explanation"]["object"],
         format!("MutexRunConfig {NAMESPACE}/upgrade")
     );
+    let event = stage.event("MutexNotifier", "down", "SinkFails").await?;
+    assert_eq!(event.type_.as_deref(), Some("Warning"), "{event:?}");
+    let note = event.note.unwrap_or_default();
+    assert!(note.contains("500"), "{note}");
     let held = sink.until(&stage, "Held", "worker-0").await?;
     assert_eq!(held["data"]["reason"], "RuleFailed", "{held:#}");
     let text = held["data"]["text"].as_str().unwrap_or_default();
@@ -185,6 +110,20 @@ async fn a_run_is_told_with_ids_that_outlive_a_process_and_a_sink_that_hangs_hol
     ensure!(!hangs.events().is_empty(), "it was asked");
     let status = stands(&stage, "hangs", "SinkFails").await?;
     assert_eq!(status.sent, Some(0), "{status:?}");
+    // An episode is told once, whoever leads, and once that it is over: what waited came with its ids.
+    down.answer(Answers::Takes);
+    let event = stage.event("MutexNotifier", "down", "SinkReached").await?;
+    assert_eq!(event.type_.as_deref(), Some("Normal"), "{event:?}");
+    let over = down.until(&stage, "Finished", "upgrade").await?;
+    assert_eq!(over["data"]["reason"], "Succeeded", "{over:#}");
+    ensure!(down.ids().values().all(|ids| ids.len() == 1), "{:?}", down.ids());
+    let events = stage.events().await?;
+    let of_down = events.iter().filter(|event| {
+        let about = event.regarding.clone().unwrap_or_default();
+        about.kind.as_deref() == Some("MutexNotifier") && about.name.as_deref() == Some("down")
+    });
+    let told: Vec<&str> = of_down.filter_map(|event| event.reason.as_deref()).collect();
+    assert_eq!(told, ["SinkFails", "SinkReached"]);
     let told = stands(&stage, "events", "ValidConfig").await?;
     assert_eq!(told.sink.as_deref(), Some("CloudEvents"));
     let said = stage.say(&["explain", "mutexnotifier/lost"]).await?;

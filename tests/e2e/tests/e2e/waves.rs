@@ -57,6 +57,9 @@ async fn a_run_goes_wave_by_wave_also_under_another_process() -> Result<()> {
         crate::rule_began(w, "gated", "worker-3")
     })
     .await?;
+    let odd = stage.event("MutexRunConfig", "upgrade", "OddWave").await?;
+    let note = odd.note.unwrap_or_default();
+    assert_eq!(note, "wave 2 (nobody) has no node, and nobody waits for it");
     let message = waits(&stage, "WaitsForWave").await?;
     assert!(message.contains("wave 1 (canary)"), "{message}");
     let said = "wave 4 of 5 (one) begins when wave 1 (canary) is done: worker-3 is not";

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::{
     Gate, NEW, apply, explained, finish, job, judgement, maintenance, plans, prepare, preview::preview,
-    released, rule, rule_began, seen, set, workers,
+    released, rule, rule_began, seen, set, waits, workers,
 };
 
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -160,5 +160,24 @@ async fn a_run_finishes_a_zone_before_the_next_begins() -> Result<()> {
     let mut expected = judgement(&["gated"], &[]);
     expected.max_in_flight = 2;
     stage.judge(&expected).await?;
+    stage.strike().await
+}
+
+/// A node without the label has no place in the order: it waits for a person, and the run says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_without_the_label_of_domains_is_not_begun_and_is_told() -> Result<()> {
+    const RACK: &str = "example.com/rack";
+    let stage = set(workers(1), Vec::new()).await?;
+    prepare(&stage, &[], json!({"domains": {"key": RACK}})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    let message = waits(&stage, "NoDomain").await?;
+    assert!(message.contains(RACK), "{message}");
+    let event = stage.event("MutexRunConfig", "upgrade", "NoDomain").await?;
+    assert!(event.note.unwrap_or_default().contains(RACK));
+    assert!(stage.journals().await?.is_empty(), "nothing has begun");
+    let label = json!({"metadata": {"labels": {RACK: "r1"}}});
+    stage.patch_node("worker-0", label).await?;
+    finish(&stage).await?;
+    stage.judge(&judgement(&[], &[])).await?;
     stage.strike().await
 }

@@ -53,8 +53,12 @@ fn windows(seen: &Observed, node: &NodeView) -> Vec<Hours> {
         .collect()
 }
 
-/// Whether a node may begin under these windows: outside the freezes of all of them, and in an opening of one, where one has any.
+/// Whether a node may begin under these windows: outside the freezes of all of them, and in an opening of one, where one has any. One of a
+/// time zone that nobody knows is never open, whatever others say.
 fn are_open(windows: &[Hours], at: i64) -> bool {
+    if !windows.iter().all(has_zone) {
+        return false;
+    }
     let only_freezes = |hours: &Hours| Hours {
         openings: None,
         ..hours.clone()
@@ -128,7 +132,16 @@ fn all<'a>(seen: &'a Observed, owner: &Owner) -> (Vec<&'a Hours>, Vec<&'a String
     (hours.collect(), starts.collect())
 }
 
+/// Whether these worlds have the time zone.
+fn has_zone(hours: &Hours) -> bool {
+    let zone = hours.time_zone.as_deref();
+    zone.is_none_or(|zone| ["UTC", world::FORWARD, world::BACK].contains(&zone))
+}
+
 fn is_open(hours: &Hours, at: i64) -> bool {
+    if !has_zone(hours) {
+        return false;
+    }
     let second = |text: &str| {
         text.parse::<jiff::Timestamp>()
             .map_or(0, jiff::Timestamp::as_second)
@@ -149,7 +162,7 @@ fn is_in(opening: &Opening, zone: &str, at: i64) -> bool {
             let mut starts = starts(cron)
                 .into_iter()
                 .map(|second| instant(zone, day * DAY + second));
-            starts.any(|start| start <= at && at < start + lasts)
+            is_on(cron, day) && starts.any(|start| start <= at && at < start + lasts)
         });
     }
     let second = |text: Option<&String>| text.map_or(0, |text| second_of_day(text));
@@ -167,6 +180,50 @@ fn is_in(opening: &Opening, zone: &str, at: i64) -> bool {
             .is_none_or(|days| days.iter().any(|name| weekday(day) == name));
         begins && !is_skipped && instant(zone, start) <= at && at < instant(zone, end)
     })
+}
+
+/// Whether an expression has starts on a day since 1970-01-01: these worlds have no days of the week in them.
+fn is_on(cron: &str, day: i64) -> bool {
+    let mut fields = cron.split(' ').skip(2);
+    let (day, month) = date(day);
+    let mut is = |number: i64| {
+        let field = fields.next().unwrap_or("*");
+        field == "*" || field == number.to_string()
+    };
+    is(day) && is(month)
+}
+
+/// The day of the month and the month of a day since 1970-01-01.
+fn date(day: i64) -> (i64, i64) {
+    let is_leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let (mut year, mut left) = (1970, day);
+    while left >= 365 + i64::from(is_leap(year)) {
+        left -= 365 + i64::from(is_leap(year));
+        year += 1;
+    }
+    let lengths = [
+        31,
+        28 + i64::from(is_leap(year)),
+        31,
+        30,
+        31,
+        30,
+        31,
+        31,
+        30,
+        31,
+        30,
+        31,
+    ];
+    let mut month = 1;
+    for length in lengths {
+        if left < length {
+            break;
+        }
+        left -= length;
+        month += 1;
+    }
+    (left + 1, month)
 }
 
 /// The seconds of the day of an expression such as `30 */2 * * *`: these worlds have no others.
@@ -252,6 +309,39 @@ mod tests {
         let hours = of(world::BACK, "10:30", "12:00");
         assert!(!open(&hours, 9, 29) && open(&hours, 9, 30) && open(&hours, 11, 59));
         assert!(!open(&hours, 12, 0));
+    }
+
+    #[test]
+    fn a_zone_that_nobody_knows_is_never_open_and_shuts_what_others_open() {
+        let of = |given: serde_json::Value| -> Hours { serde_json::from_value(given).unwrap() };
+        let always = of(serde_json::json!({"openings": [{"startTime": "00:00", "endTime": "24:00"}]}));
+        let nowhere = of(serde_json::json!({"timeZone": world::NOWHERE, "freezes": []}));
+        assert!(!is_open(&nowhere, change()));
+        assert!(are_open(std::slice::from_ref(&always), change()));
+        assert!(!are_open(&[always, nowhere], change()));
+    }
+
+    #[test]
+    fn a_leap_day_is_a_date_of_every_fourth_year() {
+        let day = |text: &str| {
+            let at: jiff::Timestamp = format!("{text}T12:00:00Z").parse().unwrap();
+            at.as_second().div_euclid(DAY)
+        };
+        for (text, wanted) in [
+            ("1970-01-01", (1, 1)),
+            ("2026-01-05", (5, 1)),
+            ("2027-12-31", (31, 12)),
+            ("2028-02-29", (29, 2)),
+            ("2028-03-01", (1, 3)),
+            ("2029-02-28", (28, 2)),
+            ("2029-03-01", (1, 3)),
+            ("2100-03-01", (1, 3)),
+        ] {
+            assert_eq!(date(day(text)), wanted, "{text}");
+        }
+        assert!(is_on("0 */2 29 2 *", day("2028-02-29")));
+        assert!(!is_on("0 */2 29 2 *", day("2027-03-01")));
+        assert!(is_on("0 */2 * * *", day("2027-03-01")));
     }
 
     #[test]

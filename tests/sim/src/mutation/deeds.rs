@@ -350,6 +350,21 @@ pub(super) fn forget_hours(view: &mut Observed, kind: &str) {
     }
 }
 
+/// Hours that cannot be understood are as none.
+pub(super) fn forget_unknown_zones(view: &mut Observed) {
+    let is_bad = |hours: &Option<Result<_, String>>| matches!(hours, Some(Err(_)));
+    for run in view.runs.values_mut().filter(|run| is_bad(&run.hours)) {
+        run.hours = None;
+    }
+    for plan in view.plans.values_mut().filter(|plan| is_bad(&plan.hours)) {
+        plan.hours = None;
+    }
+    for binding in view.bindings.values_mut().filter(|one| is_bad(&one.hours)) {
+        binding.hours = None;
+    }
+    view.windows.retain(|_, window| window.hours.is_ok());
+}
+
 /// All hours are read otherwise than they are written.
 pub(super) fn each_hours(view: &mut Observed, edit: impl Fn(&mut Hours)) {
     let again = |given: Option<&Hours>| {

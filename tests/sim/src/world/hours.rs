@@ -17,6 +17,9 @@ pub const FORWARD: &str = "Sim/Forward";
 /// A time zone whose clocks go from 11:00 to 10:00 then.
 pub const BACK: &str = "Sim/Back";
 
+/// A time zone that no database has: nothing begins where people wrote it.
+pub const NOWHERE: &str = "Sim/Nowhere";
+
 /// The MutexWindows that there may be, and the zone whose nodes each selects; none are all.
 const WINDOWS: [(&str, Option<&str>); 3] = [("all", None), ("zone-a", Some("a")), ("every", None)];
 
@@ -91,7 +94,19 @@ impl MeantHours {
         let mut window = json!({});
         let opening = |rng: &mut SmallRng| -> Value {
             let half_hours = |rng: &mut SmallRng, from: i64, to: i64| rng.random_range(from..to) * 1800;
-            match rng.random_range(0..8) {
+            match rng.random_range(0..10) {
+                // Shorter than most nodes take.
+                8 => {
+                    let from = half_hours(rng, 16, 28);
+                    let to = from + rng.random_range(1..4) * 300;
+                    json!({"startTime": text(from), "endTime": text(to)})
+                }
+                // Of one date: that of the beginning, the next one, or a leap day.
+                9 => {
+                    let date = ["5 1", "6 1", "29 2"][rng.random_range(0..3)];
+                    let lasts = half_hours(rng, 1, 4);
+                    json!({"cron": format!("0 */2 {date} *"), "durationSeconds": lasts})
+                }
                 0 => {
                     let minute = rng.random_range(0..4) * 15;
                     let each = rng.random_range(1..4);
@@ -129,6 +144,9 @@ impl MeantHours {
         let zones = ["UTC", FORWARD, BACK];
         if rng.random_bool(0.6) {
             window["timeZone"] = json!(zones[rng.random_range(0..zones.len())]);
+        }
+        if rng.random_bool(0.06) {
+            window["timeZone"] = json!(NOWHERE);
         }
         if rng.random_bool(0.4) {
             window["minRemainingSeconds"] = json!([0, 300, 1200][rng.random_range(0..3)]);

@@ -22,7 +22,7 @@ pub use approvals::{Approver, Word};
 pub use asked::Answered;
 pub use daemon::{Fault, Machine};
 pub use fleet_acts::{BindingEdit, FleetAct};
-pub use hours::{BACK, CLOCKS_CHANGE, FORWARD, HoursOf, MeantHours, read as read_hours, window_of};
+pub use hours::{BACK, CLOCKS_CHANGE, FORWARD, HoursOf, MeantHours, NOWHERE, read as read_hours, window_of};
 pub use mco::{Assignment, Content, Primary, primary};
 pub use owners::{MeantPlan, object, plan_window};
 pub use people::Act;

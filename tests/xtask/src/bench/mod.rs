@@ -6,6 +6,7 @@ mod drains;
 mod foreign;
 mod latency;
 mod memory;
+mod notified;
 mod plans;
 mod siege;
 mod stop;
@@ -64,7 +65,7 @@ enum Bound {
 }
 use Bound::{AtLeast, AtMost};
 
-const MEASURES: [Measure; 31] = [
+const MEASURES: [Measure; 32] = [
     Measure {
         name: "added_latency_seconds_per_node",
         unit: "s",
@@ -201,6 +202,11 @@ const MEASURES: [Measure; 31] = [
         bound: Some(AtMost(1.0)),
     },
     Measure {
+        name: "notification_seconds",
+        unit: "s",
+        bound: Some(AtMost(2.0)),
+    },
+    Measure {
         name: "siege_added_seconds_per_node",
         unit: "s",
         bound: Some(AtMost(2.0)),
@@ -316,6 +322,7 @@ pub async fn measure(arguments: &Arguments) -> Result<ExitCode> {
             "drain_requests_ratio_to_kubectl" => drains::requests().await,
             "idle_requests_per_minute" => plans::idle().await,
             "stop_last_begin_seconds" => stop::measure().await,
+            "notification_seconds" => notified::measure().await,
             "siege_added_seconds_per_node" => siege::latency().await,
             "siege_peak_mib" => siege::memory().await,
             "rules_of_1_2_mb_resident_mib" => siege::large().await,

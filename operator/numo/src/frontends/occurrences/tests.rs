@@ -323,3 +323,54 @@ fn what_the_status_says_wrongly_is_passed_over() {
     assert_eq!(names(&found), ["RunBegan", "Stalled"]);
     assert!(found.iter().all(|one| one.at.is_none()));
 }
+
+#[test]
+fn every_kind_of_owner_is_done_at_the_time_that_its_status_has() {
+    let done = report(&[("a", Step::Done, Some(AT))]);
+    let ready = |status: &str| conditions(&[("Ready", status, "UpToDate", LATER)]);
+    let ended = |result| last_run(Some(AT), Some((LATER, result)));
+    let (well, left, goes_on) = (
+        ended(RunResult::SucceededWithSkips),
+        ended(RunResult::Aborted),
+        last_run(Some(AT), None),
+    );
+    let plan_status = |complete: &str| -> PlanStatus {
+        let complete = json!({"type": "Complete", "status": complete, "lastTransitionTime": LATER});
+        serde_json::from_value(json!({"latestHash": "h", "conditions": [{"type": "Ready", "status": complete["status"]}, complete]}))
+            .unwrap()
+    };
+    let (complete, incomplete) = (plan_status("True"), plan_status("False"));
+    let maintained = |phase: &str, is_ready: &str| NodeMaintenanceStatus {
+        phase: Some(phase.to_owned()),
+        conditions: ready(is_ready),
+        ..NodeMaintenanceStatus::default()
+    };
+    let (drained, failed) = (maintained("Succeeded", "True"), maintained("Failed", "False"));
+    let version = |is_ready: &str| NodeVersionStatus {
+        conditions: ready(is_ready),
+        ..NodeVersionStatus::default()
+    };
+    let (replaced, behind) = (version("True"), version("False"));
+    let is_ready = ready("True");
+    for (owner, status, is_done) in [
+        (run(), Status::Run(&is_ready, Some(&well)), true),
+        (run(), Status::Run(&is_ready, Some(&left)), false),
+        (run(), Status::Run(&is_ready, Some(&goes_on)), false),
+        (run(), Status::Run(&is_ready, None), false),
+        (plan(), Status::Plan(&complete), true),
+        (plan(), Status::Plan(&incomplete), false),
+        (maintenance(), Status::Maintenance(&drained), true),
+        (maintenance(), Status::Maintenance(&failed), false),
+        (Owner::node_version("workers"), Status::Version(&replaced), true),
+        (Owner::node_version("workers"), Status::Version(&behind), false),
+    ] {
+        let facts = Facts {
+            owner: &owner,
+            uid: "uid",
+            report: &done,
+            status,
+        };
+        let wanted = is_done.then(|| time(LATER).unwrap());
+        assert_eq!(succeeded(&facts), wanted, "{status:?}");
+    }
+}

@@ -3,6 +3,7 @@
 //!
 //! This page is the order of the checks; each group of them has a file of its own, and none of those imports this one.
 
+mod approvals;
 mod definitions;
 mod deployment;
 mod finding;
@@ -20,6 +21,7 @@ mod webhook;
 pub use self::finding::{Finding, State, counted};
 
 use self::{
+    approvals::approvals,
     definitions::{definitions, version},
     finding::Findings,
     installation::{installation, placement},
@@ -104,6 +106,8 @@ async fn what_people_made(
     windows(connection, found).await;
     found.check = "Notifiers";
     notifiers(connection, found).await;
+    found.check = "Approvals";
+    approvals(connection, found).await;
     found.check = "Runs";
     runs(connection, found).await;
     found.check = "Plans";

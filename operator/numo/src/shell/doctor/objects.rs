@@ -75,7 +75,7 @@ pub(super) async fn rules(connection: &Connection, found: &mut Findings) -> Vec<
 }
 
 /// Every object of a kind; none, and told, where the kind cannot be listed, and none where it is not served.
-async fn listed<K>(connection: &Connection, found: &mut Findings, kinds: &str) -> Vec<K>
+pub(super) async fn listed<K>(connection: &Connection, found: &mut Findings, kinds: &str) -> Vec<K>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
 {

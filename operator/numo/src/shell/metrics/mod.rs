@@ -220,6 +220,11 @@ impl Metrics {
         self.times.show(owner, foreseen, run);
     }
 
+    /// Shows when an owner, of whatever kind, was last done.
+    pub fn show_success(&self, owner: &Owner, at: Timestamp) {
+        self.times.succeed(owner, at);
+    }
+
     /// Shows every pool that numo keeps paused, for an owner that is there or one that is gone, and the marks that nobody
     /// takes back by itself.
     pub fn show_left(&self, orphans: &[Orphan]) {

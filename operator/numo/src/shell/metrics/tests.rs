@@ -10,7 +10,7 @@ use numo_core::{
     observed::Key,
     report::{NodeReport, RunPhase, WaveReport, Why},
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Lines of the text that begin so.
 fn lines(metrics: &Metrics, prefix: &str) -> Vec<String> {
@@ -55,6 +55,7 @@ fn every_metric_that_is_served_is_described_and_the_other_way_round() {
     metrics.silences("team", Some(1));
     let (eta, run) = (will_be_done(1000), ended());
     metrics.show_times(&owner, (&eta, Some(Timestamp::UNIX_EPOCH)), Some(&run));
+    metrics.show_success(&owner, Timestamp::UNIX_EPOCH);
     let opens = Eta::Opens {
         seconds: 60,
         at: Timestamp::UNIX_EPOCH,
@@ -368,6 +369,30 @@ fn a_time_is_shown_while_one_can_be_told_and_a_run_once_it_has_ended() {
     assert_eq!(lines(&metrics, "numo_run_"), Vec::<String>::new());
     metrics.forget(&owner);
     assert_eq!(lines(&metrics, "numo_owner_eta_"), Vec::<String>::new());
+}
+
+#[test]
+fn the_last_success_of_an_owner_of_any_kind_stays_until_the_next_or_its_end() {
+    let metrics = Metrics::new();
+    let owners = [
+        Owner::run(Key::new("ns", "upgrade")),
+        Owner::plan(Key::new("ns", "upgrade")),
+    ];
+    for (second, owner) in [(1, &owners[0]), (5, &owners[1]), (9, &owners[1])] {
+        metrics.show_success(owner, Timestamp::from_second(second).unwrap());
+        // Its next run goes on.
+        metrics.show_times(owner, &will_be_done(1000), None);
+    }
+    let line = |kind: &str, second| {
+        format!(
+            "numo_owner_last_success_timestamp_seconds{{kind=\"{kind}\",namespace=\"ns\",name=\"upgrade\"}} {second}"
+        )
+    };
+    let found: BTreeSet<String> = lines(&metrics, "numo_owner_last_").into_iter().collect();
+    let wanted = [line("MutexRunConfig", 1), line("Plan", 9)];
+    assert_eq!(found, wanted.into());
+    metrics.forget(&owners[1]);
+    assert_eq!(lines(&metrics, "numo_owner_last_"), [line("MutexRunConfig", 1)]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! When an owner will be done, when its hours open, and when its last run ended.
+//! When an owner will be done, when its hours open, when its last run ended, and when it was last done.
 
 use super::{
-    described::{CLOSES, ETA, ETA_BASIS, OPENS, RUN_FINISHED, RUN_SECONDS},
+    described::{CLOSES, ETA, ETA_BASIS, LAST_SUCCESS, OPENS, RUN_FINISHED, RUN_SECONDS},
     owners::OwnerLabels,
     series::{Series, register},
 };
@@ -25,6 +25,7 @@ pub(super) struct Times {
     basis: Series<OwnerLabels>,
     opens: Series<OwnerLabels>,
     closes: Series<OwnerLabels>,
+    succeeded: Series<OwnerLabels>,
     finished: Series<RunLabels>,
     took: Series<RunLabels>,
 }
@@ -36,6 +37,7 @@ impl Times {
             basis: Series::default(),
             opens: Series::default(),
             closes: Series::default(),
+            succeeded: Series::default(),
             finished: Series::default(),
             took: Series::default(),
         };
@@ -43,6 +45,7 @@ impl Times {
         register(registry, ETA_BASIS, times.basis.family.clone());
         register(registry, OPENS, times.opens.family.clone());
         register(registry, CLOSES, times.closes.family.clone());
+        register(registry, LAST_SUCCESS, times.succeeded.family.clone());
         register(registry, RUN_FINISHED, times.finished.family.clone());
         register(registry, RUN_SECONDS, times.took.family.clone());
         times
@@ -76,8 +79,15 @@ impl Times {
             .show(owner, ended.and_then(|(labels, _, took)| Some((labels, took?))));
     }
 
+    /// Shows when the owner was done. It stays until that is another time.
+    pub(super) fn succeed(&self, owner: &Owner, at: Timestamp) {
+        self.succeeded
+            .show(owner, [(OwnerLabels::of(owner), at.as_second())]);
+    }
+
     pub(super) fn forget(&self, owner: &Owner) {
-        for series in [&self.eta, &self.basis, &self.opens, &self.closes] {
+        let of_owner = [&self.eta, &self.basis, &self.opens, &self.closes, &self.succeeded];
+        for series in of_owner {
             series.show(owner, []);
         }
         self.finished.show(owner, []);

@@ -3,6 +3,7 @@
 
 #[cfg(test)]
 mod double;
+mod episode;
 mod outbox;
 mod pace;
 mod silencer;
@@ -15,7 +16,7 @@ use self::{
     outbox::Outbox,
     worker::{Post, Worker},
 };
-use super::{leader::Fence, metrics::Metrics};
+use super::{events::Events, leader::Fence, metrics::Metrics};
 use crate::frontends::{mutex_notifier::NotifierView, notification::Notification, silence::Turns};
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::{
@@ -43,10 +44,10 @@ pub struct Picture {
 pub struct Notifiers(mpsc::Sender<Picture>);
 
 impl Notifiers {
-    /// Begins to tell.
-    pub fn start(reach: Reach, fence: Fence, metrics: Metrics) -> Self {
+    /// Begins to tell. A sink that takes nothing is told by `events`.
+    pub fn start(reach: Reach, fence: Fence, (metrics, events): (Metrics, Events)) -> Self {
         let (pictures, seen) = mpsc::channel(PICTURES);
-        tokio::spawn(dispatch(seen, reach, fence, metrics));
+        tokio::spawn(dispatch(seen, reach, fence, (metrics, events)));
         Self(pictures)
     }
 
@@ -64,7 +65,12 @@ struct Open {
 }
 
 /// Hands each picture to the task of every notifier, until nobody shows any. The tasks end with this one.
-async fn dispatch(mut seen: mpsc::Receiver<Picture>, reach: Reach, fence: Fence, metrics: Metrics) {
+async fn dispatch(
+    mut seen: mpsc::Receiver<Picture>,
+    reach: Reach,
+    fence: Fence,
+    (metrics, events): (Metrics, Events),
+) {
     let mut tasks = JoinSet::new();
     let mut open: BTreeMap<String, Open> = BTreeMap::new();
     while let Some(picture) = seen.recv().await {
@@ -90,6 +96,7 @@ async fn dispatch(mut seen: mpsc::Receiver<Picture>, reach: Reach, fence: Fence,
                     reach: reach.clone(),
                     fence: fence.clone(),
                     metrics: metrics.clone(),
+                    events: events.clone(),
                 };
                 Open {
                     uid: view.uid.clone(),

@@ -1,6 +1,7 @@
 //! What one notifier is yet to tell: a queue with a bound, and for an Alertmanager the states that go on and the nodes that are to be
 //! silenced. It sends nothing.
 
+use super::pace::Pace;
 use crate::frontends::{
     mutex_notifier::{NotifierView, SinkKind, Tally, Understood},
     notification::Notification,
@@ -22,6 +23,17 @@ pub const FIRING: usize = 256;
 const REMEMBERED: usize = 4096;
 /// How long a notification is worth to be told.
 pub const WORTH: Duration = Duration::from_hours(1);
+
+/// What is to be done about what waits first.
+#[derive(Debug)]
+pub enum Due {
+    /// Nothing yet, or nothing waits.
+    Nothing,
+    /// It is not worth it any more.
+    Expired(Arc<Notification>),
+    /// The sink is to be asked.
+    Now(Arc<Notification>),
+}
 
 /// What one notifier is yet to tell.
 #[derive(Debug)]
@@ -153,9 +165,33 @@ impl Outbox {
         self.over.len() > before
     }
 
-    /// The notification that is to be told next, and since when it waits.
-    pub fn next(&self) -> Option<(Arc<Notification>, Instant)> {
-        self.waiting.front().cloned()
+    /// What is to be done about what waits first, at this pace.
+    pub fn due(&self, pace: &Pace, now: Instant) -> Due {
+        let Some((notification, since)) = self.waiting.front().cloned() else {
+            return Due::Nothing;
+        };
+        if now.duration_since(since) > WORTH {
+            return Due::Expired(notification);
+        }
+        let may_ask = |spec: &Understood| pace.next(spec.per_minute).is_none_or(|at| at <= now);
+        if self.spec.as_ref().is_ok_and(may_ask) {
+            Due::Now(notification)
+        } else {
+            Due::Nothing
+        }
+    }
+
+    /// Notes that a notification was told.
+    pub fn send(&mut self, notification: &Notification, at: Timestamp) {
+        self.tally.sent += 1;
+        self.tally.last_sent = Some(at);
+        self.deal(notification);
+    }
+
+    /// Notes that a notification is told to nobody.
+    pub fn give_up(&mut self, notification: &Notification) {
+        self.tally.failed += 1;
+        self.deal(notification);
     }
 
     /// How many wait.
@@ -164,7 +200,7 @@ impl Outbox {
     }
 
     /// Notes that a notification was dealt with, however: none is told after it but by another id.
-    pub fn deal(&mut self, notification: &Notification) {
+    fn deal(&mut self, notification: &Notification) {
         let id = &notification.occurrence.id;
         self.waiting.retain(|(one, _)| one.occurrence.id != *id);
         self.tally.deal(notification, &self.current);

@@ -2,7 +2,8 @@
 //! writes the status, all in its own time. Nobody waits for it.
 
 use super::{
-    outbox::{Outbox, WORTH},
+    episode::Episode,
+    outbox::{Due, Outbox},
     pace::Pace,
     silencer::{Silencer, Whose},
     sink::{Answered, Known, Reach, Sink},
@@ -12,7 +13,13 @@ use crate::{
         mutex_notifier::{self, SinkKind, Understood, Verdict},
         notification::{ALERT_LASTS, Notification, slack},
     },
-    shell::{kind::Kind, leader::Fence, metrics::Metrics, status},
+    shell::{
+        events::{Events, Published},
+        kind::Kind,
+        leader::Fence,
+        metrics::Metrics,
+        status,
+    },
 };
 use jiff::Timestamp;
 use numo_api::{MutexNotifierStatus, Reason};
@@ -71,6 +78,7 @@ pub struct Worker {
     pub(super) reach: Reach,
     pub(super) fence: Fence,
     pub(super) metrics: Metrics,
+    pub(super) events: Events,
 }
 
 /// What the task knows beside its outbox.
@@ -85,6 +93,9 @@ struct State {
     /// When alerts are renewed.
     renew: Instant,
     silencer: Silencer,
+    /// Whether the sink took something since the last look.
+    is_reached: bool,
+    episode: Episode,
     /// The status as it was written last, and when.
     written: (MutexNotifierStatus, Option<Instant>),
 }
@@ -94,6 +105,10 @@ impl Worker {
     pub async fn work(self) {
         self.metrics.know_notifier(&self.name);
         let now = Instant::now();
+        let (before, lost) = {
+            let outbox = self.post.outbox();
+            (outbox.view.status.clone(), outbox.tally.lost())
+        };
         let mut state = State {
             sink: Err(unknown()),
             known: None,
@@ -102,7 +117,9 @@ impl Worker {
             pace: Pace::default(),
             renew: now,
             silencer: Silencer::default(),
-            written: (self.post.outbox().view.status.clone(), None),
+            is_reached: false,
+            episode: Episode::of(&before, lost),
+            written: (before, None),
         };
         loop {
             if !self.fence.holds() {
@@ -114,6 +131,7 @@ impl Worker {
             self.tell_next(&mut state).await;
             self.keep_alerts(&mut state).await;
             self.keep_silences(&mut state).await;
+            self.tell_episode(&mut state);
             self.write(&mut state).await;
             let wake = self.next_look(&state);
             tokio::select! {
@@ -181,29 +199,25 @@ impl Worker {
 
     /// Tells what waits first, if it is time; what is not worth it any more is given up.
     async fn tell_next(&self, state: &mut State) {
-        let (next, spec, now) = {
+        let (due, spec) = {
             let outbox = self.post.outbox();
             self.metrics.notifications_wait(&self.name, outbox.len());
-            (outbox.next(), outbox.spec.clone(), Instant::now())
+            let due = outbox.due(&state.pace, Instant::now());
+            (due, outbox.spec.clone())
         };
-        let Some((notification, since)) = next else { return };
-        if now.duration_since(since) > WORTH {
-            self.give_up(&notification, "expired");
-            return;
-        }
+        let notification = match due {
+            Due::Nothing => return,
+            Due::Expired(notification) => return self.give_up(&notification, "expired"),
+            Due::Now(notification) => notification,
+        };
         let (Ok(spec), Ok(sink)) = (spec, state.sink.clone()) else {
             return;
         };
-        if state.pace.next(spec.per_minute).is_some_and(|at| at > now) {
-            return;
-        }
         let body = body(&notification, &spec, self.now());
         match self.ask(state, &sink, &body).await {
             Answered::Taken => {
                 let mut outbox = self.post.outbox();
-                outbox.tally.sent += 1;
-                outbox.tally.last_sent = Some(self.now());
-                outbox.deal(&notification);
+                outbox.send(&notification, self.now());
                 self.metrics.notified(&self.name, "sent", 1);
                 self.metrics.notifications_wait(&self.name, outbox.len());
             }
@@ -220,6 +234,7 @@ impl Worker {
             Answered::Taken => {
                 state.pace.took();
                 state.verdict = fine();
+                state.is_reached = true;
             }
             Answered::Refused(words) => {
                 state.pace.took();
@@ -239,9 +254,7 @@ impl Worker {
     }
 
     fn give_up(&self, notification: &Notification, outcome: &'static str) {
-        let mut outbox = self.post.outbox();
-        outbox.tally.failed += 1;
-        outbox.deal(notification);
+        self.post.outbox().give_up(notification);
         self.metrics.notified(&self.name, outcome, 1);
         tracing::warn!(
             notifier = self.name,
@@ -311,8 +324,9 @@ impl Worker {
                 uid: &self.uid,
                 fence: &self.fence,
             };
-            let round = silencer.round(sink, (&terms, turns), whose, self.now());
-            if let Err(answered) = round.await {
+            let round = silencer.round(sink, (&terms, turns), whose, self.now()).await;
+            state.is_reached |= round.is_ok();
+            if let Err(answered) = round {
                 let outcome = if let Answered::Refused(_) = answered {
                     "refused"
                 } else {
@@ -323,6 +337,25 @@ impl Worker {
             }
         }
         self.metrics.silences(&self.name, silencer.kept());
+    }
+
+    /// Tells by an event that the sink takes nothing, or that it is reached again.
+    fn tell_episode(&self, state: &mut State) {
+        let verdict = state.silencer.judged(&state.verdict);
+        let is_reached = std::mem::take(&mut state.is_reached);
+        let lost = self.post.outbox().tally.lost();
+        let event = state.episode.tell(&verdict, is_reached, lost, Instant::now());
+        let Some(event) = event else { return };
+        let (group, version, kind, _) = Kind::MutexNotifier.resource();
+        self.events.publish(Published {
+            api_version: format!("{group}/{version}"),
+            kind,
+            owner: Key::new("", &self.name),
+            owner_uid: self.uid.clone(),
+            pool: None,
+            node_uid: None,
+            event,
+        });
     }
 
     /// Writes the status, if it differs: at once for another spec, and else now and then.

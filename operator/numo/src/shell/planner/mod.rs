@@ -14,12 +14,14 @@ mod evictions;
 mod judging;
 mod namespaces;
 mod notices;
+mod oddities;
 mod orphans;
 mod pods;
 mod reading;
 mod rivals;
 mod round;
 mod settle;
+mod unheard;
 mod wakes;
 mod writes;
 
@@ -29,11 +31,13 @@ use self::{
     context::Context,
     judging::Judgements,
     namespaces::Namespaces,
+    oddities::Oddities,
     orphans::Orphans,
     pods::PodWatches,
     rivals::Rivals,
     round::Rounds,
     settle::{Others, Statuses},
+    unheard::Unheard,
     wakes::Wakes,
 };
 use super::{
@@ -84,7 +88,9 @@ pub struct Planner {
     judgements: Judgements,
     rivals: Rivals,
     pods: PodWatches,
+    oddities: Oddities,
     orphans: Orphans,
+    unheard: Unheard,
     /// Owners that metrics show.
     shown: BTreeSet<Owner>,
 }
@@ -128,7 +134,9 @@ impl Planner {
             judgements: Judgements::default(),
             rivals: Rivals::default(),
             pods: PodWatches::default(),
+            oddities: Oddities::default(),
             orphans: Orphans::default(),
+            unheard: Unheard::default(),
             shown: BTreeSet::new(),
         }
     }
@@ -170,6 +178,7 @@ impl Planner {
                 continue;
             }
             self.pass_over(std::mem::take(&mut dirty), &stop).await;
+            self.unheard.tell(&self.context);
             self.pods.follow(&mut self.context);
             // What was seen meanwhile may be a Plan, a rule, or the list that its judgement waited for.
             self.namespaces.follow(&mut self.context);
@@ -203,6 +212,7 @@ impl Planner {
         let metrics = &self.context.metrics;
         metrics.show_cluster(&self.context.store.observed, now);
         self.orphans.tell(&self.context);
+        self.unheard.note_lost(&self.context);
         let news = self.context.store.take_news();
         let due = self.due(news);
         self.wakes.wake_all(due, now);
@@ -240,6 +250,8 @@ impl Planner {
         wakes.note_pass(owner, &ended.decision, ended.failed, context.now());
         self.statuses.settle(context, wakes, owner, &ended.decision).await;
         self.notices.note(context, owner, &ended.decision);
+        self.oddities.note(context, owner, &ended.decision.report);
+        self.unheard.note(context, owner, &ended.decision.report);
         context.metrics.passes.inc();
         let seconds = begun.elapsed().as_secs_f64();
         context.metrics.pass_seconds.observe(seconds);
@@ -273,6 +285,7 @@ impl Planner {
         self.rounds.keep_only(&owners);
         self.statuses.keep_only(&owners);
         self.notices.keep_only(&owners);
+        self.oddities.keep_only(&owners);
         self.shown = owners;
         self.context.store.forget_refusals();
         self.context.store.forget_evaluations(self.context.now());
@@ -294,7 +307,7 @@ impl Planner {
             WITHHELD
         };
         let others = self.others.next(self.context.now()).map(|wait| wait.max(least));
-        [decided, judged, rivals, others]
+        [decided, judged, rivals, others, self.unheard.next()]
             .into_iter()
             .flatten()
             .min()

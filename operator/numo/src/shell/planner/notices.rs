@@ -6,7 +6,7 @@ use super::context::Context;
 use crate::{
     frontends::{
         notification::Notification,
-        occurrences::{Facts, Status, occurrences},
+        occurrences::{Facts, Status, occurrences, succeeded},
         silence::{self, Turns},
         spans::{Told, over},
     },
@@ -115,6 +115,9 @@ impl Notices {
         let Some(facts) = facts(&context.store.observed, owner, decision) else {
             return;
         };
+        if let Some(at) = succeeded(&facts) {
+            context.metrics.show_success(owner, at);
+        }
         if let Some(traced) = &mut self.traced {
             traced.note(context, owner, &facts);
         }

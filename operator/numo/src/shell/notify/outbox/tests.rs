@@ -36,7 +36,7 @@ fn one(id: &str, transition: Transition, at: &str) -> Arc<Notification> {
 /// Ids in the order in which they are told, each delivered at once.
 fn told(outbox: &mut Outbox) -> Vec<String> {
     let mut all = Vec::new();
-    while let Some((next, _)) = outbox.next() {
+    while let Some((next, _)) = outbox.waiting.front().cloned() {
         all.push(next.occurrence.id.clone());
         outbox.deal(&next);
     }
@@ -77,7 +77,7 @@ fn a_process_that_ends_before_all_was_told_loses_nothing_and_repeats_no_other_id
         before.see(&all, now);
         let mut ids = Vec::new();
         for _ in 0..ended_after {
-            let (next, _) = before.next().unwrap();
+            let (next, _) = before.waiting.front().cloned().unwrap();
             ids.push(next.occurrence.id.clone());
             before.deal(&next);
         }
@@ -103,7 +103,7 @@ fn what_waits_is_bounded_and_what_is_dropped_is_counted() {
         .collect();
     assert_eq!(outbox.see(&many, now), (10, true));
     assert_eq!((outbox.len(), outbox.tally.dropped), (QUEUE, 10));
-    assert_eq!(outbox.next().unwrap().0.occurrence.id, "10", "the oldest are");
+    assert_eq!(outbox.waiting[0].0.occurrence.id, "10", "the oldest are");
 }
 
 #[test]
@@ -189,5 +189,88 @@ fn nodes_of_owners_that_the_filter_lets_through_are_silenced_where_the_spec_want
         assert_eq!(outbox.see_turns(&all), !wanted.is_empty(), "{spec}");
         assert!(outbox.turns.keys().eq(wanted.iter()), "{spec}");
         assert!(!outbox.see_turns(&all), "{spec}: once");
+    }
+}
+
+/// What an hour of a sink that answers 500 came to, and what was told after it.
+#[derive(Default)]
+struct Hour {
+    tries: usize,
+    longest_wait: Duration,
+    most: usize,
+    dropped: u64,
+    expired: Vec<String>,
+    told: Vec<String>,
+}
+
+/// A clock of seconds: something new is seen every `every` seconds for an hour in which the sink answers 500, then it takes all.
+fn hour(every: u64, per_minute: u32) -> (Hour, Outbox) {
+    let mut notifier = notifier("cloudEvents", &json!({}));
+    notifier.spec.max_per_minute = Some(i64::from(per_minute));
+    let mut outbox = Outbox::new(notifier);
+    let (mut pace, begun, mut hour) = (Pace::default(), Instant::now(), Hour::default());
+    let (mut seen, mut last_try) = (Vec::new(), None);
+    let at: Timestamp = "2027-01-15T09:00:00Z".parse().unwrap();
+    for second in 0..2 * 3600 {
+        let (now, is_down) = (begun + Duration::from_secs(second), second < 3600);
+        if is_down && second % every == every / 2 {
+            let happened = at + Duration::from_secs(second);
+            let id = format!("{:04}", seen.len());
+            seen.push(one(&id, Transition::RunBegan, &happened.to_string()));
+            hour.dropped += outbox.see(&seen, now).0;
+        }
+        hour.most = hour.most.max(outbox.len());
+        match outbox.due(&pace, now) {
+            Due::Nothing => {}
+            Due::Expired(one) => {
+                hour.expired.push(one.occurrence.id.clone());
+                outbox.give_up(&one);
+            }
+            Due::Now(_) if is_down => {
+                hour.tries += 1;
+                let waited = last_try.map_or(Duration::ZERO, |last| now - last);
+                hour.longest_wait = hour.longest_wait.max(waited);
+                last_try = Some(now);
+                pace.ask(now);
+                pace.failed(now, None);
+            }
+            Due::Now(one) => {
+                pace.ask(now);
+                pace.took();
+                hour.told.push(one.occurrence.id.clone());
+                outbox.send(&one, at);
+            }
+        }
+    }
+    (hour, outbox)
+}
+
+#[test]
+fn a_sink_that_answers_500_for_an_hour_is_asked_seldom_and_loses_what_is_said_and_no_more() {
+    for (every, per_minute, seen, dropped) in [(20, 30, 180, 0), (20, 1, 180, 0), (5, 30, 720, 464)] {
+        let (hour, outbox) = hour(every, per_minute);
+        let words = format!("every {every} s, {per_minute} a minute");
+        assert!((60..=70).contains(&hour.tries), "{words}: {} tries", hour.tries);
+        assert!(
+            hour.longest_wait <= Duration::from_mins(1),
+            "{words}: {:?}",
+            hour.longest_wait
+        );
+        assert!(hour.most <= QUEUE, "{words}: {} wait", hour.most);
+        assert_eq!(hour.dropped, dropped, "{words}");
+        // Each that was seen is told once, in order, or counted among the lost.
+        let tally = &outbox.tally;
+        assert!(hour.told.is_sorted(), "{words}");
+        assert_eq!(tally.sent, i64::try_from(hour.told.len()).unwrap(), "{words}");
+        let lost = u64::try_from(tally.lost()).unwrap();
+        assert_eq!(lost, dropped + hour.expired.len() as u64, "{words}");
+        assert_eq!(hour.told.len() as u64 + lost, seen, "{words}");
+        assert_eq!(outbox.len(), 0, "{words}");
+        // What waited less than an hour is told; one a minute is too slow for the rest.
+        assert!(
+            hour.expired.is_empty() || per_minute == 1,
+            "{words}: {:?}",
+            hour.expired
+        );
     }
 }

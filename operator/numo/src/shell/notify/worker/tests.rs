@@ -1,17 +1,20 @@
 use super::*;
 use crate::{
     frontends::{mutex_notifier::view, occurrences::Occurrence},
-    shell::notify::double::{Act, Double, reach},
+    shell::{
+        clock::ServerClock,
+        notify::double::{Act, Double, reach},
+    },
 };
 use kube::{Client, client::Body};
 use numo_api::Transition;
 use numo_core::Owner;
 use serde_json::json;
 
-/// Statuses that were written, the newest last.
+/// Objects that were written, the newest last.
 type Written = Arc<Mutex<Vec<Value>>>;
 
-/// An API server that keeps the statuses it is sent.
+/// An API server that keeps the statuses it is sent, and the events beside them.
 fn api_server(written: &Written) -> Client {
     let written = written.clone();
     let service = tower::service_fn(move |request: http::Request<Body>| {
@@ -20,7 +23,7 @@ fn api_server(written: &Written) -> Client {
             let body = axum::body::Body::new(request.into_body());
             let body = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
             let object: Value = serde_json::from_slice(&body).unwrap_or_default();
-            written.lock().unwrap().push(object["status"].clone());
+            written.lock().unwrap().push(object);
             http::Response::builder().body(Body::from(body.to_vec()))
         }
     });
@@ -48,6 +51,14 @@ impl Team {
         let view = view(serde_json::from_value(notifier).unwrap());
         let (written, metrics) = (Written::default(), Metrics::new());
         let client = api_server(&written);
+        let clock = ServerClock::default();
+        let (events, _) = Events::start(
+            client.clone(),
+            clock,
+            "numo-0".to_owned(),
+            String::new(),
+            metrics.clone(),
+        );
         let post = Arc::new(Post::new(Outbox::new(view)));
         let worker = Worker {
             name: "team".to_owned(),
@@ -56,6 +67,7 @@ impl Team {
             reach: reach(client),
             fence: Fence::new(),
             metrics: metrics.clone(),
+            events,
         };
         Self {
             post,
@@ -88,10 +100,26 @@ impl Team {
         line.and_then(|number| number.parse().ok()).unwrap_or(u64::MAX)
     }
 
+    /// The statuses that were written.
+    fn statuses(&self) -> Vec<Value> {
+        let written = self.written.lock().unwrap();
+        let all = written.iter().filter(|object| object["kind"] == "MutexNotifier");
+        all.map(|object| object["status"].clone()).collect()
+    }
+
+    /// Type and reason of each event.
+    fn events(&self) -> Vec<(String, String)> {
+        let written = self.written.lock().unwrap();
+        let all = written.iter().filter(|object| object["kind"] == "Event");
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        all.map(|event| (text(&event["type"]), text(&event["reason"])))
+            .collect()
+    }
+
     /// The reason of the condition Ready as it was written last.
     fn reason(&self) -> String {
-        let written = self.written.lock().unwrap();
-        let conditions = written.last().map(|status| status["conditions"].clone());
+        let statuses = self.statuses();
+        let conditions = statuses.last().map(|status| status["conditions"].clone());
         let conditions = conditions.unwrap_or_default();
         let mut all = conditions.as_array().into_iter().flatten();
         let ready = all.find(|one| one["type"] == "Ready");
@@ -150,6 +178,14 @@ async fn what_fails_is_told_again_with_its_id_before_what_comes_after_it() {
     assert_eq!(
         (tally.sent, tally.failed, tally.recent),
         (2, 0, vec!["began".to_owned(), "over".to_owned()])
+    );
+    // Two failures were one episode.
+    team.until("it is told that it is over", |team| team.events().len() == 2)
+        .await;
+    let of = |type_: &str, reason: &str| (type_.to_owned(), reason.to_owned());
+    assert_eq!(
+        team.events(),
+        [of("Warning", "SinkFails"), of("Normal", "SinkReached")]
     );
 }
 
@@ -255,7 +291,7 @@ async fn a_status_is_written_seldom_however_much_is_told() {
     team.see(&many, Instant::now());
     team.until("all are told", |team| team.counted("sent") == 100)
         .await;
-    let written = team.written.lock().unwrap().len();
+    let written = team.statuses().len();
     assert!(written < 10, "{written} statuses");
 }
 
