@@ -1,18 +1,28 @@
-//! When an owner will be done, as far as its own journals tell. Says nothing where they tell nothing.
+//! When an owner will be done, as far as journals tell. Says nothing where they tell nothing.
+//!
+//! The forecast gives each node that waits a turn as soon as a place is free and the hours are open, with enough of them left for it. A
+//! turn that has begun goes on past the end of its opening. Budgets, waves to come and rules are not foreseen.
 
 use crate::{
-    observed::{ChangeView, Observed},
-    report::{Report, RunPhase},
+    admit::ahead::{Ahead, Opening},
+    calendar::Calendar,
+    observed::Observed,
+    owner::Owner,
+    pace::{Pace, pace},
+    report::{NodeReport, Report, RunPhase},
     text::counted,
     time::{later, words},
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Entry, Reason, RunResult, Step, conditions::Actor};
-use std::collections::BTreeMap;
+use numo_api::{Reason, RunResult, Step, conditions::Actor};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeSet, BinaryHeap},
+};
 
-/// Journals that are looked at, the latest: a run of a thousand nodes speeds up and slows down.
-const LOOKED_AT: usize = 20;
+/// Openings that are walked through, at most: a forecast of months is none.
+const OPENINGS: usize = 128;
 
 /// How long it will take.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +36,7 @@ pub enum Eta {
         /// Of how many.
         of: usize,
     },
-    /// Nodes begin again then; before that the hours are closed.
+    /// Nodes begin again then; before that the hours are closed, or a wave soaks. How long a node takes is not known.
     Opens {
         /// Seconds from now.
         seconds: i64,
@@ -37,6 +47,13 @@ pub enum Eta {
     NoneDone,
     /// A person, or another controller, must end something first: no time can be told.
     Held(Reason, Actor),
+    /// The openings that are in sight end before the last node begins.
+    NotInSight {
+        /// Nodes that are yet to change, those in flight included.
+        left: usize,
+        /// When nodes begin again, where the hours are closed to one.
+        opens: Option<Until>,
+    },
     /// So many seconds, on this basis.
     In {
         /// Seconds from now.
@@ -45,13 +62,49 @@ pub enum Eta {
         at: Timestamp,
         /// Nodes that are yet to change, those in flight included.
         left: usize,
-        /// Nodes in flight now, at least 1.
+        /// Nodes that have their turn at one time, at least 1: those in flight now; where none is, as many as had before.
         at_once: usize,
         /// What a node took from its admission to its end, in the middle (seconds).
         median_seconds: i64,
         /// Of how many nodes.
         of: usize,
+        /// Whether these are of earlier runs of the owner: none of this one is done.
+        is_earlier: bool,
+        /// In how many openings nodes begin until then; 0 where no hours end before it.
+        openings: usize,
+        /// When nodes begin again, where the hours are closed to one.
+        opens: Option<Until>,
     },
+}
+
+/// A time to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Until {
+    /// Seconds from now.
+    pub seconds: i64,
+    /// The clock time.
+    pub at: Timestamp,
+}
+
+impl Eta {
+    /// When nodes begin again, where the hours are closed to one.
+    pub const fn opens(&self) -> Option<Timestamp> {
+        match self {
+            Self::Opens { at, .. } => Some(*at),
+            Self::In {
+                opens: Some(opens), ..
+            }
+            | Self::NotInSight {
+                opens: Some(opens), ..
+            } => Some(opens.at),
+            _ => None,
+        }
+    }
+
+    /// Whether nodes are left that begin by themselves, now or later.
+    pub const fn goes_on(&self) -> bool {
+        !matches!(self, Self::Done | Self::Over { .. } | Self::Held(..))
+    }
 }
 
 impl std::fmt::Display for Eta {
@@ -65,14 +118,20 @@ impl std::fmt::Display for Eta {
                     counted(*of, "node")
                 )
             }
-            Self::Opens { seconds, at } => write!(
-                f,
-                "not known: nodes begin again in {} ({})",
-                words(*seconds),
-                clock(*at, *seconds)
-            ),
+            Self::Opens { seconds, at } => {
+                let (seconds, at) = (*seconds, *at);
+                write!(f, "not known: nodes begin again in {}", Until { seconds, at })
+            }
             Self::NoneDone => f.write_str("not known: no node of it is done yet"),
             Self::Held(reason, who) => write!(f, "none: {reason} must be ended by {}", who.phrase()),
+            Self::NotInSight { left, opens } => {
+                let left = counted(*left, "node");
+                write!(
+                    f,
+                    "not known: {left} left, more than begin in the openings in sight"
+                )?;
+                write_opens(f, opens.as_ref())
+            }
             Self::In {
                 seconds,
                 at,
@@ -80,78 +139,179 @@ impl std::fmt::Display for Eta {
                 at_once,
                 median_seconds,
                 of,
-            } => write!(
-                f,
-                "in about {} ({}): {} left, {at_once} at once, {} per node (median of {of})",
-                words(*seconds),
-                clock(*at, *seconds),
-                counted(*left, "node"),
-                words(*median_seconds)
-            ),
+                is_earlier,
+                openings,
+                opens,
+            } => {
+                let (seconds, at) = (*seconds, *at);
+                write!(
+                    f,
+                    "in about {}: {} left, {at_once} at once, {} per node (median of {of}{})",
+                    Until { seconds, at },
+                    counted(*left, "node"),
+                    words(*median_seconds),
+                    if *is_earlier { " of earlier runs" } else { "" }
+                )?;
+                if *openings > 0 {
+                    write!(f, ", over {}", counted(*openings, "opening"))?;
+                }
+                write_opens(f, opens.as_ref())
+            }
         }
     }
 }
 
-/// The clock time, with its day where that is not plain.
-fn clock(at: Timestamp, seconds: i64) -> String {
-    let form = if seconds < 12 * 3600 {
-        "%H:%M UTC"
-    } else {
-        "%Y-%m-%d %H:%M UTC"
-    };
-    at.strftime(form).to_string()
+fn write_opens(f: &mut std::fmt::Formatter<'_>, opens: Option<&Until>) -> std::fmt::Result {
+    opens.map_or(Ok(()), |opens| write!(f, "; nodes begin again in {opens}"))
 }
 
-/// When the owner of this report is done, by the journals of its run.
-pub fn eta(report: &Report, observed: &Observed, now: Timestamp) -> Eta {
-    let nodes = report.nodes.iter();
-    let left: Vec<_> = nodes.filter(|(_, node)| !node.step.is_terminal()).collect();
+impl std::fmt::Display for Until {
+    /// How long it is, and the clock time, with its day where that is not plain: `3m10s (00:19 UTC)`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let form = if self.seconds < 12 * 3600 {
+            "%H:%M UTC"
+        } else {
+            "%Y-%m-%d %H:%M UTC"
+        };
+        write!(f, "{} ({})", words(self.seconds), self.at.strftime(form))
+    }
+}
+
+/// When the owner of this report is done, by the journals of its runs and by its hours.
+pub fn eta(owner: &Owner, report: &Report, observed: &Observed, now: Timestamp) -> Eta {
+    if let Some(found) = without_a_pace(report) {
+        return found;
+    }
+    let until = |at: Timestamp| Until {
+        seconds: (at.as_second() - now.as_second()).max(0),
+        at,
+    };
+    let whys = || report.hold.iter().chain(left(report).map(|(_, node)| &node.why));
+    let soaks = whys().filter(|why| why.reason == Reason::WaitsForWave);
+    let opens = whys().filter(|why| why.reason.is_of_hours());
+    let (soaks, opens) = (
+        soaks.filter_map(|why| why.until).min(),
+        opens.filter_map(|why| why.until).min(),
+    );
+    let owner_uid = observed.uid_of(owner).unwrap_or_default();
+    let pace = pace(report, observed, owner_uid, now);
+    let begins_again = soaks.into_iter().chain(opens).min().map(until);
+    let pace = match (pace, begins_again) {
+        // What a wave that soaks lets begin is not foreseen.
+        (Some(pace), _) if soaks.is_none() => pace,
+        (_, Some(Until { seconds, at })) => return Eta::Opens { seconds, at },
+        (_, None) => return Eta::NoneDone,
+    };
+    let (left_over, opens) = (left(report).count(), opens.map(until));
+    let waiting = left(report).filter(|(_, node)| !node.in_flight());
+    let calendar = Calendar::of(owner, observed);
+    let groups = calendar.of_nodes(waiting.map(|(name, _)| name.as_str()));
+    let slots = slots(&pace, now);
+    let at_once = slots.len();
+    let slots = (slots, !pace.under_way.is_empty());
+    let Some((at, openings)) = walk(groups, slots, pace.took.median_seconds, now) else {
+        return Eta::NotInSight {
+            left: left_over,
+            opens,
+        };
+    };
+    Eta::In {
+        seconds: (at.as_second() - now.as_second()).max(0),
+        at,
+        left: left_over,
+        at_once,
+        median_seconds: pace.took.median_seconds,
+        of: pace.took.of,
+        is_earlier: pace.took.is_earlier,
+        openings,
+        opens,
+    }
+}
+
+/// The nodes that are yet to change.
+fn left(report: &Report) -> impl Iterator<Item = (&String, &NodeReport)> {
+    report.nodes.iter().filter(|(_, node)| !node.step.is_terminal())
+}
+
+/// What is told of an owner that is done, or that a person or another controller holds up.
+fn without_a_pace(report: &Report) -> Option<Eta> {
     let hold = report.hold.as_ref();
     if report.nodes.is_empty()
         && let Some(why) = hold.filter(|why| has_no_end(why, true))
     {
         // Which nodes it means is not even known.
-        return Eta::Held(why.reason, why.who());
+        return Some(Eta::Held(why.reason, why.who()));
     }
-    if left.is_empty() {
-        return ended(report);
+    if left(report).next().is_none() {
+        return Some(ended(report));
     }
-    let in_flight: Vec<_> = left.iter().filter(|(_, node)| node.in_flight()).collect();
+    let in_flight = || left(report).filter(|(_, node)| node.in_flight());
     // The last node is done when each is: one that waits without end holds up the end of all.
-    let whys = || {
-        let nodes = left.iter().map(|(_, node)| &node.why);
-        in_flight
-            .iter()
-            .map(|(_, node)| &node.why)
-            .chain(hold)
-            .chain(nodes)
-    };
-    let alone = in_flight.is_empty();
-    if let Some(why) = whys().find(|why| has_no_end(why, alone)) {
-        return Eta::Held(why.reason, why.who());
+    let nodes = left(report).map(|(_, node)| &node.why);
+    let mut whys = in_flight().map(|(_, node)| &node.why).chain(hold).chain(nodes);
+    let alone = in_flight().next().is_none();
+    let endless = whys.find(|why| has_no_end(why, alone) || why.reason.is_of_hours() && why.until.is_none());
+    endless.map(|why| Eta::Held(why.reason, why.who()))
+}
+
+/// When each of the places of an owner is free: what nodes in flight have left, or as many as had their turn at one time before.
+fn slots(pace: &Pace, now: Timestamp) -> Vec<Timestamp> {
+    if pace.under_way.is_empty() {
+        return vec![now; pace.took.at_once];
     }
-    // A wave that soaks ends by the clock too.
-    let opens = whys().filter(|why| why.reason.is_of_hours() || why.reason == Reason::WaitsForWave);
-    if let Some(at) = opens.filter_map(|why| why.until).min() {
-        let seconds = (at.as_second() - now.as_second()).max(0);
-        return Eta::Opens { seconds, at };
+    pace.under_way
+        .iter()
+        .map(|seconds| later(now, *seconds))
+        .collect()
+}
+
+/// When the last node is done, and in how many openings nodes have their turns; none if the openings in sight end before. Each item is the
+/// hours of so many nodes.
+fn walk(
+    groups: Vec<(Ahead<'_>, usize)>,
+    (slots, is_any_in_flight): (Vec<Timestamp>, bool),
+    median: i64,
+    now: Timestamp,
+) -> Option<(Timestamp, usize)> {
+    let mut done = slots.iter().copied().max().unwrap_or(now);
+    let mut free: BinaryHeap<Reverse<Timestamp>> = slots.into_iter().map(Reverse).collect();
+    let mut used: BTreeSet<Option<Timestamp>> = BTreeSet::new();
+    let mut queues = Vec::new();
+    for (ahead, nodes) in groups {
+        let opening = ahead.opening(now, Some(median))?;
+        if is_any_in_flight && opening.from == now && opening.until.is_some() {
+            used.insert(opening.until);
+        }
+        queues.push((ahead, nodes, opening));
     }
-    if let Some(why) = whys().find(|why| why.reason.is_of_hours()) {
-        return Eta::Held(why.reason, why.who());
+    let mut asked = queues.len();
+    loop {
+        queues.retain(|(_, nodes, _)| *nodes > 0);
+        if queues.is_empty() {
+            break;
+        }
+        let Reverse(at) = free.pop()?;
+        for (ahead, _, opening) in &mut queues {
+            if !opening.has(at) {
+                asked += 1;
+                *opening = ahead.opening(at, Some(median)).filter(|_| asked <= OPENINGS)?;
+            }
+        }
+        let begins = |opening: &Opening| opening.from.max(at);
+        let first = queues.iter_mut().min_by_key(|(_, _, opening)| begins(opening));
+        let (_, nodes, opening) = first?;
+        *nodes -= 1;
+        // What is open now and has no end is no opening that anybody waits for.
+        if opening.until.is_some() || opening.from > now {
+            used.insert(opening.until);
+        }
+        let end = later(begins(opening), median);
+        done = done.max(end);
+        free.push(Reverse(end));
     }
-    let Some(pace) = pace(report, observed, now) else {
-        return Eta::NoneDone;
-    };
-    let at_once = in_flight.len().max(1);
-    let seconds = pace.seconds_for(left.len() - in_flight.len(), at_once);
-    Eta::In {
-        seconds,
-        at: later(now, seconds),
-        left: left.len(),
-        at_once,
-        median_seconds: pace.median_seconds,
-        of: pace.of,
-    }
+    // Hours that go on past the end of the work are no bound of it.
+    let is_bound = used.len() > 1 || used.iter().flatten().any(|until| *until < done);
+    Some((done, if is_bound { used.len() } else { 0 }))
 }
 
 /// Nothing is left to be done.
@@ -186,99 +346,21 @@ fn has_no_end(why: &Why, alone: bool) -> bool {
     }
 }
 
-/// How fast the nodes of an owner change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pace {
-    /// What a node took from its admission to its end, in the middle (seconds).
-    pub median_seconds: i64,
-    /// Of how many nodes.
-    pub of: usize,
-    /// What each node in flight has left of that (seconds).
-    pub under_way: Vec<i64>,
-}
-
-impl Pace {
-    /// How long it takes until so many more nodes, and those in flight, are done (seconds).
-    fn seconds_for(&self, waiting: usize, at_once: usize) -> i64 {
-        let waiting = i64::try_from(waiting).unwrap_or(i64::MAX);
-        let all = waiting
-            .saturating_mul(self.median_seconds)
-            .saturating_add(self.under_way.iter().sum());
-        let spread = all / i64::try_from(at_once).unwrap_or(1);
-        spread.max(self.under_way.iter().copied().max().unwrap_or(0))
-    }
-}
-
-/// How fast the nodes of the owner of this report change, by the journals of its run; none before one is done.
-pub fn pace(report: &Report, observed: &Observed, now: Timestamp) -> Option<Pace> {
-    let (median_seconds, of) = median_seconds(observed, &report.run_id)?;
-    let in_flight = report.nodes.iter().filter(|(_, node)| node.in_flight());
-    let mut in_flight: BTreeMap<&str, Option<&ChangeView>> =
-        in_flight.map(|(name, _)| (name.as_str(), None)).collect();
-    // A run has thousands of journals, and few nodes in flight: one pass for all of them.
-    for change in journals(observed, &report.run_id) {
-        if let Some(found) = in_flight.get_mut(change.spec.node_name.as_str()) {
-            found.get_or_insert(change);
-        }
-    }
-    let under_way = in_flight.into_values().map(|change| {
-        change.map(began).map_or(median_seconds, |begun| {
-            (median_seconds - (now.as_second() - begun.as_second())).max(0)
-        })
-    });
-    Some(Pace {
-        median_seconds,
-        of,
-        under_way: under_way.collect(),
-    })
-}
-
-/// What a node of this run took from its admission to its end, in the middle (seconds), and of how many nodes; none before one is
-/// done.
-pub fn median_seconds(observed: &Observed, run_id: &str) -> Option<(i64, usize)> {
-    let mut took: Vec<(Timestamp, i64)> = journals(observed, run_id).filter_map(done).collect();
-    took.sort_unstable();
-    let mut took: Vec<i64> = took.iter().rev().take(LOOKED_AT).map(|(_, took)| *took).collect();
-    took.sort_unstable();
-    let median = took.get(took.len() / 2).copied()?;
-    Some((median, took.len()))
-}
-
-fn journals<'a>(observed: &'a Observed, run_id: &str) -> impl Iterator<Item = &'a ChangeView> {
-    let all = observed.changes.values();
-    all.filter(move |change| change.spec.target.run_id == run_id)
-}
-
-/// When the last turn of a node began: one that was given back before, or failed, is no part of it.
-fn began(change: &ChangeView) -> Timestamp {
-    let entries = &change.status.entries;
-    let attempt = entries.last().map_or(1, |last| last.attempt.max(1));
-    let of_turn = |entry: &&Entry| entry.attempt.max(1) == attempt && entry.step != Step::Selected;
-    let first = entries.iter().find(of_turn);
-    first
-        .and_then(|entry| entry.at.parse().ok())
-        .unwrap_or(change.created)
-}
-
-/// When a node was done, and what its turn took (seconds).
-fn done(change: &ChangeView) -> Option<(Timestamp, i64)> {
-    let end = change
-        .status
-        .entries
-        .last()
-        .filter(|entry| entry.step == Step::Done)?;
-    let end: Timestamp = end.at.parse().ok()?;
-    Some((end, (end.as_second() - began(change).as_second()).max(0)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{observed::Key, report::NodeReport, report::Why};
+    use crate::{
+        observed::{ChangeView, Key},
+        report::Why,
+    };
     use numo_api::{Entry, NodeChangeSpec, NodeChangeStatus, Target};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
+    }
+
+    fn owner() -> Owner {
+        Owner::run(Key::new("ns", "upgrade"))
     }
 
     fn node(report: &mut Report, name: &str, step: Step, reason: Reason) {
@@ -333,14 +415,14 @@ mod tests {
         };
         let mut observed = Observed::default();
         node(&mut report, "a", Step::Selected, Reason::WaitingForTurn);
-        assert_eq!(eta(&report, &observed, at(1000)), Eta::NoneDone);
+        assert_eq!(eta(&owner(), &report, &observed, at(1000)), Eta::NoneDone);
         for (name, took) in [("x", 100), ("y", 120), ("z", 900)] {
             node(&mut report, name, Step::Done, Reason::Done);
             journal(&mut observed, name, 0, Some(took));
         }
         node(&mut report, "b", Step::Released, Reason::Changing);
         journal(&mut observed, "b", 950, None);
-        let found = eta(&report, &observed, at(1000));
+        let found = eta(&owner(), &report, &observed, at(1000));
         // One waits for its 120 seconds, one has 70 of its own left.
         let wanted = Eta::In {
             seconds: 190,
@@ -349,24 +431,27 @@ mod tests {
             at_once: 1,
             median_seconds: 120,
             of: 3,
+            is_earlier: false,
+            openings: 0,
+            opens: None,
         };
         assert_eq!(found, wanted);
-        let pace = pace(&report, &observed, at(1000)).unwrap();
-        assert_eq!((pace.under_way, pace.of), (vec![70], 3));
+        let pace = pace(&report, &observed, "", at(1000)).unwrap();
+        assert_eq!((pace.under_way, pace.took.of), (vec![70], 3));
         assert_eq!(
             found.to_string(),
             "in about 3m10s (00:19 UTC): 2 nodes left, 1 at once, 2m00s per node (median of 3)"
         );
         node(&mut report, "b", Step::Held, Reason::RuleFailed);
         assert_eq!(
-            eta(&report, &observed, at(1000)),
+            eta(&owner(), &report, &observed, at(1000)),
             Eta::Held(Reason::RuleFailed, Actor::RuleAuthor)
         );
         report.nodes.clear();
-        assert_eq!(eta(&report, &observed, at(1000)), Eta::Done);
+        assert_eq!(eta(&owner(), &report, &observed, at(1000)), Eta::Done);
         // Nobody knows the nodes of an owner whose target is missing.
         report.hold = Some(Why::new(Reason::TargetNotFound, ""));
-        let found = eta(&report, &observed, at(1000));
+        let found = eta(&owner(), &report, &observed, at(1000));
         assert_eq!(found, Eta::Held(Reason::TargetNotFound, Actor::ClusterAdmin));
     }
 
@@ -383,7 +468,7 @@ mod tests {
         if let Some(one) = report.nodes.get_mut("a") {
             one.why = why;
         }
-        eta(&report, &observed, at(1000))
+        eta(&owner(), &report, &observed, at(1000))
     }
 
     #[test]
@@ -420,7 +505,7 @@ mod tests {
         node(&mut report, "a", Step::Released, Reason::Changing);
         node(&mut report, "b", Step::Selected, Reason::BudgetExhausted);
         assert!(matches!(
-            eta(&report, &observed, at(1000)),
+            eta(&owner(), &report, &observed, at(1000)),
             Eta::In { left: 2, .. }
         ));
         let found = waits(Step::Released, Why::new(Reason::Changing, ""));
@@ -436,7 +521,8 @@ mod tests {
         let found = waits(Step::Selected, why);
         assert_eq!(
             found.to_string(),
-            "not known: nodes begin again in 5d00h (1970-01-06 00:16 UTC)"
+            "in about 1m00s (00:17 UTC): 1 node left, 1 at once, 1m00s per node (median of 1); \
+             nodes begin again in 5d00h (1970-01-06 00:16 UTC)"
         );
     }
 
@@ -453,7 +539,7 @@ mod tests {
             ..Report::default()
         };
         node(&mut report, "x", Step::Done, Reason::Done);
-        let found = eta(&report, &Observed::default(), at(1000));
+        let found = eta(&owner(), &report, &Observed::default(), at(1000));
         assert_eq!(found, Eta::Over { done: 1, of: 1 });
     }
 }

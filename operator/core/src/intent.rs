@@ -142,6 +142,7 @@ impl<'a> Intent<'a> {
             observed,
             (&WAVE_PHASES, "wave of a MutexRunConfig"),
         ));
+        problems.extend(of_whole_run(&waves, observed));
         for wave in waves.iter().filter(|wave| !wave.rules.is_empty()) {
             let all = wave_rules::of_all(&all, std::slice::from_ref(wave), observed);
             too_many(
@@ -378,6 +379,23 @@ fn long_label(field: &str, key: &Key) -> Option<Why> {
                 names::LABEL_MAX
             ),
         )
+    })
+}
+
+/// A rule of a wave that also runs once a run: that would not be asked.
+fn of_whole_run(waves: &[Wave], observed: &Observed) -> Option<Why> {
+    let mut named = waves
+        .iter()
+        .flat_map(|wave| wave.rules.iter().map(move |key| (wave, key)));
+    named.find_map(|(wave, key)| {
+        let rule = observed.rules.get(key)?;
+        let phase = RUN_PHASES.iter().find(|phase| rule.runs_in(**phase))?;
+        let message = format!(
+            "{}.rules: MutexRule {key} spec.phases: found {phase:?}, which is asked once a run and not by a wave, wanted the rule in \
+             spec.mutexRules, or without that phase",
+            wave.field
+        );
+        Some(Why::new(Reason::FieldNotServed, message))
     })
 }
 

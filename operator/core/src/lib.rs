@@ -9,6 +9,7 @@
 pub mod action;
 pub mod admit;
 pub mod binding;
+pub mod calendar;
 pub mod decide;
 pub mod decision;
 pub mod drain;
@@ -27,6 +28,7 @@ pub mod names;
 pub mod observed;
 pub mod owner;
 pub mod owners;
+pub mod pace;
 pub mod pass;
 pub mod place;
 pub mod pools;

@@ -17,6 +17,7 @@ use crate::{
     pools,
     report::{ApprovalReport, Point, Report},
     selector,
+    time::later,
     turn::lease::LEASE_SECONDS,
     verdict::{Answers, Evidence, Question},
     why::Why,
@@ -32,6 +33,17 @@ const QUIET_ROUNDS: usize = 12;
 /// Openings that are waited for, one after the other, before it is taken that none lets a node begin.
 const OPENINGS_AWAITED: usize = 16;
 
+/// When nodes that have their turn together would begin, and would be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// When they begin.
+    pub begins: Timestamp,
+    /// When the last of them is done; none where nobody knows how long one takes.
+    pub done: Option<Timestamp>,
+    /// How many turns, one after the other, that time is made of since the last that is by the clock: each adds to how unsure it is.
+    pub turns: u32,
+}
+
 /// A copy of what was seen, in which things happen.
 #[derive(Clone, Debug)]
 pub struct Imagined {
@@ -41,6 +53,8 @@ pub struct Imagined {
     pub answers: Answers,
     now: Timestamp,
     made: usize,
+    /// What a node takes (seconds), where that is known; without, each node is back at once.
+    turn_seconds: Option<i64>,
 }
 
 /// Who would have their turn after whom.
@@ -48,8 +62,9 @@ pub struct Imagined {
 pub struct Waves {
     /// Nodes that would be admitted together, wave after wave.
     pub waves: Vec<Vec<String>>,
-    /// When the first of them would begin, and what it waits for until then; none is now. How long a node takes is not imagined:
-    /// later waves begin at the same time.
+    /// When each of them would begin and be done. Where nobody knows how long a node takes, of the first alone.
+    pub times: Vec<Times>,
+    /// When the first of them would begin, and what it waits for until then; none is now.
     pub begins: Option<(Timestamp, Why)>,
     /// What a person would have to approve, in that order: it is imagined to be.
     pub approvals: Vec<Point>,
@@ -67,7 +82,13 @@ impl Imagined {
             answers: Answers::default(),
             now,
             made: 0,
+            turn_seconds: None,
         }
+    }
+
+    /// Has each node be away for so long (seconds).
+    pub const fn take(&mut self, seconds: i64) {
+        self.turn_seconds = Some(seconds);
     }
 
     /// What is decided now.
@@ -81,8 +102,8 @@ impl Imagined {
         decide(&snapshot, &self.answers)
     }
 
-    /// Lets turns be given until nobody gets one any more, at most so many waves. Each node is back at once. Where hours are closed it
-    /// goes on when they open. `settle` is told of each decision, and at what time: what the status says of a Plan is read by
+    /// Lets turns be given until nobody gets one any more, at most so many waves. Each node is back after its time, or at once. Where
+    /// hours are closed it goes on when they open. `settle` is told of each decision, and at what time: what the status says of a Plan is read by
     /// its next one.
     pub fn waves(
         &mut self,
@@ -93,16 +114,23 @@ impl Imagined {
         let mut found = Waves::default();
         let mut quiet = 0;
         let mut awaited = 0;
+        let mut turns = 0;
         loop {
             if quiet >= QUIET_ROUNDS
                 && let Some(waits) = found.last.approval.clone()
                 && self.approve(owner, &waits)
             {
-                found.approvals.push(waits.point);
+                // One that is too old when its wave goes on is given once more.
+                if found.approvals.last() != Some(&waits.point) {
+                    found.approvals.push(waits.point);
+                }
                 quiet = 0;
             } else if quiet >= QUIET_ROUNDS {
                 let opens = opens_after(&found.last, self.now).filter(|_| awaited < OPENINGS_AWAITED);
                 let Some((at, why)) = opens else { break };
+                if why.reason.is_of_hours() {
+                    turns = 0;
+                }
                 if found.waves.is_empty() {
                     found.begins = Some((at, why));
                 }
@@ -112,36 +140,54 @@ impl Imagined {
             }
             let decision = self.decide(owner);
             settle(&mut self.observed, &decision.report, self.now);
-            let mut wave = Vec::new();
             let acted = !decision.actions.is_empty() || !decision.questions.is_empty();
-            for question in &decision.questions {
-                self.pass(question);
-            }
-            for planned in &decision.actions {
-                if let Action::CreateChange { key, spec } = &planned.action {
-                    self.apply(&planned.action);
-                    self.finish(key, &decision.report);
-                    wave.push(spec.node_name.clone());
-                } else if !begins(&planned.action) {
-                    self.apply(&planned.action);
-                }
-            }
+            let wave = self.carry_out(&decision);
             found.last = decision.report;
             if wave.is_empty() {
                 quiet = if acted { quiet + 1 } else { QUIET_ROUNDS };
-            } else {
-                (quiet, awaited) = (0, 0);
-                found.waves.push(wave);
-                if found.waves.len() >= most {
-                    found.more = true;
-                    break;
-                }
+                continue;
+            }
+            (quiet, awaited) = (0, 0);
+            turns += 1;
+            found.waves.push(wave);
+            self.pass_time(&mut found.times, turns);
+            if found.waves.len() >= most {
+                found.more = true;
+                break;
             }
         }
         found
     }
 
-    /// As if somebody had approved what waits; false if that was imagined before and did not help.
+    /// Notes when the nodes begin that have their turn now, and lets their time go by.
+    fn pass_time(&mut self, times: &mut Vec<Times>, turns: u32) {
+        let begins = self.now;
+        let done = self.turn_seconds.map(|seconds| later(begins, seconds));
+        if done.is_some() || times.is_empty() {
+            times.push(Times { begins, done, turns });
+        }
+        self.now = done.unwrap_or(begins);
+    }
+
+    /// Carries a decision out, and has whoever begins be done. Names those nodes.
+    fn carry_out(&mut self, decision: &Decision) -> Vec<String> {
+        let mut wave = Vec::new();
+        for question in &decision.questions {
+            self.pass(question);
+        }
+        for planned in &decision.actions {
+            if let Action::CreateChange { key, spec } = &planned.action {
+                self.apply(&planned.action);
+                self.finish(key, &decision.report);
+                wave.push(spec.node_name.clone());
+            } else if !begins(&planned.action) {
+                self.apply(&planned.action);
+            }
+        }
+        wave
+    }
+
+    /// As if somebody had approved what waits; false if that was imagined at this time before and did not help.
     fn approve(&mut self, owner: &Owner, waits: &ApprovalReport) -> bool {
         let (wave, after_failure) = match &waits.point {
             Point::Begin => (None, None),
@@ -162,7 +208,8 @@ impl Imagined {
                 approved_by: String::new(),
             },
         };
-        self.observed.approvals.insert(view.name.clone(), view).is_none()
+        let before = self.observed.approvals.insert(view.name.clone(), view);
+        before.is_none_or(|before| before.created < self.now)
     }
 
     /// Has a question answered as well as can be: rules pass, pods can go.
@@ -356,12 +403,16 @@ impl Imagined {
         };
         view.status.step = Some(Step::Done);
         view.status.attempt = view.status.attempt.max(1);
-        view.status.entries.push(Entry {
-            at: self.now.to_string(),
-            step: Step::Done,
-            attempt: 1,
-            reason: None,
-        });
+        let ends = later(self.now, self.turn_seconds.unwrap_or(0));
+        // What the turn took is the forecast of the next ones.
+        for (at, step) in [(self.now, Step::Admitted), (ends, Step::Done)] {
+            view.status.entries.push(Entry {
+                at: at.to_string(),
+                step,
+                attempt: 1,
+                reason: None,
+            });
+        }
         let (node, owner, uid) = (
             view.spec.node_name.clone(),
             view.spec.owner_ref.clone(),

@@ -133,17 +133,12 @@ impl Hours {
 
     /// A time as people at the place of the openings read it, and as everybody does.
     pub fn clock(&self, at: Timestamp) -> String {
-        match self.zone.iana_name() {
-            None | Some("UTC") => at.strftime("%a %Y-%m-%d %H:%M UTC").to_string(),
-            Some(name) => {
-                let local = at.to_zoned(self.zone.clone());
-                format!(
-                    "{} {name} ({})",
-                    local.strftime("%a %Y-%m-%d %H:%M"),
-                    at.strftime("%H:%M UTC")
-                )
-            }
-        }
+        clock(&self.zone, at)
+    }
+
+    /// The time zone of the openings.
+    pub const fn zone(&self) -> &TimeZone {
+        &self.zone
     }
 
     /// The freezes.
@@ -168,6 +163,21 @@ impl Hours {
         openings
             .filter_map(|opening| opening.starts_after(at, &self.zone))
             .min()
+    }
+}
+
+/// A time as people of this zone read it, and as everybody does.
+pub fn clock(zone: &TimeZone, at: Timestamp) -> String {
+    match zone.iana_name() {
+        None | Some("UTC") => at.strftime("%a %Y-%m-%d %H:%M UTC").to_string(),
+        Some(name) => {
+            let local = at.to_zoned(zone.clone());
+            format!(
+                "{} {name} ({})",
+                local.strftime("%a %Y-%m-%d %H:%M"),
+                at.strftime("%H:%M UTC")
+            )
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What keeps nodes from their turns, whoever the owner is.
 
+pub mod ahead;
 pub(crate) mod approval;
 pub(crate) mod domains;
 pub mod gates;

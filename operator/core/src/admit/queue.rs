@@ -9,9 +9,9 @@ use super::{
 };
 use crate::{
     decision::Decision,
-    eta,
     ledger::{self, Ledger},
     observed::{ChangeView, NodeView, Observed, WindowView},
+    pace::{self, Whose},
     rules::Admission,
     selector::Selector,
     turn::{
@@ -42,8 +42,8 @@ pub trait Queue<'a> {
     fn change(&self, one: Self::One) -> Option<&'a ChangeView>;
     /// When nodes of the owner may begin.
     fn schedule(&self) -> &Schedule<'a>;
-    /// The run that the journals of its nodes name: what they took is the forecast of a turn. None where there is none.
-    fn run_id(&self) -> Option<&str> {
+    /// Whose journals tell what a node takes: that is the forecast of a turn. None where there are none.
+    fn whose(&self) -> Option<Whose<'_>> {
         None
     }
     /// Whether a person asks about the node.
@@ -124,6 +124,15 @@ impl<'a> Shut<'a> {
     }
 }
 
+/// What a node takes (seconds), where that is known: all journals are read for it.
+fn forecast<'a>(observed: &'a Observed, whose: Option<Whose<'_>>) -> impl Fn() -> Option<i64> + use<'a> {
+    let whose = whose.map(|whose| (whose.owner_uid.to_owned(), whose.run_id.to_owned()));
+    move || {
+        let (owner_uid, run_id) = whose.as_ref()?;
+        Some(pace::took(observed, Whose { owner_uid, run_id })?.median_seconds)
+    }
+}
+
 /// Begins as many nodes as may be, and says of each other one what it waits for.
 pub fn admit<'a>(queue: &mut impl Queue<'a>) {
     let (observed, answers, now) = queue.seen();
@@ -131,8 +140,7 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
     let mut ledger = Ledger::of(observed, now);
     let mut probes = Probes::default();
     let mut asking = 0;
-    let run_id = queue.run_id().map(str::to_owned);
-    let median = || Some(eta::median_seconds(observed, run_id.as_deref()?)?.0);
+    let median = forecast(observed, queue.whose());
     let mut shut = Shut::of(observed);
     let changes = [
         queue.schedule().changes_after(now),

@@ -14,7 +14,7 @@ use crate::{
     time::words,
     why::Why,
 };
-use jiff::Timestamp;
+use jiff::{Timestamp, tz::TimeZone};
 use numo_api::{Reason, conditions::Actor};
 use std::{
     cell::{OnceCell, RefCell},
@@ -33,9 +33,9 @@ type Said = BTreeMap<(Timestamp, Vec<usize>), Option<Why>>;
 #[derive(Clone, Debug, Default)]
 pub struct Schedule<'a> {
     /// All of these must be open.
-    hours: Vec<Source<'a>>,
+    pub(super) hours: Vec<Source<'a>>,
     /// By the field that has it, such as `spec.startAfter`.
-    starts: Vec<(String, Timestamp)>,
+    pub(super) starts: Vec<(String, Timestamp)>,
     /// How the hours stand at the first time that was asked about.
     known: OnceCell<(Timestamp, Vec<State>)>,
     /// What was said at a time of each set of MutexWindows, by their places: a decision asks for each node.
@@ -44,9 +44,24 @@ pub struct Schedule<'a> {
     is_exempt: bool,
 }
 
+/// How hours stand at one time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// What has them, such as `spec.window` or `MutexBinding nights spec.window`.
+    pub name: String,
+    /// For people: `open until Fri 2027-01-15 08:20 UTC`.
+    pub words: String,
+    /// When they close; none while they are closed, or if no end is in sight.
+    pub closes: Option<Timestamp>,
+    /// When they open; none while they are open, or if they never do.
+    pub opens: Option<Timestamp>,
+    /// Whether nodes may begin.
+    pub is_open: bool,
+}
+
 /// Hours that hold as one.
 #[derive(Clone, Debug)]
-struct Source<'a> {
+pub(super) struct Source<'a> {
     /// What has them, such as `spec.window` or `MutexWindow nights`.
     name: String,
     /// In front of the fields of each, such as `spec.window` or `MutexWindow nights spec`.
@@ -60,8 +75,33 @@ impl Source<'_> {
         if self.hours.len() == 1 { one } else { many }
     }
 
-    fn union(&self) -> Union<'_, '_> {
+    pub(super) fn union(&self) -> Union<'_, '_> {
         Union(&self.hours)
+    }
+
+    /// How much must be left before the end for a node to begin (seconds), of which such ones took `median`; none if nothing says.
+    pub(super) fn needed(&self, at: Timestamp, median: Option<i64>) -> Option<i64> {
+        Some(self.least(at, &|| median)?.0)
+    }
+
+    /// The same with the field that says so, or with the median: of several hours that are open the one counts that asks for the least.
+    fn least(&self, at: Timestamp, median: &impl Fn() -> Option<i64>) -> Option<(i64, String)> {
+        let hours = self.union();
+        let mut least: Option<(i64, String)> = None;
+        for (place, hours) in hours.opened_by(at) {
+            let (needed, basis) = if let Some(seconds) = hours.min_remaining_seconds {
+                let field = self.fields.get(place).map_or("", String::as_str);
+                (seconds, format!("{field}.minRemainingSeconds is {seconds}"))
+            } else {
+                let median = median()?;
+                let basis = format!("a node of it took {} in the median", words(median));
+                (median, basis)
+            };
+            if least.as_ref().is_none_or(|(known, _)| needed < *known) {
+                least = Some((needed, basis));
+            }
+        }
+        least
     }
 
     /// A time as people at the place of the openings read it.
@@ -231,6 +271,25 @@ impl<'a> Schedule<'a> {
         })
     }
 
+    /// How each of its hours stands, by the name of what has them, in words and as times.
+    pub fn standing(&self, now: Timestamp) -> Vec<Standing> {
+        let states = self.states(now).into_iter().zip(&self.hours);
+        let each = states.map(|(state, source)| Standing {
+            name: source.name.clone(),
+            words: state.words(|at| source.clock(at)),
+            closes: state.closes_at(),
+            opens: state.opens_at(),
+            is_open: state.is_open(),
+        });
+        each.collect()
+    }
+
+    /// The time zone of the first of its hours that has one of its own.
+    pub fn zone(&self) -> Option<&TimeZone> {
+        let hours = self.hours.iter().flat_map(|source| &source.hours);
+        hours.map(|hours| hours.zone()).next()
+    }
+
     /// When the answer may be another one next.
     pub fn changes_after(&self, now: Timestamp) -> Option<Timestamp> {
         let starts = self.starts.iter().map(|(_, start)| *start);
@@ -287,7 +346,7 @@ fn shut(source: &Source<'_>, freeze: Option<&Freeze>, opens: Option<Timestamp>) 
     }
 }
 
-/// Of several that are open the one counts that asks for the least.
+/// Too little is left of the opening.
 fn ends_soon(
     source: &Source<'_>,
     (now, end): (Timestamp, Timestamp),
@@ -295,23 +354,7 @@ fn ends_soon(
 ) -> Option<Why> {
     let hours = source.union();
     let left = end.as_second() - now.as_second();
-    let mut least: Option<(i64, String)> = None;
-    for (place, hours) in hours.opened_by(now) {
-        let (needed, basis) = if let Some(seconds) = hours.min_remaining_seconds {
-            let field = source.fields.get(place).map_or("", String::as_str);
-            (seconds, format!("{field}.minRemainingSeconds is {seconds}"))
-        } else {
-            let median = median()?;
-            (
-                median,
-                format!("a node of it took {} in the median", words(median)),
-            )
-        };
-        if least.as_ref().is_none_or(|(known, _)| needed < *known) {
-            least = Some((needed, basis));
-        }
-    }
-    let (needed, basis) = least.filter(|(needed, _)| left < *needed)?;
+    let (needed, basis) = source.least(now, median).filter(|(needed, _)| left < *needed)?;
     let name = &source.name;
     let message = format!(
         "{name} {} in {} ({}), and {basis}",

@@ -157,6 +157,20 @@ fn waves(all: &[GatedBy<'_>], first: &[Value]) -> Result<Vec<Wave>, String> {
             ));
         }
     }
+    // Nodes that go first are in none of the waves: nobody would be asked about them.
+    let gates = waves
+        .iter()
+        .find(|wave| wave.needs_approval || !wave.rules.is_empty());
+    let first = all.iter().find(|one| one.settings.first.is_some());
+    if let (Some(gates), Some(first)) = (gates, first) {
+        let what = if gates.needs_approval { "approval" } else { "rules" };
+        return Err(format!(
+            "{}.first: found it beside {}.{what} ({}), wanted no first: its nodes would go without them",
+            first.field,
+            gates.field,
+            given.unwrap_or_default()
+        ));
+    }
     Ok(waves)
 }
 

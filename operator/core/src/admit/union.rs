@@ -62,6 +62,22 @@ impl State {
         }
     }
 
+    /// For people: `open until Fri 2027-01-15 08:20 UTC`. `clock` says a time as people at the place of the openings read it.
+    pub fn words(&self, clock: impl Fn(Timestamp) -> String) -> String {
+        match self {
+            Self::Open { until: None } => "open".to_owned(),
+            Self::Open { until: Some(at) } => format!("open until {}", clock(*at)),
+            Self::Shut { freeze, opens } => {
+                let by = freeze
+                    .as_ref()
+                    .map_or_else(|| "closed".to_owned(), |freeze| format!("freeze {}", freeze.name));
+                let next =
+                    opens.map_or_else(|| "never opens".to_owned(), |at| format!("opens {}", clock(at)));
+                format!("{by}, {next}")
+            }
+        }
+    }
+
     /// When they stand otherwise next.
     pub fn changes_at(&self) -> Option<Timestamp> {
         self.closes_at().or(self.opens_at())

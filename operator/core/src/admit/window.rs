@@ -99,6 +99,11 @@ impl Window {
         found
     }
 
+    /// The time zone of its times.
+    pub const fn zone(&self) -> &TimeZone {
+        &self.zone
+    }
+
     /// As it was given, for people.
     pub fn words(&self) -> String {
         let days: Vec<&str> = DAYS

@@ -9,6 +9,7 @@
 )]
 
 mod admission;
+mod ahead;
 mod also;
 mod approvals;
 mod arming;

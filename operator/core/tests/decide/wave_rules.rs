@@ -126,6 +126,37 @@ fn a_rule_of_a_wave_that_cannot_be_asked_holds_the_owner_and_is_named_by_its_fie
     );
 }
 
+/// A rule that is asked once a run too would not be asked then.
+#[test]
+fn a_rule_of_a_wave_is_none_of_the_whole_run() {
+    check(
+        &run("rule smoke PreRun,Pre\n node a worker 4.16.0 label:canary=yes"),
+        "problem FieldNotServed ~ spec.waves[0].rules: MutexRule numo/smoke spec.phases: found PreRun\n > nothing",
+    );
+}
+
+/// Who may edit a Plan would else have its nodes go before the waves that a MutexBinding gives it.
+#[test]
+fn nodes_that_go_first_do_not_get_round_the_rules_or_the_approval_of_waves() {
+    for (wave, what) in [
+        ("\"rules\":[{\"name\":\"smoke\"}]", "rules"),
+        ("\"approval\":\"Manual\"", "approval"),
+    ] {
+        let of = |own: &str| {
+            format!(
+                "node a worker v0
+                 rule smoke Pre
+                 plan concurrency:1 cordon finalizer {own}
+                 binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"waves\":[{{\"nodeSelector\":{{}},{wave}}}]}}"
+            )
+        };
+        let says = format!(
+            "hold InvalidField ~ spec.mutex.first: found it beside MutexBinding x spec.waves[0].{what}"
+        );
+        check(&of("gate:x spec {\"mutex\":{\"first\":{}}}"), &says);
+    }
+}
+
 /// Who is against a node before its turn is against those of its wave only.
 #[test]
 fn a_rule_of_phase_admit_is_asked_about_the_nodes_of_its_wave_only() {

@@ -454,8 +454,8 @@ fn what_only_the_operator_knows(decision: &mut Decision, wait: &WaitCount) {
 }
 
 /// When an owner will be done; none where nobody leads and it is not.
-pub fn eta(look: &Look, report: &Report) -> Option<Eta> {
-    let eta = eta::eta(report, &look.store.observed, look.now);
+pub fn eta(look: &Look, owner: &Owner, report: &Report) -> Option<Eta> {
+    let eta = eta::eta(owner, report, &look.store.observed, look.now);
     (look.idle.is_none() || eta == Eta::Done).then_some(eta)
 }
 

@@ -3,7 +3,10 @@
 use super::live;
 use crate::shell::store::Store;
 use jiff::Timestamp;
-use numo_api::{MutexRunConfigSpec, MutexRunConfigStatus};
+use numo_api::{
+    MutexRunConfigSpec, MutexRunConfigStatus,
+    hours::{Hours, Opening},
+};
 use numo_core::observed::{Key, RunConfigView};
 
 /// A cluster with nothing but the run ops/upgrade, with these annotations and this spec.
@@ -29,6 +32,23 @@ pub fn store(annotations: &[(&str, &str)], spec: MutexRunConfigSpec) -> Store {
         status: MutexRunConfigStatus::default(),
     };
     store.observed.runs.insert(key, run);
+    store
+}
+
+/// The same with hours of the run: each night from 22:00 until 02:00.
+pub fn with_hours(mut store: Store) -> Store {
+    let night = Opening {
+        start_time: Some("22:00".to_owned()),
+        end_time: Some("02:00".to_owned()),
+        ..Opening::default()
+    };
+    let given = Hours {
+        openings: Some(vec![night]),
+        ..Hours::default()
+    };
+    for run in store.observed.runs.values_mut() {
+        run.hours = Some(numo_core::admit::hours::Hours::parse(&given, |_| None));
+    }
     store
 }
 

@@ -4,13 +4,13 @@ use anyhow::{Context as _, Result};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{
     Api,
-    api::{Patch, PatchParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
 };
-use numo_api::MutexRunConfig;
+use numo_api::{MutexRunConfig, Plan};
 use numo_e2e::{NAMESPACE, Stage, client_of};
 use serde_json::{Value, json};
 
-use crate::{NEW, apply, explained, finish, judgement, prepare, released, set, waits, workers};
+use crate::{NEW, apply, explained, finish, judgement, plans, prepare, released, set, waits, workers};
 
 /// A user of the cluster, who is bound to these ClusterRoles.
 fn bound(user: &str, roles: &[&str]) -> Vec<Value> {
@@ -64,12 +64,15 @@ async fn takes_out_no_approval(stage: &Stage, user: &str) -> Result<()> {
             "waves",
             json!([{"nodeSelector": {}}, {"nodes": 2, "approval": "Manual"}]),
         ),
+        ("order", json!("Newest")),
+        ("mutexTargets", json!([{"name": "others"}])),
     ] {
         let said = edit(json!({field: value})).await.err();
         let said = said.map(|error| error.to_string()).unwrap_or_default();
         let wanted = format!("spec.{field}: found an edit by {}", account(user));
         assert!(said.contains(&wanted), "{field} {value}: {said}");
     }
+    of_a_plan(stage, &kubeconfig).await?;
     // Who may approve may say that nobody has to.
     stage
         .patch_run(
@@ -77,6 +80,45 @@ async fn takes_out_no_approval(stage: &Stage, user: &str) -> Result<()> {
             json!({"spec": {"approval": {"begin": "Manual", "afterFailure": "Manual"}}}),
         )
         .await
+}
+
+/// The same for a Plan, whose fields are in spec.mutex.
+async fn of_a_plan(stage: &Stage, editor: &std::path::Path) -> Result<()> {
+    let spec = json!({"mutex": {"waves": [{"nodes": 1, "approval": "Manual"}], "approval": {"afterFailure": "Manual"}}});
+    let mut plan = plans::plan("guarded", "true", spec);
+    plan["metadata"]["namespace"] = json!(NAMESPACE);
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "edits-plans"},
+        "rules": [{"apiGroups": ["upgrade.cattle.io"], "resources": ["plans"], "verbs": ["get", "patch"]}],
+    });
+    apply(stage, &[plan, role]).await?;
+    apply(stage, &bound("editor", &["edits-plans"])).await?;
+    let plans: Api<Plan> = Api::namespaced(client_of(editor).await?, NAMESPACE);
+    let edit = async |spec: Value| {
+        let patch = Patch::Merge(json!({"spec": spec}));
+        plans.patch("guarded", &PatchParams::default(), &patch).await
+    };
+    edit(json!({"concurrency": 2, "mutex": {"soakSeconds": 1}})).await?;
+    for (field, spec) in [
+        ("spec.mutex.approval", json!({"mutex": null})),
+        ("spec.mutex.approval", json!({"mutex": {"approval": null}})),
+        ("spec.mutex.waves", json!({"mutex": {"waves": null}})),
+        ("spec.mutex.waves", json!({"mutex": {"waves": null, "first": {}}})),
+        (
+            "spec.nodeSelector",
+            json!({"nodeSelector": {"matchLabels": {"a": "b"}}}),
+        ),
+    ] {
+        let said = edit(spec.clone()).await.err();
+        let said = said.map(|error| error.to_string()).unwrap_or_default();
+        assert!(
+            said.contains(&format!("{field}: found an edit by ")),
+            "{spec}: {said}"
+        );
+    }
+    let plans: Api<Plan> = Api::namespaced(stage.person.clone(), NAMESPACE);
+    plans.delete("guarded", &DeleteParams::default()).await?;
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]

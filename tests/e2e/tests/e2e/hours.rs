@@ -8,7 +8,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams},
 };
 use numo_api::{MutexWindow, MutexWindowStatus};
-use numo_e2e::Stage;
+use numo_e2e::{NAMESPACE, Stage};
 use numo_world::WorldSpec;
 use serde_json::{Value, json};
 
@@ -69,6 +69,61 @@ async fn a_run_waits_for_the_end_of_a_freeze_and_goes_on_by_itself() -> Result<(
         );
     }
     stage.judge(&judgement(&["quick"], &[])).await?;
+    stage.strike().await
+}
+
+/// What a run took is what the next one is foreseen by: when each of its waves begins, and is done.
+#[tokio::test(flavor = "multi_thread")]
+async fn hours_say_until_when_they_are_open_and_a_preview_when_each_wave_is_done() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    let ends = in_seconds(6 * 3600);
+    let freeze = json!({"name": "audit", "from": ends.to_string(), "to": in_seconds(9 * 3600).to_string()});
+    let window = json!({"window": {"timeZone": "Europe/Warsaw", "freezes": [freeze]}});
+    prepare(&stage, &[quick()], window).await?;
+    stage.world.upgrade_to(NEW).await?;
+    finish(&stage).await?;
+
+    let text = stage
+        .say(&["explain", "mutexrunconfig/upgrade", "-n", NAMESPACE])
+        .await?;
+    assert!(text.contains("hours   spec.window: open until "), "{text}");
+    assert!(text.contains("Europe/Warsaw"), "{text}");
+
+    let asked = [
+        "mutexrunconfig/upgrade",
+        "-n",
+        NAMESPACE,
+        "--to-version",
+        "4.18.0",
+    ];
+    let (found, code) = preview(&stage, &asked).await?;
+    assert_eq!(code, Some(0), "{found:#}");
+    assert_eq!(found["forecast"]["earlier"], true, "{found:#}");
+    assert_eq!(found["forecast"]["nodes"], 2, "{found:#}");
+    let times = found["times"].as_array().cloned().unwrap_or_default();
+    assert_eq!(times.len(), 2, "{found:#}");
+    let time = |place: usize, field: &str| -> Result<Timestamp> {
+        Ok(times[place][field].as_str().unwrap_or_default().parse()?)
+    };
+    let takes = found["forecast"]["medianSeconds"].as_i64().unwrap_or_default();
+    ensure!(takes > 0, "{found:#}");
+    for place in [0, 1] {
+        let (begins, done) = (time(place, "begins")?, time(place, "doneBy")?);
+        assert_eq!(done.as_second() - begins.as_second(), takes, "{found:#}");
+    }
+    assert_eq!(time(0, "doneBy")?, time(1, "begins")?, "{found:#}");
+    let said = stage.call(&[&["preview"], &asked[..]].concat()).await?;
+    for words in [
+        "done by ",
+        " Europe/Warsaw (",
+        " ± ",
+        "median of 2 nodes of earlier runs",
+    ] {
+        assert!(
+            said.out.contains(words),
+            "preview says nothing of {words}: {said:?}"
+        );
+    }
     stage.strike().await
 }
 

@@ -137,6 +137,10 @@ async fn a_run_is_seen_before_it_runs_and_nothing_is_written() -> Result<()> {
     );
     let waves = json!([["worker-0", "worker-1"], ["worker-2", "worker-3"], ["worker-4"]]);
     assert_eq!(found["waves"], waves, "{found:#}");
+    // Nobody knows how long a node takes: the beginning of the first wave alone is told.
+    assert!(found["forecast"].is_null(), "{found:#}");
+    assert_eq!(found["times"].as_array().map(Vec::len), Some(1), "{found:#}");
+    assert!(found["times"][0]["doneBy"].is_null(), "{found:#}");
     assert_eq!(found["refused"], json!([]), "{found:#}");
     let said: Vec<(&str, &str)> = texts(&found, "rules", "rule")
         .into_iter()
@@ -283,6 +287,7 @@ async fn a_run_is_seen_before_it_runs_and_nothing_is_written() -> Result<()> {
         .await?;
     for words in [
         "order   5 nodes in 3 waves",
+        "times   not known",
         "rule    ",
         "drain   Node worker-0: never",
     ] {

@@ -1,6 +1,6 @@
 //! Machines that are replaced, with the provider `sim`: its machines are ConfigMaps, and the test plays what boots and goes.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use k8s_openapi::api::{
     admissionregistration::v1::ValidatingAdmissionPolicy,
@@ -199,6 +199,47 @@ async fn images(stage: &Stage) -> Result<BTreeMap<String, (String, String)>> {
     Ok(of_machines.map(image).collect())
 }
 
+/// The first wave is replaced; the others wait for a person's word, and get it.
+async fn wave_by_wave(stage: &Stage) -> Result<()> {
+    stage
+        .until(
+            "the first wave has the image, and the others wait",
+            300,
+            || async {
+                play(stage).await?;
+                let found = images(stage).await?;
+                let of_red = found.values().filter(|(_, team)| team == "red");
+                let is_done =
+                    of_red.clone().count() == 2 && of_red.into_iter().all(|(image, _)| image == "img2");
+                if !is_done {
+                    return Ok(None);
+                }
+                let said = stage
+                    .say(&["explain", "nodeversion/constellation-version"])
+                    .await?;
+                Ok(said.contains("WaitsForApproval").then_some(()))
+            },
+        )
+        .await?;
+    let found = images(stage).await?;
+    let others = found.values().filter(|(_, team)| team != "red");
+    ensure!(
+        others.clone().count() == 2 && others.into_iter().all(|(image, _)| image == "img1"),
+        "{found:?}"
+    );
+    stage
+        .say(&[
+            "approve",
+            "nodeversion/constellation-version",
+            "--wave",
+            "others",
+            "--reason",
+            "red is fine",
+        ])
+        .await?;
+    Ok(())
+}
+
 #[tokio::test]
 async fn three_groups_roll_to_a_new_image() -> Result<()> {
     let world = WorldSpec {
@@ -214,9 +255,14 @@ async fn three_groups_roll_to_a_new_image() -> Result<()> {
     group(&stage, "red", &names[..2]).await?;
     group(&stage, "blue", &names[2..3]).await?;
     group(&stage, "green", &names[3..4]).await?;
-    let spec = json!({"image": "img2", "surge": 2});
+    let waves = json!([
+        {"name": "red", "nodeSelector": {"matchLabels": {"team": "red"}}},
+        {"name": "others", "nodeSelector": {}, "approval": "Manual"},
+    ]);
+    let spec = json!({"image": "img2", "surge": 2, "mutex": {"waves": waves}});
     apply(&stage, &[object("NodeVersion", "constellation-version", spec)]).await?;
     stage.start_numo()?;
+    wave_by_wave(&stage).await?;
     let rolled = stage
         .until("every node has the image", 400, || async {
             play(&stage).await?;

@@ -47,6 +47,7 @@ async fn a_run_goes_wave_by_wave_also_under_another_process() -> Result<()> {
     let waves = json!([
         {"name": "canary", "nodeSelector": {"matchLabels": {"example.com/canary": "true"}}, "soakSeconds": SOAK},
         {"name": "nobody", "nodeSelector": {"matchLabels": {"example.com/nobody": "true"}}},
+        {"name": "again", "nodeSelector": {"matchLabels": {"example.com/canary": "true"}}},
         {"name": "one", "nodes": 1},
     ]);
     prepare(&stage, &[gated], json!({"maxUnavailable": 4, "waves": waves})).await?;
@@ -61,19 +62,21 @@ async fn a_run_goes_wave_by_wave_also_under_another_process() -> Result<()> {
     assert_eq!(note, "wave 2 (nobody) has no node, and nobody waits for it");
     let message = waits(&stage, "WaitsForWave").await?;
     assert!(message.contains("wave 1 (canary)"), "{message}");
-    let said = "wave 3 of 4 (one) begins when wave 1 (canary) is done: worker-3 is not";
+    let said = "wave 4 of 5 (one) begins when wave 1 (canary) is done: worker-3 is not";
     explained(&stage, "worker-0", said, 30).await?;
-    explained(&stage, "worker-2", "wave 4 of 4 (nodes of no wave) waits for", 30).await?;
+    explained(&stage, "worker-2", "wave 5 of 5 (nodes of no wave) waits for", 30).await?;
     let wave = wave_is(&stage, "the first wave", |wave| wave.number == 1).await?;
-    assert_eq!((wave.of, wave.nodes, wave.done), (4, 1, 0), "{wave:?}");
+    assert_eq!((wave.of, wave.nodes, wave.done), (5, 1, 0), "{wave:?}");
     let empty = "wave 2 (nobody) has no node, and nobody waits for it";
-    assert_eq!(wave.notes, [empty], "{wave:?}");
+    let twice = "Node worker-3 is of wave 1 (canary) and of wave 3 (again), and goes with the first of them";
+    let again = "wave 3 (again) has no node, and nobody waits for it";
+    assert_eq!(wave.notes, [twice, empty, again], "{wave:?}");
     for verb in [
         ["status", "-A"].as_slice(),
         &["explain", "mutexrunconfig/upgrade"],
     ] {
         let text = stage.say(verb).await?;
-        assert!(text.contains("1 of 4 (canary): 0 of 1 node done"), "{text}");
+        assert!(text.contains("1 of 5 (canary): 0 of 1 node done"), "{text}");
         assert!(text.contains(empty), "{text}");
     }
     assert_eq!(released(&stage.world), ["worker-3"]);

@@ -111,15 +111,20 @@ fn draw_rules_of_waves(world: &mut World, seed: u64) {
     let of_runs = truth.runs.values_mut().map(|run| &mut run.spec.waves);
     let bindings = truth.bindings.values_mut();
     let of_bindings = bindings.map(|one| &mut one.spec.settings.waves);
+    let mut is_named = false;
     for wave in of_runs.chain(of_bindings).flatten().flatten() {
         if rng.random_ratio(WITH_RULES, 100) {
             wave.rules = Some(vec![ObjectRef {
                 name: Some(rule.key.name.clone()),
                 ..ObjectRef::default()
             }]);
+            is_named = true;
         }
     }
-    truth.rules.insert(rule.key.clone(), rule);
+    // People delete and edit rules that are there: one that nobody names would only draw that from the others.
+    if is_named {
+        truth.rules.insert(rule.key.clone(), rule);
+    }
 }
 
 /// Pools instead of a target, or one more target of some of the nodes, for some MutexRunConfigs.

@@ -22,6 +22,7 @@ use crate::{
     observed::{ChangeView, NodeView, Observed, RunConfigView},
     owner::Owner,
     owners::mutex_run_config::gates as of_run,
+    pace::Whose,
     pools,
     report::Report,
     rules::{self, Admission, Subject},
@@ -134,8 +135,11 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
         &self.decision.view.intent.schedule
     }
 
-    fn run_id(&self) -> Option<&str> {
-        Some(&self.decision.view.run_id)
+    fn whose(&self) -> Option<Whose<'_>> {
+        Some(Whose {
+            owner_uid: &self.decision.view.run.uid,
+            run_id: &self.decision.view.run_id,
+        })
     }
 
     fn is_asked(&self, member: Self::One) -> bool {

@@ -2,6 +2,7 @@
 
 use super::{member::Member, run_view::RunView};
 use crate::{
+    intent::InForce,
     observed::ChangeView,
     rules::inline,
     turn::{journal, ungated::let_go_by_other},
@@ -100,7 +101,11 @@ pub(super) fn why(view: &RunView<'_>, member: &Member<'_>) -> String {
     });
     of_turn.map_or_else(
         || no_rule_asked(view),
-        |change| let_go_by_other(&view.intent.rules, &change.status),
+        |change| {
+            let terms = change.status.pin.as_ref().and_then(|pin| pin.terms.as_ref());
+            let rules = InForce::of(&view.intent, view.observed, terms).rules;
+            let_go_by_other(&rules, &change.status)
+        },
     )
 }
 

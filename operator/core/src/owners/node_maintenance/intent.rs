@@ -175,7 +175,7 @@ pub(super) fn parse<'a>(view: &MaintenanceView, observed: &'a Observed) -> Inten
 /// Errors: the field, what was found and what is wanted.
 ///
 /// A node that node-maintenance-operator has drained for this very object is kept so: it is not begun anew.
-pub(super) fn schedule<'a>(view: &MaintenanceView, observed: &'a Observed) -> Result<Schedule<'a>, String> {
+pub fn schedule<'a>(view: &MaintenanceView, observed: &'a Observed) -> Result<Schedule<'a>, String> {
     let mut schedule = Schedule::default();
     let node = observed.nodes.get(&view.spec.node_name);
     if let (Some(node), OwnerKind::NodeMaintenance(group)) = (node, view.owner.kind)

@@ -40,7 +40,7 @@ use waiting::Waiting;
 pub(crate) use lint::Lint;
 pub(crate) use pass::Pass;
 
-pub use intent::{inadmissible, invalid, rules_of};
+pub use intent::{inadmissible, invalid, rules_of, schedule};
 pub use keep::MAX_CORRECTIONS;
 pub(crate) use known::changes;
 pub use known::{id, reservation};

@@ -161,10 +161,7 @@ pub fn rules_of<'a>(view: &'a NodeVersionView, observed: &'a Observed) -> Vec<(K
 /// When nodes of a NodeVersion may begin.
 ///
 /// Errors: the field, what was found and what is wanted.
-pub(super) fn schedule<'a>(
-    view: &'a NodeVersionView,
-    observed: &'a Observed,
-) -> Result<Schedule<'a>, String> {
+pub fn schedule<'a>(view: &'a NodeVersionView, observed: &'a Observed) -> Result<Schedule<'a>, String> {
     let mut schedule = Schedule::default();
     for one in settings(view, observed) {
         schedule.add(&one.field, one.hours, one.settings.start_after.as_deref())?;

@@ -23,7 +23,7 @@ mod waves;
 
 pub use autoscaler::command;
 pub use groups::outdated;
-pub use intent::{named_by, rules_of};
+pub use intent::{named_by, rules_of, schedule};
 pub(crate) use known::changes;
 pub use known::{request, reservation, run_id};
 pub(crate) use lint::Lint;

@@ -18,6 +18,7 @@ use crate::{
     ledger::{self, Ledger},
     names,
     observed::{ChangeView, NodeView, Observed, PlanJobView},
+    pace::Whose,
     quorum,
     rules::{self, Admission, Subject},
     turn::{
@@ -357,8 +358,11 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
         &self.pass.intent.schedule
     }
 
-    fn run_id(&self) -> Option<&str> {
-        Some(&self.pass.run_id)
+    fn whose(&self) -> Option<Whose<'_>> {
+        Some(Whose {
+            owner_uid: &self.pass.view.uid,
+            run_id: &self.pass.run_id,
+        })
     }
 
     fn is_asked(&self, node: &'a NodeView) -> bool {

@@ -3,7 +3,7 @@
 use super::explanation::{Explanation, NAMED};
 use crate::cli::live::Look;
 use numo_api::Reason;
-use numo_core::{binding, observed::BindingView};
+use numo_core::{admit::union::Union, binding, observed::BindingView};
 
 /// What a binding gates, or why it gates nothing.
 pub(super) fn binding(look: &Look, name: &str, view: &BindingView) -> Explanation {
@@ -21,6 +21,10 @@ pub(super) fn binding(look: &Look, name: &str, view: &BindingView) -> Explanatio
     } else {
         "gates"
     };
+    if let Some(Ok(hours)) = &view.hours {
+        let words = Union(&[hours]).at(look.now).words(|at| hours.clock(at));
+        one.link("hours", format!("spec.window: {words}"));
+    }
     for owner in owners.iter().take(NAMED) {
         one.link(does, owner.to_string());
     }

@@ -4,10 +4,14 @@ use super::explanation::{Earliest, second};
 use crate::cli::live::Look;
 use jiff::Timestamp;
 use numo_api::Reason;
-use numo_core::{Decision, eta, report::NodeReport, rules::later};
+use numo_core::{Decision, Owner, pace, report::NodeReport, rules::later};
 
 /// When a node could move at the earliest: where time alone decides, when; else what it hangs on, and what is known of that.
-pub(super) fn earliest(look: &Look, decision: &Decision, node: &NodeReport) -> Option<Earliest> {
+pub(super) fn earliest(
+    look: &Look,
+    owner: &Owner,
+    (decision, node): (&Decision, &NodeReport),
+) -> Option<Earliest> {
     let why = match node.why.reason {
         Reason::StartsLater => "startAfter is over",
         reason if reason.is_of_hours() => "the window opens",
@@ -16,7 +20,7 @@ pub(super) fn earliest(look: &Look, decision: &Decision, node: &NodeReport) -> O
         Reason::CompleteDelay => "spec.postCompleteDelay is over",
         Reason::NodeLeaseHeld => "the lease of the other controller ends",
         Reason::VersionUnresolved => "the channel is asked again",
-        Reason::WaitingForTurn => return Some(first_turn(look, decision)),
+        Reason::WaitingForTurn => return Some(first_turn(look, owner, decision)),
         Reason::RuleWaits | Reason::RuleRunning => return Some(rule_at_last(look, node)),
         _ => return None,
     };
@@ -29,16 +33,17 @@ pub(super) fn earliest(look: &Look, decision: &Decision, node: &NodeReport) -> O
 }
 
 /// When the first of the nodes in flight is done, by what the others took.
-fn first_turn(look: &Look, decision: &Decision) -> Earliest {
-    let Some(pace) = eta::pace(&decision.report, &look.store.observed, look.now) else {
+fn first_turn(look: &Look, owner: &Owner, decision: &Decision) -> Earliest {
+    let owner_uid = look.store.observed.uid_of(owner).unwrap_or_default();
+    let Some(pace) = pace::pace(&decision.report, &look.store.observed, owner_uid, look.now) else {
         return Earliest::hangs_on(
-            "when a node in flight is done; no node of this run is yet, so nobody knows how long one takes",
+            "when a node in flight is done; no journal of a node that is done is kept, so nobody knows how long one takes",
         );
     };
     let basis = format!(
-        "{} per node, median of {}",
-        numo_core::time::words(pace.median_seconds),
-        pace.of
+        "{} per node, {}",
+        numo_core::time::words(pace.took.median_seconds),
+        pace.took.basis()
     );
     match pace.under_way.iter().min() {
         Some(0) => Earliest::hangs_on(format!(

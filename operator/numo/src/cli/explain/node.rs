@@ -90,7 +90,7 @@ pub(super) fn of_node(
         since: node.since.clone(),
         pool: Some(node.pool.to_string()).filter(|pool| !pool.is_empty()),
         target: Some(report.target.clone().unwrap_or_else(|| "?".to_owned())),
-        earliest: earliest(look, decision, node),
+        earliest: earliest(look, owner, (decision, node)),
         also: also(look, owner, &seen.name, node.why.reason),
         ..Explanation::of(format!("Node {}", seen.name), why)
     };

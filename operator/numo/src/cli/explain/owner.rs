@@ -1,6 +1,6 @@
 //! What a MutexRunConfig or a Plan waits for, and its nodes in flight.
 
-use super::explanation::Explanation;
+use super::{explanation::Explanation, window::own_hours};
 use crate::cli::{
     live::{self, Look},
     remedy,
@@ -21,8 +21,9 @@ pub(super) fn plan(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     one.commands = remedy::of_owner(look, &owner, report, said);
     one.target.clone_from(&report.target);
     if !report.nodes.is_empty() {
-        one.link("nodes", progress(look, report));
+        one.link("nodes", progress(look, &owner, report));
     }
+    own_hours(&mut one, look, &owner);
     waves(&mut one, report);
     one.behind("flight", report, "");
     let view = look.store.observed.plans.get(key);
@@ -45,8 +46,9 @@ pub(super) fn version(look: &Look, key: &Key, decision: &Decision) -> Explanatio
         one.link("wrong", format!("{}: {}", problem.reason, problem.message));
     }
     if !report.nodes.is_empty() {
-        one.link("nodes", progress(look, report));
+        one.link("nodes", progress(look, &owner, report));
     }
+    own_hours(&mut one, look, &owner);
     waves(&mut one, report);
     one.behind("flight", report, "");
     let annotations = look.annotations(&owner);
@@ -81,9 +83,9 @@ fn waves(one: &mut Explanation, report: &Report) {
     }
 }
 
-fn progress(look: &Look, report: &Report) -> String {
+fn progress(look: &Look, owner: &Owner, report: &Report) -> String {
     let done = report.count(|node| node.step == Step::Done);
-    let eta = live::eta_words(live::eta(look, report).as_ref());
+    let eta = live::eta_words(live::eta(look, owner, report).as_ref());
     format!("{done} of {} done; {eta}", report.nodes.len())
 }
 
@@ -131,8 +133,9 @@ pub(super) fn run(look: &Look, key: &Key, decision: &Decision) -> Explanation {
         }
     }
     if !report.nodes.is_empty() {
-        one.link("nodes", progress(look, report));
+        one.link("nodes", progress(look, &owner, report));
     }
+    own_hours(&mut one, look, &owner);
     waves(&mut one, report);
     one.behind("flight", report, "");
     one.said = view.map_or_else(Vec::new, |view| Word::kept(view.annotations.get(marks::SAID)));
@@ -180,5 +183,15 @@ mod tests {
         let look = Look::of(store, Vec::new(), Timestamp::UNIX_EPOCH);
         let text = run(&look, &look.runs[0].0, &look.runs[0].1).text(look.now);
         assert!(!text.contains("Suspended"), "{text}");
+        assert!(!text.contains("hours"), "{text}");
+    }
+
+    #[test]
+    fn hours_that_are_open_say_until_when() {
+        let store = sample::with_hours(sample::store(&[], MutexRunConfigSpec::default()));
+        let look = Look::of(store, Vec::new(), Timestamp::UNIX_EPOCH);
+        let text = sample::plain(&run(&look, &look.runs[0].0, &look.runs[0].1).text(look.now));
+        let words = "hours   spec.window: open until Thu 1970-01-01 02:00 UTC";
+        assert!(text.contains(words), "{text}");
     }
 }

@@ -3,7 +3,7 @@
 use super::{
     budget::groups,
     explanation::{Explanation, NAMED},
-    window::around_windows,
+    window::{around_windows, own_hours},
 };
 use crate::cli::{
     live::{self, Look},
@@ -48,6 +48,9 @@ pub(super) fn around(one: &mut Explanation, look: &Look, seen: &NodeView, owner:
             one.said
                 .extend(Word::kept(used.budget.annotations.get(marks::SAID)).pop());
         }
+    }
+    if let Some(owner) = owner {
+        own_hours(one, look, owner);
     }
     around_windows(one, look, seen);
     around_lease(one, observed, seen);

@@ -4,7 +4,9 @@ use super::explanation::{Explanation, NAMED};
 use crate::cli::live::Look;
 use numo_api::{Reason, conditions::Actor};
 use numo_core::{
+    Owner,
     admit::{schedule::Schedule, union::State, windows},
+    calendar::Calendar,
     observed::WindowView,
     text::counted,
 };
@@ -73,18 +75,17 @@ pub(super) fn around_windows(one: &mut Explanation, look: &Look, node: &numo_cor
                 .map(|hours| hours.clock(at))
                 .unwrap_or_default()
         };
-        let words = match windows::state(view, look.now) {
-            None => "it cannot be understood".to_owned(),
-            Some(State::Open { until: None }) => "open".to_owned(),
-            Some(State::Open { until: Some(at) }) => format!("open until {}", clock(at)),
-            Some(State::Shut { freeze, opens }) => {
-                let by =
-                    freeze.map_or_else(|| "closed".to_owned(), |freeze| format!("freeze {}", freeze.name));
-                let next =
-                    opens.map_or_else(|| "never opens".to_owned(), |at| format!("opens {}", clock(at)));
-                format!("{by}, {next}")
-            }
-        };
+        let words = windows::state(view, look.now).map_or_else(
+            || "it cannot be understood".to_owned(),
+            |state| state.words(clock),
+        );
         one.link("window", format!("MutexWindow {name}: {words}"));
+    }
+}
+
+/// How the hours of an owner stand: its own, and those of the MutexBindings that select it.
+pub(super) fn own_hours(one: &mut Explanation, look: &Look, owner: &Owner) {
+    for standing in Calendar::of(owner, &look.store.observed).standing(look.now) {
+        one.link("hours", format!("{}: {}", standing.name, standing.words));
     }
 }

@@ -48,6 +48,12 @@ pub(super) struct Preview {
     pub(super) unordered: Vec<String>,
     /// Nodes that would have their turn together, in order.
     pub(super) waves: Vec<Vec<String>>,
+    /// When each of them would begin and be done; of the first alone, where nobody knows how long a node takes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) times: Vec<TimesSaid>,
+    /// What a node takes, by which those times are; absent where nobody knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) forecast: Option<ForecastSaid>,
     /// Whether there are more waves than were imagined.
     pub(super) more: bool,
     /// Nodes that would have no turn, and why.
@@ -80,6 +86,36 @@ pub(super) struct BeginSaid {
     pub(super) at: String,
     pub(super) reason: Reason,
     pub(super) message: String,
+}
+
+/// When the nodes of a wave would begin, and be done.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TimesSaid {
+    /// RFC 3339.
+    pub(super) begins: String,
+    /// RFC 3339; absent where nobody knows how long a node takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) done_by: Option<String>,
+    /// By how much that may be wrong: what nodes take differs so much.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) spread_seconds: Option<i64>,
+    /// As people at the place of the hours read it.
+    #[serde(skip)]
+    pub(super) words: String,
+}
+
+/// What a node takes, and by which nodes that is known.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ForecastSaid {
+    pub(super) median_seconds: i64,
+    pub(super) spread_seconds: i64,
+    pub(super) nodes: usize,
+    /// Whether these are of earlier runs.
+    pub(super) earlier: bool,
+    #[serde(skip)]
+    pub(super) words: String,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -193,6 +229,7 @@ impl Preview {
     /// The order is not known yet: no node is said to be the first.
     pub(super) fn forget_order(&mut self) {
         self.unordered = self.waves.drain(..).flatten().collect();
+        self.times.clear();
         self.unordered.sort();
     }
 
@@ -231,6 +268,9 @@ impl Preview {
         );
         for (index, wave) in self.waves.iter().enumerate().take(SHOWN) {
             let _ = writeln!(text, "  {:>7} {}", index + 1, wave.join(", "));
+            if let Some(times) = self.times.get(index) {
+                let _ = writeln!(text, "          {}", times.words);
+            }
         }
         if self.waves.len() > SHOWN {
             let _ = writeln!(
@@ -239,6 +279,19 @@ impl Preview {
                 counted(self.waves.len() - SHOWN, "wave")
             );
         }
+        self.write_forecast(text);
+    }
+
+    /// By what the times are known, or why they are not. What is in maintenance comes back when a person says so.
+    fn write_forecast(&self, text: &mut String) {
+        let words = match &self.forecast {
+            _ if self.is_maintenance => return,
+            Some(forecast) => forecast.words.as_str(),
+            None => {
+                "not known: no journal of a node of it that is done is kept, so nobody knows how long one takes"
+            }
+        };
+        let _ = writeln!(text, "  times   {words}");
     }
 
     /// Nodes of one reason and message are one line.

@@ -2,7 +2,7 @@
 
 use super::{
     args::PreviewArgs,
-    outlook::{BeginSaid, DrainSaid, NodeSaid, Preview, Said},
+    outlook::{BeginSaid, DrainSaid, ForecastSaid, NodeSaid, Preview, Said, TimesSaid},
     rules::{rules, settle},
     site::Site,
 };
@@ -17,10 +17,13 @@ use jiff::Timestamp;
 use numo_api::{Reason, Step, conditions::Actor};
 use numo_core::{
     Owner, OwnerKind,
+    calendar::Calendar,
     forecast::{Surroundings, Weight, forecast},
     model::{Imagined, Waves},
     observed::Observed,
+    pace::{self, Took, Whose},
     report::{Report, RunPhase},
+    time::words,
 };
 use std::collections::BTreeSet;
 
@@ -53,14 +56,13 @@ pub(super) async fn of_owner(
         });
     }
     let before = imagined.clone();
-    let waves = imagined.waves(owner, WAVES, |observed, report, at| {
-        settle(observed, owner, report, at);
-    });
+    let (waves, took) = carried_out(&mut imagined, owner, &report);
     if owner.kind == OwnerKind::MutexRunConfig {
         let run = store.observed.runs.get(&owner.key);
         one.ordered_by = run.map(|run| format!("spec.order: {:?}", run.spec.order.unwrap_or_default()));
     }
     let mut order: Vec<String> = waves.waves.iter().flatten().cloned().collect();
+    say_times(&mut one, owner, &store.observed, (&waves, took));
     say_waves(&mut one, waves);
     if let OwnerKind::NodeMaintenance(_) = owner.kind
         && let Some(view) = store.observed.maintenances.get(owner)
@@ -89,16 +91,74 @@ pub(super) async fn of_owner(
     Ok(one)
 }
 
+/// The turns that it would give, and by what their times are known.
+fn carried_out(imagined: &mut Imagined, owner: &Owner, report: &Report) -> (Waves, Option<Took>) {
+    let took = forecast_of(owner, report, &imagined.observed);
+    if let Some(took) = &took {
+        imagined.take(took.median_seconds);
+    }
+    let waves = imagined.waves(owner, WAVES, |observed, report, at| {
+        settle(observed, owner, report, at);
+    });
+    (waves, took)
+}
+
 /// What a person should know of its waves, and what keeps no node from its turn.
 fn notes(report: &Report) -> Vec<String> {
     let of_waves = report.wave.iter().flat_map(|wave| &wave.notes);
     of_waves.chain(&report.notes).cloned().collect()
 }
 
+/// What a node of the owner takes, by the journals that are kept; none of a maintenance, which a person ends.
+fn forecast_of(owner: &Owner, report: &Report, observed: &Observed) -> Option<Took> {
+    if matches!(owner.kind, OwnerKind::NodeMaintenance(_)) {
+        return None;
+    }
+    let owner_uid = observed.uid_of(owner)?;
+    let run_id = &report.run_id;
+    pace::took(observed, Whose { owner_uid, run_id })
+}
+
+/// When each wave begins and is done, and by what that is known.
+fn say_times(one: &mut Preview, owner: &Owner, observed: &Observed, (waves, took): (&Waves, Option<Took>)) {
+    let calendar = Calendar::of(owner, observed);
+    let clock = |at: Timestamp| {
+        let nodes = waves.waves.iter().flatten().map(String::as_str);
+        calendar.clock(nodes, at)
+    };
+    let spread = took.as_ref().map_or(0, |took| took.spread_seconds);
+    let said = waves.times.iter().map(|times| {
+        let done = times
+            .done
+            .map(|at| (at, spread.saturating_mul(i64::from(times.turns))));
+        let by = done.map_or_else(String::new, |(at, spread)| {
+            format!(", done by {} ± {}", clock(at), words(spread))
+        });
+        TimesSaid {
+            begins: times.begins.to_string(),
+            done_by: done.map(|(at, _)| at.to_string()),
+            spread_seconds: done.map(|(_, spread)| spread),
+            words: format!("begins {}{by}", clock(times.begins)),
+        }
+    });
+    one.times = said.collect();
+    one.forecast = took.map(|took| ForecastSaid {
+        words: format!(
+            "{took}; four of five took that ± {}, which adds up from wave to wave until the hours open anew",
+            words(took.spread_seconds)
+        ),
+        median_seconds: took.median_seconds,
+        spread_seconds: took.spread_seconds,
+        nodes: took.of,
+        earlier: took.is_earlier,
+    });
+}
+
 /// Who has turns in which order, from when on, and who has none.
 fn say_waves(one: &mut Preview, imagined: Waves) {
     let Waves {
         waves,
+        times: _,
         begins,
         approvals,
         more,

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use numo_api::{Condition, Reason, Step, conditions::types, mutex_run_config::RunStatus};
 use numo_core::{
     Decision, Owner,
+    calendar::Calendar,
     eta::Eta,
     observed::Key,
     report::{ApprovalReport, Report, WaveReport},
@@ -46,6 +47,9 @@ pub(super) struct OwnerLine {
     pub(super) eta: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) eta_seconds: Option<i64>,
+    /// How its own hours stand.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    hours: Vec<HoursLine>,
     /// The wave under way.
     #[serde(skip_serializing_if = "Option::is_none")]
     wave: Option<WaveLine>,
@@ -90,6 +94,35 @@ impl WaveLine {
             soak_until: wave.soak_until.map(|at| at.to_string()),
             notes: wave.notes.clone(),
         }
+    }
+}
+
+/// How hours of an owner stand.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HoursLine {
+    /// What has them, such as `spec.window`.
+    name: String,
+    open: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    closes_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    opens_at: Option<Timestamp>,
+    #[serde(skip)]
+    words: String,
+}
+
+impl HoursLine {
+    fn of(look: &Look, owner: &Owner) -> Vec<Self> {
+        let standing = Calendar::of(owner, &look.store.observed).standing(look.now);
+        let each = standing.into_iter().map(|one| Self {
+            name: one.name,
+            open: one.is_open,
+            closes_at: one.closes,
+            opens_at: one.opens,
+            words: one.words,
+        });
+        each.collect()
     }
 }
 
@@ -190,13 +223,18 @@ impl NodeLine {
     }
 }
 
-/// That a person has paused the owner, where that is not the reason that is told.
-fn paused(look: &Look, kind: &str, key: &Key, told: Reason) -> Option<String> {
-    let owner = match kind {
+/// The owner of this kind.
+fn named(kind: &str, key: &Key) -> Owner {
+    match kind {
         "MutexRunConfig" => Owner::run(key.clone()),
         "NodeVersion" => Owner::node_version(key.name.as_str()),
         _ => Owner::plan(key.clone()),
-    };
+    }
+}
+
+/// That a person has paused the owner, where that is not the reason that is told.
+fn paused(look: &Look, kind: &str, key: &Key, told: Reason) -> Option<String> {
+    let owner = named(kind, key);
     let why = suspended(&look.store.observed, &owner)?;
     (why.reason != told).then(|| why.message.to_string())
 }
@@ -228,7 +266,8 @@ impl OwnerLine {
         standing: Standing,
     ) -> Self {
         let report = &decision.report;
-        let eta = live::eta(look, report);
+        let owner = named(kind, key);
+        let eta = live::eta(look, &owner, report);
         let run = look
             .store
             .observed
@@ -259,6 +298,7 @@ impl OwnerLine {
                 _ => None,
             },
             eta: live::eta_words(eta.as_ref()),
+            hours: HoursLine::of(look, &owner),
             wave: report.wave.as_ref().map(WaveLine::of),
             approval: report.approval.as_ref().map(ApprovalLine::of),
             notes: report.notes.clone(),
@@ -312,6 +352,9 @@ impl OwnerLine {
                 .collect();
             let _ = writeln!(text, "  steps   {}", steps.join(", "));
             let _ = writeln!(text, "  eta     {}", self.eta);
+            for hours in &self.hours {
+                let _ = writeln!(text, "  hours   {}: {}", hours.name, hours.words);
+            }
         }
         if let Some(wave) = &self.wave {
             let _ = writeln!(text, "  wave    {}", wave.words);
@@ -414,6 +457,18 @@ mod tests {
         let words = "also    Suspended: MutexRunConfig ops/upgrade is paused by ada: friday";
         assert!(said.contains("TargetNotFound") && said.contains(words), "{said}");
         assert!(!text(&[]).contains("Suspended"));
+    }
+
+    #[test]
+    fn hours_that_are_open_say_until_when() {
+        let store = sample::with_hours(sample::store(&[], MutexRunConfigSpec::default()));
+        let look = Look::of(store, Vec::new(), Timestamp::UNIX_EPOCH);
+        let hours = HoursLine::of(&look, &named("MutexRunConfig", &look.runs[0].0));
+        assert_eq!(hours[0].words, "open until Thu 1970-01-01 02:00 UTC");
+        assert_eq!(
+            serde_json::to_value(&hours).unwrap(),
+            serde_json::json!([{"name": "spec.window", "open": true, "closesAt": "1970-01-01T02:00:00Z"}])
+        );
     }
 
     #[test]

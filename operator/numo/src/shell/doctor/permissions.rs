@@ -172,7 +172,7 @@ pub(super) async fn token_policies(connection: &Connection, found: &mut Findings
     }
     found.wrong(
         format!(
-            "numo's token may write more than numo does: {}",
+            "policies of numo do not hold, so that numo's token may write more than numo does, or people more than they should: {}",
             faults.join("; ")
         ),
         policies::command(),

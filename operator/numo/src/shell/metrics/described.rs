@@ -39,9 +39,10 @@ described! {
     OWNER_WAVE = "owner_wave", "gauge", &OWNER, "Which wave of an owner is under way, from 1; absent without waves, and when all are done";
     WINDOW_MISSED = "owner_window_missed_nodes", "gauge", &OWNER, "Nodes that waited for an opening of their hours in which no node of the owner began; absent where none waits";
     WAIT_SECONDS = "wait_seconds", "histogram", &["kind", "reason"], "How long nodes that were not done had a reason, counted when it ended; from when this numo saw it first";
-    ETA = "owner_eta_timestamp_seconds", "gauge", &OWNER, "When an owner will be done (Unix time), by the median of its nodes; absent where no time can be told";
+    ETA = "owner_eta_timestamp_seconds", "gauge", &OWNER, "When an owner will be done (Unix time), by the median of its nodes and by its hours; absent where no time can be told";
     ETA_BASIS = "owner_eta_basis_nodes", "gauge", &OWNER, "Of how many nodes that median is: the more, the better the time";
     OPENS = "owner_opens_timestamp_seconds", "gauge", &OWNER, "When nodes of an owner begin again whose hours are closed (Unix time)";
+    CLOSES = "owner_closes_timestamp_seconds", "gauge", &OWNER, "When the own hours of an owner close that are open, while nodes of it are left (Unix time)";
     RUN_FINISHED = "run_finished_timestamp_seconds", "gauge", &["namespace", "name", "result"], "When the last run of a MutexRunConfig ended (Unix time), and how; absent while one goes on";
     RUN_SECONDS = "run_duration_seconds", "gauge", &["namespace", "name", "result"], "How long that run took, from the pause of its pools on";
     LAST_SUCCESS = "owner_last_success_timestamp_seconds", "gauge", &OWNER, "When an owner was last done (Unix time), whatever nodes it left out; also while its next run goes on; absent until this numo has seen that";

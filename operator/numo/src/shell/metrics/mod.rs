@@ -215,9 +215,9 @@ impl Metrics {
         self.missed.show(owner, report, now);
     }
 
-    /// Shows when an owner will be done, and when and how its last run ended.
-    pub fn show_times(&self, owner: &Owner, eta: &Eta, run: Option<&RunStatus>) {
-        self.times.show(owner, eta, run);
+    /// Shows when an owner will be done, when its own hours open or close, and when and how its last run ended.
+    pub fn show_times(&self, owner: &Owner, foreseen: (&Eta, Option<Timestamp>), run: Option<&RunStatus>) {
+        self.times.show(owner, foreseen, run);
     }
 
     /// Shows when an owner, of whatever kind, was last done.

@@ -54,13 +54,13 @@ fn every_metric_that_is_served_is_described_and_the_other_way_round() {
     metrics.know_notifier("team");
     metrics.silences("team", Some(1));
     let (eta, run) = (will_be_done(1000), ended());
-    metrics.show_times(&owner, &eta, Some(&run));
+    metrics.show_times(&owner, (&eta, Some(Timestamp::UNIX_EPOCH)), Some(&run));
     metrics.show_success(&owner, Timestamp::UNIX_EPOCH);
     let opens = Eta::Opens {
         seconds: 60,
         at: Timestamp::UNIX_EPOCH,
     };
-    metrics.show_times(&Owner::run(Key::new("ns", "other")), &opens, None);
+    metrics.show_times(&Owner::run(Key::new("ns", "other")), (&opens, None), None);
     let mut observed = Observed::default();
     let budget = numo_core::observed::BudgetView {
         name: "all".to_owned(),
@@ -299,6 +299,9 @@ fn will_be_done(second: i64) -> Eta {
         at_once: 1,
         median_seconds: 30,
         of: 4,
+        is_earlier: false,
+        openings: 0,
+        opens: None,
     }
 }
 
@@ -317,7 +320,7 @@ fn a_time_is_shown_while_one_can_be_told_and_a_run_once_it_has_ended() {
     let owner = Owner::run(Key::new("ns", "upgrade"));
     let of_owner = r#"{kind="MutexRunConfig",namespace="ns",name="upgrade"}"#;
     let of_run = r#"{namespace="ns",name="upgrade",result="Succeeded"}"#;
-    metrics.show_times(&owner, &will_be_done(1000), None);
+    metrics.show_times(&owner, (&will_be_done(1000), None), None);
     assert_eq!(
         lines(&metrics, "numo_owner_eta_"),
         [
@@ -325,11 +328,31 @@ fn a_time_is_shown_while_one_can_be_told_and_a_run_once_it_has_ended() {
             format!("numo_owner_eta_basis_nodes{of_owner} 4")
         ]
     );
+    // Of an owner whose hours are open their end is told, and when nodes begin again where those of some are closed.
+    let opens = Eta::Opens {
+        seconds: 60,
+        at: Timestamp::from_second(700).unwrap(),
+    };
+    let closes = Timestamp::from_second(600).unwrap();
+    metrics.show_times(&owner, (&opens, Some(closes)), None);
+    assert_eq!(
+        [
+            lines(&metrics, "numo_owner_opens_"),
+            lines(&metrics, "numo_owner_closes_")
+        ],
+        [
+            [format!("numo_owner_opens_timestamp_seconds{of_owner} 700")],
+            [format!("numo_owner_closes_timestamp_seconds{of_owner} 600")]
+        ]
+    );
+    metrics.show_times(&owner, (&Eta::Done, Some(closes)), None);
+    assert_eq!(lines(&metrics, "numo_owner_closes_"), Vec::<String>::new());
+    metrics.show_times(&owner, (&will_be_done(1000), None), None);
     // A person must end something first: an old time would be believed.
     let held = Eta::Held(Reason::RuleFailed, numo_api::conditions::Actor::ClusterAdmin);
-    metrics.show_times(&owner, &held, None);
+    metrics.show_times(&owner, (&held, None), None);
     assert_eq!(lines(&metrics, "numo_owner_eta_"), Vec::<String>::new());
-    metrics.show_times(&owner, &Eta::Done, Some(&ended()));
+    metrics.show_times(&owner, (&Eta::Done, None), Some(&ended()));
     assert_eq!(
         lines(&metrics, "numo_run_"),
         [
@@ -342,7 +365,7 @@ fn a_time_is_shown_while_one_can_be_told_and_a_run_once_it_has_ended() {
         result: None,
         ..ended()
     };
-    metrics.show_times(&owner, &will_be_done(1000), Some(&goes_on));
+    metrics.show_times(&owner, (&will_be_done(1000), None), Some(&goes_on));
     assert_eq!(lines(&metrics, "numo_run_"), Vec::<String>::new());
     metrics.forget(&owner);
     assert_eq!(lines(&metrics, "numo_owner_eta_"), Vec::<String>::new());
@@ -358,7 +381,7 @@ fn the_last_success_of_an_owner_of_any_kind_stays_until_the_next_or_its_end() {
     for (second, owner) in [(1, &owners[0]), (5, &owners[1]), (9, &owners[1])] {
         metrics.show_success(owner, Timestamp::from_second(second).unwrap());
         // Its next run goes on.
-        metrics.show_times(owner, &will_be_done(1000), None);
+        metrics.show_times(owner, (&will_be_done(1000), None), None);
     }
     let line = |kind: &str, second| {
         format!(

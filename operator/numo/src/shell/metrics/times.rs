@@ -1,7 +1,7 @@
 //! When an owner will be done, when its hours open, when its last run ended, and when it was last done.
 
 use super::{
-    described::{ETA, ETA_BASIS, LAST_SUCCESS, OPENS, RUN_FINISHED, RUN_SECONDS},
+    described::{CLOSES, ETA, ETA_BASIS, LAST_SUCCESS, OPENS, RUN_FINISHED, RUN_SECONDS},
     owners::OwnerLabels,
     series::{Series, register},
 };
@@ -24,6 +24,7 @@ pub(super) struct Times {
     eta: Series<OwnerLabels>,
     basis: Series<OwnerLabels>,
     opens: Series<OwnerLabels>,
+    closes: Series<OwnerLabels>,
     succeeded: Series<OwnerLabels>,
     finished: Series<RunLabels>,
     took: Series<RunLabels>,
@@ -35,6 +36,7 @@ impl Times {
             eta: Series::default(),
             basis: Series::default(),
             opens: Series::default(),
+            closes: Series::default(),
             succeeded: Series::default(),
             finished: Series::default(),
             took: Series::default(),
@@ -42,24 +44,34 @@ impl Times {
         register(registry, ETA, times.eta.family.clone());
         register(registry, ETA_BASIS, times.basis.family.clone());
         register(registry, OPENS, times.opens.family.clone());
+        register(registry, CLOSES, times.closes.family.clone());
         register(registry, LAST_SUCCESS, times.succeeded.family.clone());
         register(registry, RUN_FINISHED, times.finished.family.clone());
         register(registry, RUN_SECONDS, times.took.family.clone());
         times
     }
 
-    /// Shows when the owner is done, as far as that can be told, and its last run once it has ended.
-    pub(super) fn show(&self, owner: &Owner, eta: &Eta, run: Option<&RunStatus>) {
+    /// Shows when the owner is done, as far as that can be told, when its own hours close, and its last run once it has ended.
+    pub(super) fn show(
+        &self,
+        owner: &Owner,
+        (eta, closes): (&Eta, Option<Timestamp>),
+        run: Option<&RunStatus>,
+    ) {
         let labels = || OwnerLabels::of(owner);
-        let (done, opens) = match eta {
-            Eta::In { at, of, .. } => (Some((at.as_second(), *of)), None),
-            Eta::Opens { at, .. } => (None, Some(at.as_second())),
-            Eta::Done | Eta::Over { .. } | Eta::NoneDone | Eta::Held(..) => (None, None),
+        let done = match eta {
+            Eta::In { at, of, .. } => Some((at.as_second(), *of)),
+            _ => None,
         };
         self.eta.show(owner, done.map(|(at, _)| (labels(), at)));
         let basis = done.map(|(_, of)| (labels(), i64::try_from(of).unwrap_or(i64::MAX)));
         self.basis.show(owner, basis);
-        self.opens.show(owner, opens.map(|at| (labels(), at)));
+        let opens = eta.opens();
+        self.opens.show(owner, opens.map(|at| (labels(), at.as_second())));
+        // Of an owner that begins nothing nobody looks at the hours again: an old time would be believed.
+        let closes = closes.filter(|_| eta.goes_on());
+        self.closes
+            .show(owner, closes.map(|at| (labels(), at.as_second())));
         let ended = run.and_then(|run| ended(owner, run));
         self.finished
             .show(owner, ended.as_ref().map(|(labels, at, _)| (labels.clone(), *at)));
@@ -74,7 +86,7 @@ impl Times {
     }
 
     pub(super) fn forget(&self, owner: &Owner) {
-        for series in [&self.eta, &self.basis, &self.opens, &self.succeeded] {
+        for series in [&self.eta, &self.basis, &self.opens, &self.closes, &self.succeeded] {
             series.show(owner, []);
         }
         self.finished.show(owner, []);

@@ -17,7 +17,7 @@ use crate::shell::{
 };
 use jiff::Timestamp;
 use numo_api::Reason;
-use numo_core::{Decision, Owner, OwnerKind, action::Event, eta};
+use numo_core::{Decision, Owner, OwnerKind, action::Event, calendar::Calendar, eta};
 use std::time::Duration;
 
 /// How long one read or write may take before the pass goes on without it.
@@ -115,10 +115,11 @@ impl Context {
         self.metrics.show(owner, &decision.report, reason, stalled);
         self.metrics.show_waits(owner, &decision.report, self.now());
         let observed = &self.store.observed;
-        let eta = eta::eta(&decision.report, observed, self.now());
+        let eta = eta::eta(owner, &decision.report, observed, self.now());
+        let closes = Calendar::of(owner, observed).closes(self.now());
         let run = observed.runs.get(&owner.key);
         let run = run.filter(|_| owner.kind == OwnerKind::MutexRunConfig);
         self.metrics
-            .show_times(owner, &eta, run.and_then(|run| run.status.run.as_ref()));
+            .show_times(owner, (&eta, closes), run.and_then(|run| run.status.run.as_ref()));
     }
 }
