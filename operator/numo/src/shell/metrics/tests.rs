@@ -381,7 +381,7 @@ fn the_last_success_of_an_owner_of_any_kind_stays_until_the_next_or_its_end() {
     for (second, owner) in [(1, &owners[0]), (5, &owners[1]), (9, &owners[1])] {
         metrics.show_success(owner, Timestamp::from_second(second).unwrap());
         // Its next run goes on.
-        metrics.show_times(owner, &will_be_done(1000), None);
+        metrics.show_times(owner, (&will_be_done(1000), None), None);
     }
     let line = |kind: &str, second| {
         format!(

@@ -206,7 +206,7 @@ struct Hour {
 /// A clock of seconds: something new is seen every `every` seconds for an hour in which the sink answers 500, then it takes all.
 fn hour(every: u64, per_minute: u32) -> (Hour, Outbox) {
     let mut notifier = notifier("cloudEvents", &json!({}));
-    notifier.spec.max_per_minute = Some(i64::from(per_minute));
+    notifier.spec.max_per_minute = i32::try_from(per_minute).ok();
     let mut outbox = Outbox::new(notifier);
     let (mut pace, begun, mut hour) = (Pace::default(), Instant::now(), Hour::default());
     let (mut seen, mut last_try) = (Vec::new(), None);

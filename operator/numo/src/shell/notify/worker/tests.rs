@@ -1,4 +1,4 @@
-use super::*;
+use super::{super::outbox::WORTH, *};
 use crate::{
     frontends::{mutex_notifier::view, occurrences::Occurrence},
     shell::{
