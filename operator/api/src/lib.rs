@@ -31,6 +31,7 @@ pub mod mutex_target;
 pub mod mutex_window;
 pub mod node_change;
 pub mod node_maintenance;
+pub mod object_ref;
 pub mod plan;
 pub mod prometheus_rule;
 mod schema;
@@ -57,8 +58,7 @@ pub use mutex_rule::{
     RuleType,
 };
 pub use mutex_run_config::{
-    MutexRunConfig, MutexRunConfigSpec, MutexRunConfigStatus, ObjectRef, Order, RunResult, RunStatus,
-    TargetRef,
+    MutexRunConfig, MutexRunConfigSpec, MutexRunConfigStatus, Order, RunResult, RunStatus, TargetRef,
 };
 pub use mutex_settings::{DrainBy, MutexSettings};
 pub use mutex_target::{MutexTarget, MutexTargetSpec, MutexTargetStatus};
@@ -68,6 +68,7 @@ pub use node_change::{
     RuleWait, Step, Target, Terms, VerdictRecord,
 };
 pub use node_maintenance::{NodeMaintenance, NodeMaintenanceSpec, NodeMaintenanceStatus, PodRef};
+pub use object_ref::ObjectRef;
 pub use plan::{
     Plan, PlanCondition, PlanContainer, PlanDrain, PlanSecret, PlanSpec, PlanStatus, PlanVolume, PlanWindow,
 };

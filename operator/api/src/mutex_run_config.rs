@@ -8,6 +8,7 @@ use crate::{
     hours::Hours,
     mutex_rule::{InlineRule, InlineRuleStatus},
     node_change::{RuleWait, VerdictRecord},
+    object_ref::ObjectRef,
     wave::{Wave, WaveStatus},
 };
 use k8s_openapi::apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString};
@@ -192,20 +193,6 @@ pub struct Canary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub name: Option<String>,
-}
-
-/// A reference to a MutexRule or MutexTarget.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub struct ObjectRef {
-    /// Name of the object.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253), regex(pattern = "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$"))]
-    pub name: Option<String>,
-    /// Namespace of the object. Default: that of the MutexRunConfig or Plan that has this reference; of a MutexBinding and a
-    /// NodeMaintenance, which are in no namespace, numo's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 63), regex(pattern = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"))]
-    pub namespace: Option<String>,
 }
 
 /// A reference to a MutexTarget.

@@ -4,7 +4,8 @@ use crate::{
     approval::ApprovalSettings,
     domains::Domains,
     hours::Hours,
-    mutex_run_config::{NotReadyPolicy, ObjectRef, Order},
+    mutex_run_config::{NotReadyPolicy, Order},
+    object_ref::ObjectRef,
     wave::Wave,
 };
 use k8s_openapi::apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString};

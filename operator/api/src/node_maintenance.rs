@@ -4,7 +4,7 @@
 //! Names of fields, also those of the status, are those of node-maintenance-operator
 //! (`spec/node-maintenance.md` §1), `totalpods` in lower case included.
 
-use crate::{conditions::Condition, drain::DrainSettings, mutex_run_config::ObjectRef};
+use crate::{conditions::Condition, drain::DrainSettings, object_ref::ObjectRef};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube_core::CustomResourceExt;
 use kube_derive::CustomResource;

@@ -1,6 +1,6 @@
 //! In what order the nodes of an owner change: waves. Data only; what they mean is decided in the core.
 
-use crate::{approval::ApprovalPolicy, mutex_run_config::ObjectRef};
+use crate::{approval::ApprovalPolicy, object_ref::ObjectRef};
 use k8s_openapi::apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

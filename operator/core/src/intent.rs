@@ -137,20 +137,7 @@ impl<'a> Intent<'a> {
         let all: Vec<_> = rules.iter().cloned().chain(own).collect();
         too_many("spec.mutexRules", &all, &mut problems);
         let waves = waves(run).unwrap_or_default();
-        problems.extend(wave::wrong_rule(
-            &waves,
-            observed,
-            (&WAVE_PHASES, "wave of a MutexRunConfig"),
-        ));
-        problems.extend(of_whole_run(&waves, observed));
-        for wave in waves.iter().filter(|wave| !wave.rules.is_empty()) {
-            let all = wave_rules::of_all(&all, std::slice::from_ref(wave), observed);
-            too_many(
-                &format!("spec.mutexRules and {}.rules", wave.field),
-                &all,
-                &mut problems,
-            );
-        }
+        wrong_waves(&waves, &all, observed, &mut problems);
         Self {
             strategy,
             rules,
@@ -380,6 +367,23 @@ fn long_label(field: &str, key: &Key) -> Option<Why> {
             ),
         )
     })
+}
+
+/// What is wrong with the rules of waves, which come after `all` of every node.
+fn wrong_waves(
+    waves: &[Wave],
+    all: &[(Key, Option<&RuleView>)],
+    observed: &Observed,
+    problems: &mut Vec<Why>,
+) {
+    let asked = (&WAVE_PHASES[..], "wave of a MutexRunConfig");
+    problems.extend(wave::wrong_rule(waves, observed, asked));
+    problems.extend(of_whole_run(waves, observed));
+    for wave in waves.iter().filter(|wave| !wave.rules.is_empty()) {
+        let all = wave_rules::of_all(all, std::slice::from_ref(wave), observed);
+        let field = format!("spec.mutexRules and {}.rules", wave.field);
+        too_many(&field, &all, problems);
+    }
 }
 
 /// A rule of a wave that also runs once a run: that would not be asked.

@@ -63,7 +63,7 @@ pub fn is_digest(text: &str) -> bool {
 fn words_of(owner: &ApprovedOwner) -> String {
     let namespace = owner.namespace.as_deref().filter(|name| !name.is_empty());
     let place = namespace.map_or_else(String::new, |namespace| format!("{namespace}/"));
-    clip(&format!("{} {place}{}", owner.kind, owner.name), WORDS)
+    clip(&format!("{} {place}{}", owner.kind, owner.name.trim()), WORDS)
 }
 
 #[cfg(test)]

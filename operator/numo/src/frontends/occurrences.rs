@@ -9,7 +9,7 @@ use numo_api::{
     Condition, NodeMaintenanceStatus, PlanStatus, Reason, RunResult, RunStatus, Step, Transition,
     conditions::types, machines::NodeVersionStatus,
 };
-use numo_core::{Owner, names, report::Report, text::counted};
+use numo_core::{Owner, names, observed::Observed, report::Report, text::counted};
 
 /// Nodes of one owner that are told of by themselves, at most.
 const NODES: usize = 64;
@@ -268,6 +268,21 @@ pub fn succeeded(facts: &Facts<'_>) -> Option<Timestamp> {
             finished(facts)?.at
         }
     }
+}
+
+/// When the run that ended well had begun: a MutexRunConfig says so, and for other kinds their first turn of it does.
+pub fn began_at(facts: &Facts<'_>, observed: &Observed) -> Option<Timestamp> {
+    if let Status::Run(_, run) = facts.status {
+        return run?.started_at.as_deref().and_then(time);
+    }
+    let run_id = facts.report.run_id.as_str();
+    let changes = observed
+        .changes
+        .values()
+        .filter(|change| change.spec.owner_ref.uid == facts.uid && change.spec.target.run_id == run_id);
+    changes
+        .filter_map(|change| time(&change.status.entries.first()?.at))
+        .min()
 }
 
 /// It is over, however it ended: the reason says how.

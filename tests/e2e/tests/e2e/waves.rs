@@ -6,6 +6,7 @@ use numo_api::{NodeChange, Phase, Step, WaveStatus};
 use numo_e2e::Stage;
 use numo_world::Judgement;
 use serde_json::json;
+use std::collections::BTreeSet;
 
 use crate::{
     Gate, NEW, apply, explained, finish, job, judgement, prepare, released, rule, run_of, seen, set, target,
@@ -57,9 +58,20 @@ async fn a_run_goes_wave_by_wave_also_under_another_process() -> Result<()> {
         crate::rule_began(w, "gated", "worker-3")
     })
     .await?;
-    let odd = stage.event("MutexRunConfig", "upgrade", "OddWave").await?;
-    let note = odd.note.unwrap_or_default();
-    assert_eq!(note, "wave 2 (nobody) has no node, and nobody waits for it");
+    let empty = "wave 2 (nobody) has no node, and nobody waits for it";
+    let twice = "Node worker-3 is of wave 1 (canary) and of wave 3 (again), and goes with the first of them";
+    let again = "wave 3 (again) has no node, and nobody waits for it";
+    stage
+        .until("each oddity of the waves is an event", 60, || async {
+            let events = stage.events().await?;
+            let odd = events.iter().filter(|one| one.reason.as_deref() == Some("OddWave"));
+            let notes: BTreeSet<&str> = odd.filter_map(|one| one.note.as_deref()).collect();
+            Ok([empty, twice, again]
+                .iter()
+                .all(|wanted| notes.contains(wanted))
+                .then_some(()))
+        })
+        .await?;
     let message = waits(&stage, "WaitsForWave").await?;
     assert!(message.contains("wave 1 (canary)"), "{message}");
     let said = "wave 4 of 5 (one) begins when wave 1 (canary) is done: worker-3 is not";
@@ -67,9 +79,6 @@ async fn a_run_goes_wave_by_wave_also_under_another_process() -> Result<()> {
     explained(&stage, "worker-2", "wave 5 of 5 (nodes of no wave) waits for", 30).await?;
     let wave = wave_is(&stage, "the first wave", |wave| wave.number == 1).await?;
     assert_eq!((wave.of, wave.nodes, wave.done), (5, 1, 0), "{wave:?}");
-    let empty = "wave 2 (nobody) has no node, and nobody waits for it";
-    let twice = "Node worker-3 is of wave 1 (canary) and of wave 3 (again), and goes with the first of them";
-    let again = "wave 3 (again) has no node, and nobody waits for it";
     assert_eq!(wave.notes, [twice, empty, again], "{wave:?}");
     for verb in [
         ["status", "-A"].as_slice(),

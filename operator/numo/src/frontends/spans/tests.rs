@@ -1,6 +1,6 @@
 use super::*;
-use crate::frontends::occurrences::Status;
-use numo_api::RunStatus;
+use crate::frontends::occurrences::{Status, began_at};
+use numo_api::{PlanStatus, RunStatus};
 use numo_core::{
     Owner,
     observed::Key,
@@ -234,4 +234,36 @@ fn a_run_that_was_followed_by_another_keeps_its_trace() {
     let traces: Vec<&str> = all.iter().map(|spans| spans[0].trace.as_str()).collect();
     assert_eq!(traces, [trace_of("before"), trace_of("run"), trace_of("run")]);
     assert_eq!(shown(&all[2..]), ["run 0-21 of none"]);
+}
+
+/// Of an owner without times of its runs; another run of it, and another owner, are others.
+#[test]
+fn a_run_began_with_its_first_turn() {
+    let mut other_run = change("c", (1, 5), Step::Done);
+    other_run.spec.target.run_id = "before".to_owned();
+    let mut other_owner = change("d", (2, 5), Step::Done);
+    other_owner.spec.owner_ref.uid = "other".to_owned();
+    let changes = [
+        change("a", (10, 15), Step::Done),
+        change("b", (8, 20), Step::Done),
+        other_run,
+        other_owner,
+    ];
+    let mut observed = numo_core::observed::Observed::default();
+    for change in changes {
+        observed.changes.insert(change.key.clone(), change.into());
+    }
+    let owner = Owner::plan(Key::new("upgrades", "os"));
+    let report = Report {
+        run_id: "run".to_owned(),
+        ..Report::default()
+    };
+    let status = PlanStatus::default();
+    let facts = Facts {
+        owner: &owner,
+        uid: "uid",
+        report: &report,
+        status: Status::Plan(&status),
+    };
+    assert_eq!(began_at(&facts, &observed), Some(moment(8)));
 }

@@ -220,9 +220,9 @@ impl Metrics {
         self.times.show(owner, foreseen, run);
     }
 
-    /// Shows when an owner, of whatever kind, was last done.
-    pub fn show_success(&self, owner: &Owner, at: Timestamp) {
-        self.times.succeed(owner, at);
+    /// Shows when the run of an owner, of whatever kind, that was done last had begun, if that is known, and when it ended.
+    pub fn show_success(&self, owner: &Owner, (begun, at): (Option<Timestamp>, Timestamp)) {
+        self.times.succeed(owner, (begun, at));
     }
 
     /// Shows every pool that numo keeps paused, for an owner that is there or one that is gone, and the marks that nobody

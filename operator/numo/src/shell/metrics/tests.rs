@@ -55,7 +55,7 @@ fn every_metric_that_is_served_is_described_and_the_other_way_round() {
     metrics.silences("team", Some(1));
     let (eta, run) = (will_be_done(1000), ended());
     metrics.show_times(&owner, (&eta, Some(Timestamp::UNIX_EPOCH)), Some(&run));
-    metrics.show_success(&owner, Timestamp::UNIX_EPOCH);
+    metrics.show_success(&owner, (Some(Timestamp::UNIX_EPOCH), Timestamp::UNIX_EPOCH));
     let opens = Eta::Opens {
         seconds: 60,
         at: Timestamp::UNIX_EPOCH,
@@ -379,7 +379,8 @@ fn the_last_success_of_an_owner_of_any_kind_stays_until_the_next_or_its_end() {
         Owner::plan(Key::new("ns", "upgrade")),
     ];
     for (second, owner) in [(1, &owners[0]), (5, &owners[1]), (9, &owners[1])] {
-        metrics.show_success(owner, Timestamp::from_second(second).unwrap());
+        let at = Timestamp::from_second(second).unwrap();
+        metrics.show_success(owner, (Timestamp::from_second(second - 1).ok(), at));
         // Its next run goes on.
         metrics.show_times(owner, (&will_be_done(1000), None), None);
     }
@@ -393,6 +394,8 @@ fn the_last_success_of_an_owner_of_any_kind_stays_until_the_next_or_its_end() {
     assert_eq!(found, wanted.into());
     metrics.forget(&owners[1]);
     assert_eq!(lines(&metrics, "numo_owner_last_"), [line("MutexRunConfig", 1)]);
+    let took = "numo_owner_run_duration_seconds{kind=\"MutexRunConfig\",namespace=\"ns\",name=\"upgrade\"} 1";
+    assert_eq!(lines(&metrics, "numo_owner_run_"), [took]);
 }
 
 #[test]

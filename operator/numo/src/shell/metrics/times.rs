@@ -1,7 +1,7 @@
 //! When an owner will be done, when its hours open, when its last run ended, and when it was last done.
 
 use super::{
-    described::{CLOSES, ETA, ETA_BASIS, LAST_SUCCESS, OPENS, RUN_FINISHED, RUN_SECONDS},
+    described::{CLOSES, ETA, ETA_BASIS, LAST_SUCCESS, OPENS, OWNER_RUN_SECONDS, RUN_FINISHED, RUN_SECONDS},
     owners::OwnerLabels,
     series::{Series, register},
 };
@@ -26,6 +26,7 @@ pub(super) struct Times {
     opens: Series<OwnerLabels>,
     closes: Series<OwnerLabels>,
     succeeded: Series<OwnerLabels>,
+    run_took: Series<OwnerLabels>,
     finished: Series<RunLabels>,
     took: Series<RunLabels>,
 }
@@ -38,6 +39,7 @@ impl Times {
             opens: Series::default(),
             closes: Series::default(),
             succeeded: Series::default(),
+            run_took: Series::default(),
             finished: Series::default(),
             took: Series::default(),
         };
@@ -46,6 +48,7 @@ impl Times {
         register(registry, OPENS, times.opens.family.clone());
         register(registry, CLOSES, times.closes.family.clone());
         register(registry, LAST_SUCCESS, times.succeeded.family.clone());
+        register(registry, OWNER_RUN_SECONDS, times.run_took.family.clone());
         register(registry, RUN_FINISHED, times.finished.family.clone());
         register(registry, RUN_SECONDS, times.took.family.clone());
         times
@@ -79,14 +82,23 @@ impl Times {
             .show(owner, ended.and_then(|(labels, _, took)| Some((labels, took?))));
     }
 
-    /// Shows when the owner was done. It stays until that is another time.
-    pub(super) fn succeed(&self, owner: &Owner, at: Timestamp) {
-        self.succeeded
-            .show(owner, [(OwnerLabels::of(owner), at.as_second())]);
+    /// Shows when the owner was done, and how long that took. It stays until that is another time.
+    pub(super) fn succeed(&self, owner: &Owner, (begun, at): (Option<Timestamp>, Timestamp)) {
+        let labels = || OwnerLabels::of(owner);
+        self.succeeded.show(owner, [(labels(), at.as_second())]);
+        let took = begun.map(|begun| (labels(), at.duration_since(begun).as_secs().max(0)));
+        self.run_took.show(owner, took);
     }
 
     pub(super) fn forget(&self, owner: &Owner) {
-        let of_owner = [&self.eta, &self.basis, &self.opens, &self.closes, &self.succeeded];
+        let of_owner = [
+            &self.eta,
+            &self.basis,
+            &self.opens,
+            &self.closes,
+            &self.succeeded,
+            &self.run_took,
+        ];
         for series in of_owner {
             series.show(owner, []);
         }

@@ -6,7 +6,7 @@ use super::context::Context;
 use crate::{
     frontends::{
         notification::Notification,
-        occurrences::{Facts, Status, occurrences, succeeded},
+        occurrences::{Facts, Status, began_at, occurrences, succeeded},
         silence::{self, Turns},
         spans::{Told, over},
     },
@@ -116,7 +116,8 @@ impl Notices {
             return;
         };
         if let Some(at) = succeeded(&facts) {
-            context.metrics.show_success(owner, at);
+            let begun = began_at(&facts, &context.store.observed);
+            context.metrics.show_success(owner, (begun, at));
         }
         if let Some(traced) = &mut self.traced {
             traced.note(context, owner, &facts);
