@@ -64,7 +64,9 @@ async fn a_run_goes_wave_by_wave_also_under_another_process() -> Result<()> {
     stage
         .until("each oddity of the waves is an event", 60, || async {
             let events = stage.events().await?;
-            let odd = events.iter().filter(|one| one.reason.as_deref() == Some("OddWave"));
+            let odd = events
+                .iter()
+                .filter(|one| one.reason.as_deref() == Some("OddWave"));
             let notes: BTreeSet<&str> = odd.filter_map(|one| one.note.as_deref()).collect();
             Ok([empty, twice, again]
                 .iter()

@@ -21,8 +21,8 @@ pub const QUEUE: usize = 256;
 pub const FIRING: usize = 256;
 /// Ids that are remembered beside those of what goes on.
 const REMEMBERED: usize = 4096;
-/// How long a notification is worth to be told.
-pub const WORTH: Duration = Duration::from_hours(1);
+/// How long a notification is worth to be told: what happens while a sink takes nothing for an hour is told after it.
+pub const WORTH: Duration = Duration::from_hours(2);
 
 /// What is to be done about what waits first.
 #[derive(Debug)]
