@@ -1,9 +1,12 @@
 //! The rules that a node must pass as one of its wave. Which wave it is of is worked out in [`waves`](super::waves).
 
+use super::wave::{Takes, Wave};
 use crate::{
     key::Key,
-    observed::{Observed, RuleView},
+    observed::{NodeView, Observed, RuleView},
+    selector::Selector,
 };
+use serde_json::Value;
 use std::collections::HashMap;
 
 /// Rules, each with what is known of it; none where it does not exist.
@@ -37,11 +40,35 @@ impl WaveRules<'_> {
 /// The rules of every wave beside those that every node of the owner must pass, each once.
 pub(crate) fn of_all<'o>(
     all: &[(Key, Option<&'o RuleView>)],
-    waves: &[super::wave::Wave],
+    waves: &[Wave],
     observed: &'o Observed,
 ) -> Rules<'o> {
     let mut rules = all.to_vec();
     add(&mut rules, waves.iter().flat_map(|wave| &wave.rules), observed);
+    rules
+}
+
+/// The same as [`WaveRules::of`] for a check that knows labels only: without the rules of waves whose nodes are counted, or that come
+/// after such.
+pub(crate) fn surely_of<'o>(
+    node: &NodeView,
+    all: &[(Key, Option<&'o RuleView>)],
+    waves: &[Wave],
+    observed: &'o Observed,
+) -> Rules<'o> {
+    let mut rules = all.to_vec();
+    for wave in waves {
+        let selects = |selector: &Value| Selector::of(selector).matches(&node.labels);
+        let is_of = match &wave.takes {
+            Takes::First(selectors) => selectors.iter().any(selects),
+            Takes::Labels(selector) => selects(selector),
+            Takes::Pools(_) | Takes::Next { .. } => break,
+        };
+        if is_of {
+            add(&mut rules, wave.rules.iter(), observed);
+            break;
+        }
+    }
     rules
 }
 

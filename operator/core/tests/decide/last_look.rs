@@ -28,7 +28,7 @@ fn looked_at(good: &str, bad: &str) -> (Vec<u8>, Vec<Planned>) {
 
 /// The one write of `good` is stopped in `bad`.
 #[track_caller]
-fn stopped(good: &str, bad: &str, invariant: u8) {
+pub fn stopped(good: &str, bad: &str, invariant: u8) {
     let (breaches, left) = looked_at(good, bad);
     assert_eq!(breaches, [invariant], "in:\n{bad}");
     assert!(left.is_empty(), "{left:#?}");

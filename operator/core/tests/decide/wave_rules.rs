@@ -2,6 +2,7 @@
 
 use crate::{
     cluster::Cluster,
+    last_look::stopped,
     words::{check, check_cluster, decision},
 };
 use numo_core::action::Action;
@@ -94,6 +95,20 @@ fn a_node_of_a_plan_passes_the_rules_of_its_wave_after_those_of_all() {
         ),
         "> job b",
     );
+}
+
+/// The last look before a write knows the rule of a wave that is made of labels.
+#[test]
+fn no_job_of_a_plan_begins_before_the_rules_of_its_wave_have_passed() {
+    let of = |verdict: &str| {
+        let bound = format!(
+            "applying:a\n rule smoke Pre
+             binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"rules\":[{{\"name\":\"r\"}}],{WAVE}}}
+             begun a PreRules verdict:r/Pre/1/Pass {verdict}\n keeps a"
+        );
+        plan(&bound)
+    };
+    stopped(&of("verdict:smoke/Pre/1/Pass"), &of(""), 1);
 }
 
 /// A rule of a wave that is missing or cannot be asked about nodes lets nobody of the owner begin.

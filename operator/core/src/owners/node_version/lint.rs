@@ -1,13 +1,13 @@
 //! What is checked of the writes that only a NodeVersion makes.
 
 use super::{
-    intent::{rules_of, schedule},
+    intent::{Intent, rules_of, schedule},
     sets::{Class, Sets},
     turn::is_let_go,
 };
 use crate::{
     action::{FleetAction, NodePatch, NodePurpose},
-    admit::schedule::Schedule,
+    admit::{schedule::Schedule, wave_rules::surely_of},
     intent,
     lint::{
         checks::{Checked, breach, here, in_hours, not_stopped, passed},
@@ -33,7 +33,17 @@ pub(crate) struct Lint<'a> {
 
 impl<'a> Lint<'a> {
     fn passed(&self, node: &str, change: &ChangeView, phases: &[Phase]) -> Checked {
-        let rules = rules_of(self.view, self.seen.observed);
+        let observed = self.seen.observed;
+        let mut rules = rules_of(self.view, observed);
+        // The control plane goes before every wave, and has the rules of none.
+        let found = observed
+            .nodes
+            .get(node)
+            .filter(|node| !quorum::is_control_plane(node));
+        if let Some(found) = found {
+            let waves = Intent::parse(self.view, observed).waves;
+            rules = surely_of(found, &rules, &waves, observed);
+        }
         passed(&rules, node, (change, phases), self.seen.now)
     }
 

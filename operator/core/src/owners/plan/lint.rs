@@ -1,13 +1,13 @@
 //! What is checked of the writes that only a Plan makes.
 
 use super::{
-    intent::{rules_of, schedule},
+    intent::{Intent, rules_of, schedule},
     jobs::has_job,
     known::is_gate_lost,
 };
 use crate::{
     action::{Action, NodePatch, NodePurpose, PlanParts},
-    admit::schedule::Schedule,
+    admit::{schedule::Schedule, wave_rules::surely_of},
     lint::{
         checks::{Checked, breach, here, in_hours, not_stopped, passed},
         table::{Checks, Seen},
@@ -28,7 +28,12 @@ pub(crate) struct Lint<'a> {
 
 impl Lint<'_> {
     fn passed(&self, node: &str, change: &ChangeView, phases: &[Phase]) -> Checked {
-        let rules = rules_of(self.view, self.seen.observed);
+        let observed = self.seen.observed;
+        let mut rules = rules_of(self.view, observed);
+        if let Some(found) = observed.nodes.get(node) {
+            let waves = Intent::parse(self.view, observed).waves;
+            rules = surely_of(found, &rules, &waves, observed);
+        }
         passed(&rules, node, (change, phases), self.seen.now)
     }
 
