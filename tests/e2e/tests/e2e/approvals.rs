@@ -267,32 +267,3 @@ async fn an_approval_that_approves_nothing_is_told_on_it_and_by_doctor() -> Resu
     stage.judge(&judgement(&[], &[])).await?;
     stage.strike().await
 }
-
-/// An approval that ran out lets no further node begin, and says so; so does one of a spec that was edited since.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_approval_that_holds_no_more_lets_no_node_begin() -> Result<()> {
-    let stage = set(workers(2), Vec::new()).await?;
-    apply(&stage, &bound("approver", &["numo-approver", "numo-viewer"])).await?;
-    let spec =
-        json!({"approval": {"begin": "Manual", "ttlSeconds": 1}, "startAfter": "2020-01-01T00:00:00Z"});
-    prepare(&stage, &[crate::quick()], spec).await?;
-    stage.world.upgrade_to(NEW).await?;
-    waits(&stage, "WaitsForApproval").await?;
-    let given = approve(&stage, "approver", &["--reason", "for a moment"]).await?;
-    assert_eq!(given.0, Some(0), "{given:?}");
-    // One node may have begun in that second; the other has not.
-    let expired = waits(&stage, "ApprovalExpired").await?;
-    assert!(expired.contains("numo approve"), "{expired}");
-    explained(&stage, "worker-1", "ApprovalExpired", 30).await?;
-
-    stage
-        .patch_run("upgrade", json!({"spec": {"approval": {"ttlSeconds": null}}}))
-        .await?;
-    let edited = "the spec, or a MutexBinding of it, was edited since";
-    explained(&stage, "worker-1", edited, 30).await?;
-    let given = approve(&stage, "approver", &["--reason", "as it is now"]).await?;
-    assert_eq!(given.0, Some(0), "{given:?}");
-    finish(&stage).await?;
-    stage.judge(&judgement(&["quick"], &["quick"])).await?;
-    stage.strike().await
-}
