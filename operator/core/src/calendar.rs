@@ -30,10 +30,7 @@ impl<'a> Calendar<'a> {
     pub fn of(owner: &Owner, observed: &'a Observed) -> Self {
         let plan = || observed.plans.get(&owner.key);
         let own = match owner.kind {
-            OwnerKind::MutexRunConfig => observed
-                .runs
-                .get(&owner.key)
-                .map(|view| run_intent::schedule(view)),
+            OwnerKind::MutexRunConfig => observed.runs.get(&owner.key).map(run_intent::schedule),
             OwnerKind::NodeMaintenance(_) => observed
                 .maintenances
                 .get(owner)

@@ -251,7 +251,7 @@ fn a_run_began_with_its_first_turn() {
     ];
     let mut observed = numo_core::observed::Observed::default();
     for change in changes {
-        observed.changes.insert(change.key.clone(), change.into());
+        observed.changes.insert(change.key.clone(), change);
     }
     let owner = Owner::plan(Key::new("upgrades", "os"));
     let report = Report {
