@@ -252,10 +252,11 @@ pub fn wrong(view: &BindingView, observed: &Observed) -> Option<Why> {
     };
     let rules = settings.rules.iter().flatten().enumerate();
     let of_all = rules.into_iter().find_map(|(index, reference)| {
-        let given = reference.namespace.clone().filter(|given| !given.is_empty());
-        let key = Key::new(
-            given.unwrap_or_else(|| observed.settings.namespace.clone()),
-            reference.name.clone().unwrap_or_default(),
+        let namespace = &observed.settings.namespace;
+        let key = Key::referred(
+            reference.name.as_deref(),
+            reference.namespace.as_deref(),
+            namespace,
         );
         let field = format!("spec.rules[{index}]");
         crate::rules::wrong(&field, &key, observed.rules.get(&key), (phases, kind))

@@ -108,8 +108,10 @@ fn strategy(spec: &MutexRunConfigSpec) -> Strategy {
 impl<'a> Intent<'a> {
     /// Whether rules are asked about a node before it has a turn.
     pub fn asks_before_turn(&self, observed: &Observed) -> bool {
-        let mut rules = wave_rules::of_all(&self.rules, &self.waves, observed).into_iter();
-        rules.any(|(_, rule)| rule.is_some_and(|rule| rule.is_asked && rule.runs_in(Phase::Admit)))
+        let of_waves = self.waves.iter().flat_map(|wave| &wave.rules);
+        let of_waves = of_waves.filter_map(|key| observed.rules.get(key));
+        let mut rules = self.rules.iter().filter_map(|(_, rule)| *rule).chain(of_waves);
+        rules.any(|rule| rule.is_asked && rule.runs_in(Phase::Admit))
     }
 
     /// Parses the spec against what was seen.

@@ -23,6 +23,12 @@ impl Key {
             name: name.into(),
         }
     }
+
+    /// What a reference refers to: without a namespace, or with an empty one, in the namespace `default`.
+    pub fn referred(name: Option<&str>, namespace: Option<&str>, default: &str) -> Self {
+        let namespace = namespace.filter(|namespace| !namespace.is_empty());
+        Self::new(namespace.unwrap_or(default), name.unwrap_or_default())
+    }
 }
 
 impl std::fmt::Display for Key {

@@ -23,8 +23,7 @@ pub(crate) struct TargetLimit<'a> {
 
 /// What a reference of a run refers to; its namespace is the run's if it has none.
 pub(crate) fn key_of(name: Option<&str>, namespace: Option<&str>, run: &RunConfigView) -> Key {
-    let namespace = namespace.filter(|namespace| !namespace.is_empty());
-    Key::new(namespace.unwrap_or(&run.key.namespace), name.unwrap_or_default())
+    Key::referred(name, namespace, &run.key.namespace)
 }
 
 /// The pools of all targets, each once, in order.

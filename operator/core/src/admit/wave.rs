@@ -88,10 +88,10 @@ pub fn rules(given: Option<&[numo_api::Wave]>, namespace: &str) -> impl Iterator
     let waves = given.unwrap_or_default().iter();
     let named = waves.flat_map(|wave| wave.rules.iter().flatten());
     named.map(move |reference| {
-        let given = reference.namespace.clone().filter(|given| !given.is_empty());
-        Key::new(
-            given.unwrap_or_else(|| namespace.to_owned()),
-            reference.name.clone().unwrap_or_default(),
+        Key::referred(
+            reference.name.as_deref(),
+            reference.namespace.as_deref(),
+            namespace,
         )
     })
 }

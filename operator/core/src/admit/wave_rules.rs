@@ -7,7 +7,7 @@ use crate::{
     selector::Selector,
 };
 use serde_json::Value;
-use std::collections::HashMap;
+use std::{borrow::Cow, collections::HashMap};
 
 /// Rules, each with what is known of it; none where it does not exist.
 pub(crate) type Rules<'a> = Vec<(Key, Option<&'a RuleView>)>;
@@ -23,17 +23,22 @@ pub(crate) struct WaveRules<'a> {
 
 impl WaveRules<'_> {
     /// The rules of a node: those that every node of the owner must pass, then those of its wave, each once.
-    pub fn of<'o>(
+    ///
+    /// It is asked for of every node that waits: without rules of its wave nothing is copied.
+    pub fn of<'s, 'o>(
         &self,
         node: &str,
-        all: &[(Key, Option<&'o RuleView>)],
+        all: &'s [(Key, Option<&'o RuleView>)],
         observed: &'o Observed,
-    ) -> Rules<'o> {
-        let mut rules = all.to_vec();
+    ) -> Cow<'s, [(Key, Option<&'o RuleView>)]> {
         let place = self.places.get(node);
         let own = place.and_then(|place| self.rules.get(*place));
-        add(&mut rules, own.into_iter().flatten(), observed);
-        rules
+        let Some(own) = own.filter(|own| !own.is_empty()) else {
+            return Cow::Borrowed(all);
+        };
+        let mut rules = all.to_vec();
+        add(&mut rules, own.iter(), observed);
+        Cow::Owned(rules)
     }
 }
 

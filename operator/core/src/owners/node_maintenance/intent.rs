@@ -77,10 +77,11 @@ pub(super) fn named_rules<'a>(
     });
     let mut rules: Vec<(String, Key, Option<&RuleView>)> = Vec::new();
     for (field, reference) in own.chain(bound) {
-        let namespace = reference.namespace.filter(|namespace| !namespace.is_empty());
-        let key = Key::new(
-            namespace.unwrap_or_else(|| observed.settings.namespace.clone()),
-            reference.name.unwrap_or_default(),
+        let namespace = &observed.settings.namespace;
+        let key = Key::referred(
+            reference.name.as_deref(),
+            reference.namespace.as_deref(),
+            namespace,
         );
         if !rules.iter().any(|(_, seen, _)| *seen == key) {
             let rule = observed.rules.get(&key);

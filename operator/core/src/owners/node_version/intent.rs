@@ -131,9 +131,12 @@ fn named_rules<'a>(
     let mut rules: Vec<(String, Key, Option<&RuleView>)> = Vec::new();
     for one in settings(view, observed) {
         for (index, reference) in one.settings.rules.iter().flatten().enumerate() {
-            let given = reference.namespace.clone().filter(|given| !given.is_empty());
-            let namespace = given.unwrap_or_else(|| observed.settings.namespace.clone());
-            let key = Key::new(namespace, reference.name.clone().unwrap_or_default());
+            let namespace = &observed.settings.namespace;
+            let key = Key::referred(
+                reference.name.as_deref(),
+                reference.namespace.as_deref(),
+                namespace,
+            );
             if !rules.iter().any(|(_, seen, _)| *seen == key) {
                 let rule = observed.rules.get(&key);
                 rules.push((format!("{}.rules[{index}]", one.field), key, rule));

@@ -12,8 +12,9 @@ use crate::{
         gates::{self, Gate},
         wave_rules::Rules,
     },
+    key::Key,
     ledger, mark,
-    observed::{ChangeView, NodeView, PendingNodeView, is_same},
+    observed::{ChangeView, NodeView, PendingNodeView, RuleView, is_same},
     owner::OwnerKind,
     probe::Look,
     quorum,
@@ -32,6 +33,7 @@ use numo_api::{
     DirectiveAction, Phase, Pin, Reason, Step,
     machines::{CspState, Goal, PendingNodeSpec, annotations},
 };
+use std::borrow::Cow;
 
 /// How long a machine has to go before that is said of it (seconds), as the reference has it.
 const LEAVE_SECONDS: i64 = 60;
@@ -49,7 +51,7 @@ pub(super) struct Going<'p, 'a> {
 
 impl<'a> Pass<'a> {
     /// The rules that a node must pass.
-    pub(super) fn rules_of(&self, node: &str) -> Rules<'a> {
+    pub(super) fn rules_of(&self, node: &str) -> Cow<'_, [(Key, Option<&'a RuleView>)]> {
         self.wave_rules.of(node, &self.intent.rules, self.observed)
     }
 
@@ -65,7 +67,7 @@ impl<'a> Pass<'a> {
         let heir = pin.and_then(|pin| self.observed.nodes.get(pin.heir.as_deref()?));
         match donor.or(heir) {
             Some(node) => {
-                let rules = self.rules_of(&change.spec.node_name);
+                let rules = self.rules_of(&change.spec.node_name).into_owned();
                 steps::advance(&mut Going {
                     pass: self,
                     change,

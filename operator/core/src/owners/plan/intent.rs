@@ -193,10 +193,10 @@ fn named_rules<'a>(view: &'a PlanView, observed: &'a Observed) -> Vec<(String, K
     } in settings(view, observed)
     {
         for (index, reference) in settings.rules.iter().flatten().enumerate() {
-            let given = reference.namespace.clone().filter(|given| !given.is_empty());
-            let key = Key::new(
-                given.unwrap_or_else(|| namespace.to_owned()),
-                reference.name.clone().unwrap_or_default(),
+            let key = Key::referred(
+                reference.name.as_deref(),
+                reference.namespace.as_deref(),
+                namespace,
             );
             if !rules.iter().any(|(_, seen, _)| *seen == key) {
                 let rule = observed.rules.get(&key);

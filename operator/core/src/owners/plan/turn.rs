@@ -16,8 +16,9 @@ use crate::{
         gates::{self, Gate},
         wave_rules::Rules,
     },
+    key::Key,
     ledger,
-    observed::{ChangeView, NodeView},
+    observed::{ChangeView, NodeView, RuleView},
     probe::Look,
     quorum,
     turn::{
@@ -30,6 +31,7 @@ use crate::{
     why::Why,
 };
 use numo_api::{Phase, Pin, Reason, Step};
+use std::borrow::Cow;
 
 /// A node on its way through the steps.
 pub(super) struct Going<'p, 'a> {
@@ -44,7 +46,7 @@ pub(super) struct Going<'p, 'a> {
 
 impl<'a> Pass<'a> {
     /// The rules that a node must pass.
-    pub(super) fn rules_of(&self, node: &str) -> Rules<'a> {
+    pub(super) fn rules_of(&self, node: &str) -> Cow<'_, [(Key, Option<&'a RuleView>)]> {
         self.wave_rules.of(node, &self.intent.rules, self.observed)
     }
 
@@ -66,7 +68,7 @@ impl<'a> Pass<'a> {
             hash,
             is_current,
         };
-        let rules = self.rules_of(&node.name);
+        let rules = self.rules_of(&node.name).into_owned();
         steps::advance(&mut Going {
             pass: self,
             turn,
