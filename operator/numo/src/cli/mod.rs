@@ -47,8 +47,15 @@ pub use cluster::ClusterArgs;
 pub use error::CliError;
 
 use crate::shell::eval::expressions;
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use std::{ffi::OsStr, path::PathBuf, process::ExitCode};
+use clap::{
+    CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
+    error::{ContextKind, ContextValue},
+};
+use std::{
+    ffi::{OsStr, OsString},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 /// See why nodes of your cluster wait, hold them back, and let them go on.
 #[derive(Debug, Parser)]
@@ -169,8 +176,25 @@ fn command() -> clap::Command {
 }
 
 fn parse() -> Cli {
-    let matches = command().get_matches();
+    let line: Vec<OsString> = std::env::args_os().collect();
+    let matches = command().try_get_matches_from(&line);
+    let matches = matches.unwrap_or_else(|error| with_tip(error, &line).exit());
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+/// The error of a kind and a name in two words, as kubectl takes them, says how numo takes them.
+fn with_tip(mut error: clap::Error, line: &[OsString]) -> clap::Error {
+    let Some(ContextValue::String(found)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let name = line.iter().position(|word| word == OsStr::new(found));
+    let before = name.and_then(|at| line.get(at.checked_sub(1)?)?.to_str());
+    let Some(Ok(kind)) = before.map(str::parse::<object::What>) else {
+        return error;
+    };
+    let tip = format!("found a kind and a name, wanted {}/{found}", kind.singular());
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    error
 }
 
 /// Parses the arguments, does what they say, and returns the exit code.
@@ -343,7 +367,7 @@ mod tests {
             ),
             (
                 "numo status mutexrule/a",
-                "found kind mutexrule, wanted mutexrunconfig, plan or nodemaintenance",
+                "found kind mutexrule, wanted mutexrunconfig, plan, nodemaintenance or nodeversion",
             ),
         ] {
             let matches = command().try_get_matches_from(line.split(' ')).unwrap();
@@ -360,6 +384,18 @@ mod tests {
             "{words}"
         );
         assert!(!words.contains("mutexbudget"), "{words}");
+        for (line, wanted) in [
+            (
+                "numo status plan p",
+                "tip: found a kind and a name, wanted plan/p",
+            ),
+            ("numo explain mrc upgrade", "wanted mutexrunconfig/upgrade"),
+        ] {
+            let line: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let refused = command().try_get_matches_from(&line).unwrap_err();
+            let words = with_tip(refused, &line).to_string();
+            assert!(words.contains(wanted), "{words}");
+        }
     }
 
     #[test]

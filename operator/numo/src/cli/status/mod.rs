@@ -31,7 +31,7 @@ pub async fn status(args: StatusArgs) -> Result<(), CliError> {
         && !what.is_owner()
     {
         return Err(CliError::Usage(format!(
-            "found kind {0}, wanted mutexrunconfig, plan or nodemaintenance, which own nodes; `numo explain {0}/NAME` takes it",
+            "found kind {0}, wanted mutexrunconfig, plan, nodemaintenance or nodeversion, which own nodes; `numo explain {0}/NAME` takes it",
             what.singular()
         )));
     }
