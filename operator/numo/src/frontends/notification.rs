@@ -68,6 +68,7 @@ fields! {
     Message = "message",
     Target = "target",
     Time = "time",
+    Explanation = "explanation",
 }
 
 impl Template {
@@ -145,6 +146,7 @@ impl Notification {
             Field::Message => occurrence.message.clone(),
             Field::Target => self.target.clone().unwrap_or_default(),
             Field::Time => self.time(),
+            Field::Explanation => self.explained().to_string(),
         }
     }
 
@@ -301,6 +303,10 @@ mod tests {
             (
                 "{transition} {reason} {target} {time}",
                 "Held RuleFailed v2 2027-01-15T08:00:01Z",
+            ),
+            (
+                "{node} {explanation}",
+                r#"worker-1 {"message":"m","object":"Plan upgrades/os"}"#,
             ),
         ] {
             assert_eq!(rendered(Some(template)), wanted);
