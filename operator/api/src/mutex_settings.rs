@@ -31,27 +31,29 @@ pub struct MutexSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), inner(length(max = 317)))]
     pub mutex_keys: Option<Vec<String>>,
-    /// The order of nodes. (Plan)
+    /// The order of nodes. (not of a NodeMaintenance)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
     /// How long a node that has passed its Post rules keeps its turn, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 604_800))]
     pub soak_seconds: Option<i64>,
-    /// Nodes that go before all others: these begin only once every one of them is done. (Plan)
+    /// Nodes that go before all others: these begin only once every one of them is done. NodeMaintenances of one
+    /// binding wait for each other: one is done when it is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<LabelSelector>,
     /// In what order the nodes go: those of a wave begin once those of the wave before are done and have soaked. Nodes in no
     /// wave come last. `first` is the short form of one wave; beside it there are no waves. Only one of the objects that
-    /// gate a Plan may have waves. (Plan)
+    /// gate an owner may have waves. NodeMaintenances of one binding go in waves by `nodeSelector` among each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
     pub waves: Option<Vec<Wave>>,
-    /// Finish the nodes of one value of a label, such as a zone, before those of the next begin. (Plan)
+    /// Finish the nodes of one value of a label, such as a zone, before those of the next begin: of one owner, or of the
+    /// NodeMaintenances of one binding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domains: Option<Domains>,
     /// What a person must approve before nodes begin (`numo approve`). `approval` of a wave says it of that wave. Of several objects
-    /// that gate a Plan each is obeyed. (Plan)
+    /// that gate an owner each is obeyed. Each NodeMaintenance is approved by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalSettings>,
     /// How many nodes may fail before no further one is begun: a number, or a percentage of the nodes that the Plan

@@ -301,8 +301,8 @@ const MUTEX_APPROVAL: &[Check] = &[
     .of(".afterFailure"),
     check(
         ".spec.owner",
-        "self.kind in ['MutexRunConfig', 'Plan', 'NodeVersion']",
-        "found another kind, wanted MutexRunConfig, Plan or NodeVersion: only these have waves and approvals",
+        "self.kind in ['MutexRunConfig', 'Plan', 'NodeMaintenance', 'NodeVersion']",
+        "found another kind, wanted MutexRunConfig, Plan, NodeMaintenance or NodeVersion: only these have approvals",
     )
     .of(".kind"),
 ];
@@ -363,28 +363,10 @@ const MUTEX_BINDING: &[Check] = &[
     no_pools(".spec.waves[]"),
     check(
         ".spec",
-        "self.ownerSelector.kind != 'NodeMaintenance' || !has(self.approval)",
-        "found approval with kind NodeMaintenance, wanted none: who may make one says with it that the node may go",
-    )
-    .of(".approval"),
-    check(
-        ".spec",
-        "self.ownerSelector.kind != 'NodeMaintenance' || !has(self.waves)",
-        "found waves with kind NodeMaintenance, wanted none: each begins as soon as it may, and none is ever done while it exists",
+        "self.ownerSelector.kind != 'NodeMaintenance' || !has(self.waves) || self.waves.all(wave, !has(wave.nodes))",
+        "found waves with nodes and kind NodeMaintenance, wanted nodeSelector: one that has ended is gone, and nobody knows how many were before",
     )
     .of(".waves"),
-    check(
-        ".spec",
-        "self.ownerSelector.kind != 'NodeMaintenance' || !has(self.first)",
-        "found first with kind NodeMaintenance, wanted none: each begins as soon as it may, and none is ever done while it exists",
-    )
-    .of(".first"),
-    check(
-        ".spec",
-        "self.ownerSelector.kind != 'NodeMaintenance' || !has(self.domains)",
-        "found domains with kind NodeMaintenance, wanted none: each begins as soon as it may, and none is ever done while it exists",
-    )
-    .of(".domains"),
     check(
         ".spec",
         "self.ownerSelector.kind != 'NodeMaintenance' || !has(self.order)",

@@ -126,33 +126,12 @@ pub fn unserved(spec: &MutexBindingSpec) -> Option<Why> {
 }
 
 fn unserved_by_maintenance(settings: &MutexSettings) -> Option<String> {
-    let first = || {
-        settings.first.as_ref()?;
-        Some(
-            "spec.first: found some, wanted none: each NodeMaintenance begins as soon as it may, and none is ever done while it exists"
-                .to_owned(),
-        )
-    };
-    let waves = || {
-        settings.waves.as_ref()?;
-        Some(
-            "spec.waves: found some, wanted none: each NodeMaintenance begins as soon as it may, and none is ever done while it exists"
-                .to_owned(),
-        )
-    };
-    let domains = || {
-        settings.domains.as_ref()?;
-        Some(
-            "spec.domains: found some, wanted none: each NodeMaintenance begins as soon as it may, and none is ever done while it exists"
-                .to_owned(),
-        )
-    };
-    let approval = || {
-        settings.approval.as_ref()?;
-        Some(
-            "spec.approval: found some, wanted none: who may make a NodeMaintenance says with it that the node may go"
-                .to_owned(),
-        )
+    let counted = || {
+        let mut waves = settings.waves.iter().flatten();
+        let index = waves.position(|wave| wave.nodes.is_some())?;
+        Some(format!(
+            "spec.waves[{index}].nodes: found some, wanted nodeSelector: a NodeMaintenance that has ended is gone, and nobody knows how many were before"
+        ))
     };
     let order = || {
         let order = settings.order?;
@@ -172,13 +151,7 @@ fn unserved_by_maintenance(settings: &MutexSettings) -> Option<String> {
             "spec.drainBy: found {found:?}, wanted Numo or none: a NodeMaintenance has no Job, and numo drains its node"
         ))
     };
-    first()
-        .or_else(waves)
-        .or_else(domains)
-        .or_else(approval)
-        .or_else(order)
-        .or_else(retries)
-        .or_else(drain_by)
+    counted().or_else(order).or_else(retries).or_else(drain_by)
 }
 
 /// A setting that means nothing for a NodeVersion, with `field` in front of it: found, wanted.

@@ -428,7 +428,12 @@ impl Report {
         // Whoever waits for a place waits for the nodes of this owner too: if those cannot go on, that is what is to be ended.
         let mut flying = open().filter(|(_, node)| node.in_flight()).peekable();
         let stuck = flying.peek().is_some() && flying.all(|(_, node)| !node.moves());
-        let moves = |node: &NodeReport| node.moves() && !(stuck && node.why.who() == Actor::OtherNode);
+        let moves = |node: &NodeReport| {
+            let waits_for_others = node.why.who() == Actor::OtherNode;
+            // A NodeMaintenance has one node: the others that it waits for are of other owners, and go on.
+            let are_of_others = self.maintenance.is_some() && waits_for_others;
+            are_of_others || node.moves() && !(stuck && waits_for_others)
+        };
         let only_flying = stuck && self.hold.is_some();
         if !only_flying && open().any(|(_, node)| moves(node)) {
             return None;

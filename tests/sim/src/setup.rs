@@ -4,6 +4,7 @@
 mod approvals;
 mod fleet;
 mod groups;
+mod maintained;
 mod more;
 
 use crate::world::{Act, Fault, Knobs, Span, World, timestamp};

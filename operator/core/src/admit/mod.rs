@@ -4,6 +4,7 @@ pub mod ahead;
 pub(crate) mod approval;
 pub(crate) mod domains;
 pub mod gates;
+pub(crate) mod gating;
 pub mod hours;
 pub mod leaving;
 pub mod not_ready;

@@ -1,43 +1,10 @@
 //! What `spec.mutex` of an owner and its MutexBindings say together: how many nodes may be in flight and fail, which go before others, and
 //! what a person must approve. One rule for every kind that has several nodes. Nothing here looks at a cluster.
 
-use super::{
-    approval::Wanted,
-    domains::DomainOrder,
-    wave::{self, Wave, Whose},
-};
+use super::{approval::Wanted, domains::DomainOrder, gating::Gating, wave::Wave};
 use crate::{intent, names, observed::IntOrPercent, selector};
-use numo_api::{DrainSettings, MutexSettings, Order};
+use numo_api::Order;
 use serde_json::Value;
-
-/// All that gates an owner, its own first.
-pub(crate) type Gatings<'a> = Vec<GatedBy<'a>>;
-
-/// One of all that gates an owner.
-#[derive(Clone, Debug)]
-pub(crate) struct GatedBy<'a> {
-    /// The field that says it.
-    pub field: String,
-    /// The namespace of rules that it names without one.
-    pub namespace: &'a str,
-    pub settings: &'a MutexSettings,
-    /// How nodes are drained, where a MutexBinding says so.
-    pub drain: Option<&'a DrainSettings>,
-}
-
-impl GatedBy<'_> {
-    /// What of it an approval is for, with the field that says it.
-    pub fn approved(&self) -> (&str, Value) {
-        let mut all = serde_json::to_value(self.settings).unwrap_or_default();
-        if let (Some(fields), Some(drain)) = (all.as_object_mut(), self.drain) {
-            fields.insert(
-                "drain".to_owned(),
-                serde_json::to_value(drain).unwrap_or_default(),
-            );
-        }
-        (self.field.as_str(), all)
-    }
-}
 
 /// What all that gates an owner says together.
 pub(crate) struct Together<'a> {
@@ -66,7 +33,7 @@ pub(crate) struct Together<'a> {
 }
 
 /// What all that gates an owner says together; what is wrong with it is told to `wrong`.
-pub(crate) fn together<'a>(all: &[GatedBy<'a>], wrong: &mut impl FnMut(String)) -> Together<'a> {
+pub(crate) fn together<'a>(all: &[Gating<'a>], wrong: &mut impl FnMut(String)) -> Together<'a> {
     let (limits, first, failure_budgets) = bounds(all, wrong);
     let waves = waves(all, &first).map_err(&mut *wrong).unwrap_or_default();
     let domains = domains(all, wrong);
@@ -91,11 +58,11 @@ pub(crate) fn together<'a>(all: &[GatedBy<'a>], wrong: &mut impl FnMut(String)) 
 /// The bounds, the selectors of nodes that go first, and the failure budgets of all that gates an owner; what is wrong with
 /// them is told to `wrong`.
 fn bounds(
-    all: &[GatedBy<'_>],
+    all: &[Gating<'_>],
     wrong: &mut impl FnMut(String),
 ) -> (Vec<IntOrPercent>, Vec<Value>, Vec<IntOrPercent>) {
     let (mut limits, mut first, mut failure_budgets) = (Vec::new(), Vec::new(), Vec::new());
-    for GatedBy { field, settings, .. } in all {
+    for Gating { field, settings, .. } in all {
         match settings.max_unavailable.as_ref().map(intent::parse_limit) {
             Some(Ok(limit)) => limits.push(limit),
             Some(Err(problem)) => wrong(format!("{field}.maxUnavailable: {problem}")),
@@ -124,7 +91,7 @@ fn bounds(
 /// Which nodes go before others: those that `first` of any selects, and then the waves of the one that has some.
 ///
 /// Errors: the field, what was found and what is wanted.
-fn waves(all: &[GatedBy<'_>], first: &[Value]) -> Result<Vec<Wave>, String> {
+fn waves(all: &[Gating<'_>], first: &[Value]) -> Result<Vec<Wave>, String> {
     let mut waves = Vec::new();
     if !first.is_empty() {
         waves.push(Wave::first(
@@ -133,24 +100,12 @@ fn waves(all: &[GatedBy<'_>], first: &[Value]) -> Result<Vec<Wave>, String> {
         ));
     }
     let mut given: Option<&str> = None;
-    for GatedBy {
-        field,
-        namespace,
-        settings,
-        ..
-    } in all
-    {
-        let own = settings.waves.as_deref();
-        let whose = Whose {
-            field,
-            namespace,
-            has_first: settings.first.is_some(),
-            has_pools: false,
-        };
-        waves.extend(wave::parse(whose, own)?);
-        if own.is_none_or(<[_]>::is_empty) {
+    for one in all {
+        let (field, own) = (&one.field, one.waves()?);
+        if own.is_empty() {
             continue;
         }
+        waves.extend(own);
         if let Some(other) = given.replace(field) {
             return Err(format!(
                 "{field}.waves: found some beside {other}.waves, wanted those of one object"
@@ -177,9 +132,9 @@ fn waves(all: &[GatedBy<'_>], first: &[Value]) -> Result<Vec<Wave>, String> {
 /// What of an owner a person must approve, by all that gates it.
 ///
 /// Errors: the field, what was found and what is wanted.
-fn approval(all: &[GatedBy<'_>]) -> Result<Wanted, String> {
+fn approval(all: &[Gating<'_>]) -> Result<Wanted, String> {
     let mut wanted = Wanted::default();
-    for GatedBy { field, settings, .. } in all {
+    for Gating { field, settings, .. } in all {
         wanted.add(field, settings.approval.as_ref())?;
     }
     Ok(wanted)
@@ -187,9 +142,9 @@ fn approval(all: &[GatedBy<'_>]) -> Result<Wanted, String> {
 
 /// In which order an owner goes through domains of nodes, by all that gates it. Two orders would keep each other's nodes for ever; that
 /// they differ is told to `wrong`.
-fn domains<'a>(all: &[GatedBy<'a>], wrong: &mut impl FnMut(String)) -> Option<DomainOrder<'a>> {
+fn domains<'a>(all: &[Gating<'a>], wrong: &mut impl FnMut(String)) -> Option<DomainOrder<'a>> {
     let mut known: Option<DomainOrder<'a>> = None;
-    for GatedBy { field, settings, .. } in all {
+    for Gating { field, settings, .. } in all {
         let Some(given) = &settings.domains else { continue };
         match (DomainOrder::parse(&format!("{field}.domains"), given), &known) {
             (Err(problem), _) => wrong(problem),

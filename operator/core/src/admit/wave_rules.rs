@@ -62,19 +62,26 @@ pub(crate) fn surely_of<'o>(
     observed: &'o Observed,
 ) -> Rules<'o> {
     let mut rules = all.to_vec();
+    if let Some(wave) = surely_in(node, waves) {
+        add(&mut rules, wave.rules.iter(), observed);
+    }
+    rules
+}
+
+/// The wave of a node, where its labels alone tell: none if it is of none, or comes after waves whose nodes are counted.
+pub(crate) fn surely_in<'w>(node: &NodeView, waves: &'w [Wave]) -> Option<&'w Wave> {
+    let selects = |selector: &Value| Selector::of(selector).matches(&node.labels);
     for wave in waves {
-        let selects = |selector: &Value| Selector::of(selector).matches(&node.labels);
         let is_of = match &wave.takes {
             Takes::First(selectors) => selectors.iter().any(selects),
             Takes::Labels(selector) => selects(selector),
-            Takes::Pools(_) | Takes::Next { .. } => break,
+            Takes::Pools(_) | Takes::Next { .. } => return None,
         };
         if is_of {
-            add(&mut rules, wave.rules.iter(), observed);
-            break;
+            return Some(wave);
         }
     }
-    rules
+    None
 }
 
 fn add<'o, 'k>(rules: &mut Rules<'o>, own: impl Iterator<Item = &'k Key>, observed: &'o Observed) {

@@ -126,6 +126,13 @@ pub(crate) struct Waves<'a> {
 impl<'a> Waves<'a> {
     /// The waves of nodes that are given in the order of their turns.
     pub fn of(waves: &[Wave], rows: &[Row<'a>], now: Timestamp) -> Self {
+        let mut all = Self::of_those_there(waves, rows, now);
+        all.note_empty();
+        all
+    }
+
+    /// The same of nodes of owners that come and go: a wave that has none now is nothing to tell people of.
+    pub fn of_those_there(waves: &[Wave], rows: &[Row<'a>], now: Timestamp) -> Self {
         let mut all = Self {
             is_declared: waves.iter().any(|wave| !matches!(wave.takes, Takes::First(_))),
             ..Self::default()
@@ -143,7 +150,6 @@ impl<'a> Waves<'a> {
         all.current = all.under_way(now);
         all.room = all.own_room(waves, rows, &places);
         all.set_budgets(waves);
-        all.note_empty();
         all
     }
 
@@ -204,12 +210,15 @@ impl<'a> Waves<'a> {
     ) {
         let own = self.groups.len();
         self.groups.push(Group::of(wave));
+        // A selector of all nodes means those that are left, and no second wave of the others.
+        let is_rest = matches!(&wave.takes, Takes::Labels(selector) if is_empty(selector));
         let mut taken: Option<(&str, usize)> = None;
         let mut others = 0;
         let all = rows.iter().zip(places).zip(are_of);
         for ((row, place), _) in all.filter(|(_, is_of)| *is_of) {
             match place {
                 None => *place = Some(own),
+                Some(_) if is_rest => {}
                 Some(earlier) => {
                     others += usize::from(taken.is_some());
                     taken.get_or_insert((row.name, *earlier));
@@ -530,6 +539,17 @@ impl<'a> Group<'a> {
     fn is_over(&self) -> bool {
         self.behind.is_empty()
     }
+}
+
+/// Whether a selector wants nothing: it selects every node.
+fn is_empty(selector: &Value) -> bool {
+    let all = selector.as_object().into_iter().flat_map(serde_json::Map::values);
+    let mut all = all.into_iter();
+    all.all(|part| match part {
+        Value::Object(labels) => labels.is_empty(),
+        Value::Array(expressions) => expressions.is_empty(),
+        other => other.is_null(),
+    })
 }
 
 /// The label and the value that a selector wants, if it wants nothing else.

@@ -22,14 +22,10 @@ fn bound(settings: &str, node: &str, more: &str) -> String {
 fn a_field_that_means_nothing_for_a_maintenance_is_refused_in_words() {
     for (settings, words) in [
         (
-            "\"first\":{\"matchLabels\":{\"a\":\"b\"}}",
-            "spec.first: found some, wanted none",
+            "\"waves\":[{\"nodes\":1}]",
+            "spec.waves[0].nodes: found some, wanted nodeSelector",
         ),
         ("\"order\":\"Zone\"", "spec.order: found Zone, wanted none"),
-        (
-            "\"domains\":{\"key\":\"zone\"}",
-            "spec.domains: found some, wanted none",
-        ),
         ("\"retries\":2", "spec.retries: found 2, wanted none"),
         (
             "\"drainBy\":\"Job\"",

@@ -35,6 +35,7 @@ mod lost;
 mod machines;
 mod maintained;
 mod maintenance;
+mod maintenance_waves;
 mod order;
 mod plan;
 mod planned;

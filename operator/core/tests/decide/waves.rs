@@ -406,6 +406,13 @@ fn a_node_of_two_waves_goes_with_the_first_and_it_is_said() {
         "note Node a is of wave 1 (canary) and of wave 2 (blue), and goes with the first of them, and 1 node like it
          wave 1 of 3 canary 0/2",
     );
+    // All nodes are those that are left.
+    check(
+        &format!("{CANARY},{{\"nodeSelector\":{{}}}}"),
+        "a canary; b",
+        "a",
+        "not note\n wave 1 of 2 canary 0/1",
+    );
 }
 
 #[test]
@@ -520,19 +527,6 @@ fn only_one_of_the_objects_that_gate_a_plan_has_waves() {
     check_cluster(
         &of(r#""first":{"matchExpressions":[{"key":"blue","operator":"DoesNotExist"}]}"#),
         "node b Selected FirstNodes ~ Node a goes first\n wave 1 of 2 - 0/1\n > admit a",
-    );
-}
-
-#[test]
-fn a_binding_of_maintenances_has_no_waves() {
-    let cluster = Cluster::parse(
-        r#"node a worker 4.16.0
-           maintenance a finalizer
-           binding x spec {"ownerSelector":{"kind":"NodeMaintenance"},"waves":[{"nodes":1}]}"#,
-    );
-    check_cluster(
-        &cluster,
-        "hold FieldNotServed ~ MutexBinding x spec.waves: found some, wanted none\n > nothing",
     );
 }
 

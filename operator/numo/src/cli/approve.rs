@@ -10,6 +10,7 @@ use super::{
     word::{SayArgs, Speaker},
     written::Written,
 };
+use crate::shell::project::Kind;
 use clap::Args;
 use kube::{
     Api,
@@ -19,13 +20,14 @@ use kube::{
 use numo_api::{MutexApproval, MutexApprovalSpec, NUMO_GROUP, VERSION};
 use numo_cli::Format;
 use numo_core::{
-    Decision, Owner, names,
+    Decision, MaintenanceGroup, Owner, names,
     observed::Key,
     report::{ApprovalReport, Point},
     rules::clip,
 };
 use serde::Serialize;
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// Arguments of `numo approve`.
 #[derive(Debug, Args)]
@@ -71,12 +73,6 @@ pub async fn approve(args: ApproveArgs) -> Result<(), CliError> {
     let Some(object) = args.object.as_ref().filter(|_| !args.list) else {
         return list(&live::look_by(&connection).await?, args.say.output.as_ref());
     };
-    if object.what == Some(What::Maintenance) {
-        return Err(CliError::Usage(format!(
-            "nodemaintenance/{} waits for no approval; wanted a MutexRunConfig or plan/NAME",
-            object.name
-        )));
-    }
     let Some(reason) = args.say.reason.clone().filter(|reason| !reason.trim().is_empty()) else {
         return Err(CliError::Usage(
             "--reason: found none, wanted why you approve: it is kept with who and when".to_owned(),
@@ -89,10 +85,14 @@ pub async fn approve(args: ApproveArgs) -> Result<(), CliError> {
     let owner = match found.what {
         What::Plan => Owner::plan(key),
         What::Version => Owner::node_version(key.name),
+        What::Maintenance if found.kind == Kind::KubeVirtMaintenance => {
+            Owner::maintenance(MaintenanceGroup::KubeVirt, key.name)
+        }
+        What::Maintenance => Owner::maintenance(MaintenanceGroup::Medik8s, key.name),
         _ => Owner::run(key),
     };
     let look = live::look_by(&connection).await?;
-    let waits = waits(&look, &owner)?;
+    let waits = &waits(&look, &owner)?;
     is_meant(&waits.point, args.wave.as_deref(), &owner)?;
     is_unchanged(waits, args.digest.as_deref(), &owner)?;
     let speaker = Speaker::of(&connection, &args.say).await?;
@@ -122,7 +122,8 @@ pub async fn approve(args: ApproveArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-fn decisions(look: &Look) -> impl Iterator<Item = (Owner, &Decision)> {
+/// What is decided for each owner.
+fn decisions(look: &Look) -> impl Iterator<Item = (Owner, Cow<'_, Decision>)> {
     let runs = look.runs.iter().map(|(key, one)| (Owner::run(key.clone()), one));
     let plans = look
         .plans
@@ -132,16 +133,21 @@ fn decisions(look: &Look) -> impl Iterator<Item = (Owner, &Decision)> {
         .versions
         .iter()
         .map(|(key, one)| (Owner::node_version(key.name.as_str()), one));
-    runs.chain(plans).chain(versions)
+    let maintenances = look.store.observed.maintenances.keys();
+    let maintenances = maintenances.map(|owner| (owner.clone(), Cow::Owned(look.maintained(owner))));
+    let others = runs.chain(plans).chain(versions);
+    others
+        .map(|(owner, one)| (owner, Cow::Borrowed(one)))
+        .chain(maintenances)
 }
 
 /// What of the owner waits.
-fn waits<'l>(look: &'l Look, owner: &Owner) -> Result<&'l ApprovalReport, CliError> {
+fn waits(look: &Look, owner: &Owner) -> Result<ApprovalReport, CliError> {
     let found = decisions(look).find(|(one, _)| one == owner);
     let (_, decision) =
         found.ok_or_else(|| CliError::Wrong(format!("{owner} is gone, or may not be looked at")))?;
     let report = &decision.report;
-    report.approval.as_ref().ok_or_else(|| {
+    report.approval.clone().ok_or_else(|| {
         let given = report.approved.iter().map(|one| {
             format!(
                 "{} is approved by {} (MutexApproval {})",
@@ -240,10 +246,8 @@ fn list(look: &Look, format: Option<&Format>) -> Result<(), CliError> {
         return Ok(());
     }
     for one in &waiting {
-        println!(
-            "{} {}/{}: {}: {}",
-            one.kind, one.namespace, one.name, one.reason, one.message
-        );
+        let key = Key::new(&one.namespace, &one.name);
+        println!("{} {key}: {}: {}", one.kind, one.reason, one.message);
     }
     Ok(())
 }

@@ -164,7 +164,7 @@ impl ObjectArg {
 
     /// As `numo approve` takes it.
     pub fn of_approval(given: &str) -> Result<Self, String> {
-        Self::parse(given, &[What::Run, What::Plan, What::Version])
+        Self::parse(given, &OWNERS)
     }
 
     /// As `numo preview` takes it.

@@ -105,6 +105,7 @@ pub fn status(view: &NodeVersionView, report: &Report, now: Timestamp) -> NodeVe
         budget: i32::try_from(found.budget).unwrap_or(i32::MAX),
         active_cluster_version_upgrade: false,
         conditions: conditions.done(),
+        approval: super::approval::status(report, view.status.approval.as_ref(), now),
     }
 }
 

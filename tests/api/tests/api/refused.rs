@@ -836,15 +836,9 @@ fn of_the_others() -> Vec<Slip> {
         ),
         (
             "MutexBinding",
-            maintenances("first", json!({})),
-            "spec.first",
-            "found first with kind NodeMaintenance",
-        ),
-        (
-            "MutexBinding",
             maintenances("waves", json!([{"nodes": 1}])),
             "spec.waves",
-            "found waves with kind NodeMaintenance",
+            "found waves with nodes and kind NodeMaintenance",
         ),
         (
             "MutexBinding",
@@ -853,16 +847,10 @@ fn of_the_others() -> Vec<Slip> {
             "only a MutexRunConfig has MachineConfigPools",
         ),
         (
-            "MutexBinding",
-            maintenances("approval", json!({"begin": "Manual"})),
-            "spec.approval",
-            "found approval with kind NodeMaintenance",
-        ),
-        (
             "MutexApproval",
-            json!({"owner": {"apiGroup": "nodemaintenance.medik8s.io", "kind": "NodeMaintenance", "name": "a"}}),
+            json!({"owner": {"apiGroup": "apps", "kind": "Deployment", "name": "a"}}),
             "spec.owner.kind",
-            "wanted MutexRunConfig, Plan or NodeVersion",
+            "wanted MutexRunConfig, Plan, NodeMaintenance or NodeVersion",
         ),
         (
             "MutexApproval",
@@ -875,12 +863,6 @@ fn of_the_others() -> Vec<Slip> {
             json!({"reason": ""}),
             "spec.reason",
             "should be at least 1 chars long",
-        ),
-        (
-            "MutexBinding",
-            maintenances("domains", json!({"key": "zone"})),
-            "spec.domains",
-            "found domains with kind NodeMaintenance",
         ),
         (
             "MutexBinding",

@@ -2,15 +2,20 @@
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
-use numo_api::{NodeChange, Phase, Step, WaveStatus};
+use k8s_openapi::api::core::v1::Node;
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
+use numo_api::{NodeChange, Phase, Step, WaveStatus, node_maintenance::MEDIK8S_GROUP};
 use numo_e2e::Stage;
 use numo_world::Judgement;
 use serde_json::json;
 use std::collections::BTreeSet;
 
 use crate::{
-    Gate, NEW, apply, explained, finish, job, judgement, prepare, released, rule, run_of, seen, set, target,
-    verdicts, waits, workers,
+    Gate, NEW, apply, explained, finish, job, judgement, maintenance, prepare, released, rule, run_of, seen,
+    set, target, verdicts, waits, workers,
 };
 
 /// How long the first wave soaks (seconds).
@@ -153,5 +158,82 @@ async fn only_nodes_of_a_wave_pass_its_rules() -> Result<()> {
         }
     }
     stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    stage.strike().await
+}
+
+/// A MutexBinding orders NodeMaintenances among each other: the canary is back before the others go, and each of those by a person's word.
+#[tokio::test(flavor = "multi_thread")]
+async fn maintenances_go_wave_by_wave_and_by_a_word() -> Result<()> {
+    let stage = set(workers(3), Vec::new()).await?;
+    let nodes: Api<Node> = Api::all(stage.client.clone());
+    let labels = Patch::Merge(json!({"metadata": {"labels": {"canary": "yes"}}}));
+    nodes.patch("worker-2", &PatchParams::default(), &labels).await?;
+    let binding = json!({
+        "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBinding", "metadata": {"name": "repairs"},
+        "spec": {
+            "ownerSelector": {"kind": "NodeMaintenance"},
+            "waves": [
+                {"name": "canary", "nodeSelector": {"matchLabels": {"canary": "yes"}}},
+                {"name": "others", "nodeSelector": {}, "maxUnavailable": 1, "approval": "Manual"},
+            ],
+        },
+    });
+    apply(&stage, &[binding]).await?;
+    maintenance::maintain(&stage, "canary", "worker-2", json!({})).await?;
+    maintenance::phase(&stage, MEDIK8S_GROUP, "canary", "Succeeded").await?;
+    maintenance::maintain(&stage, "other", "worker-0", json!({})).await?;
+    let waits = maintenance::waits(&stage, "other", "WaitsForWave").await?;
+    assert!(
+        waits.contains("wave 2 of 2 (others) begins when wave 1 (canary) is done: worker-2 is not"),
+        "{waits}"
+    );
+    let explained = stage.say(&["explain", "nodemaintenance/other"]).await?;
+    assert!(
+        explained.contains("1 of 2 (canary): 0 of 1 node done"),
+        "{explained}"
+    );
+    maintenance::delete(&stage, MEDIK8S_GROUP, "canary").await?;
+
+    let waits = maintenance::waits(&stage, "other", "WaitsForApproval").await?;
+    assert!(
+        waits.contains("numo approve nodemaintenance/other --wave 2"),
+        "{waits}"
+    );
+    let status = maintenance::status(&stage, MEDIK8S_GROUP, "other").await?;
+    let digest = status.approval.map(|waits| waits.digest);
+    let listed = stage.say(&["approve", "--list"]).await?;
+    assert!(
+        listed.contains("NodeMaintenance other: WaitsForApproval"),
+        "{listed}"
+    );
+    assert!(!maintenance::is_cordoned(
+        &maintenance::node(&stage, "worker-0").await?
+    ));
+    stage
+        .say(&[
+            "approve",
+            "nodemaintenance/other",
+            "--digest",
+            &digest.unwrap_or_default(),
+            "--reason",
+            "CHG-1",
+        ])
+        .await?;
+    maintenance::phase(&stage, MEDIK8S_GROUP, "other", "Succeeded").await?;
+
+    // The word was for that one only; and its wave has room for one.
+    maintenance::maintain(&stage, "third", "worker-1", json!({})).await?;
+    maintenance::waits(&stage, "third", "WaitsForApproval").await?;
+    stage
+        .say(&["approve", "nodemaintenance/third", "--reason", "CHG-2"])
+        .await?;
+    let waits = maintenance::waits(&stage, "third", "WaitingForTurn").await?;
+    assert!(
+        waits.contains("spec.waves[1].maxUnavailable allows 1: worker-0"),
+        "{waits}"
+    );
+    maintenance::delete(&stage, MEDIK8S_GROUP, "other").await?;
+    maintenance::phase(&stage, MEDIK8S_GROUP, "third", "Succeeded").await?;
+    maintenance::delete(&stage, MEDIK8S_GROUP, "third").await?;
     stage.strike().await
 }

@@ -131,18 +131,24 @@ fn settings<'a>(seen: &'a Observed, owner: &Owner) -> Vec<&'a ApprovalSettings> 
                 .into_iter()
                 .collect()
         }
-        OwnerKind::Plan => {
+        OwnerKind::Plan | OwnerKind::NodeMaintenance(_) => {
             let all = fleet::settings(seen, owner);
             all.filter_map(|one| one.approval.as_ref()).collect()
         }
         // The simulator has no NodeVersions.
-        OwnerKind::NodeMaintenance(_) | OwnerKind::NodeVersion => Vec::new(),
+        OwnerKind::NodeVersion => Vec::new(),
     }
 }
 
 /// What an approval of the owner is for, whatever its nodes are: its spec, what gates it, and the editions of its rules.
 fn about(seen: &Observed, owner: &Owner) -> Value {
+    let maintained = seen.maintenances.get(owner);
+    let maintained = maintained.and_then(|view| seen.nodes.get(&view.spec.node_name));
     let of_waves = waves::waves(seen, owner).iter();
+    // A NodeMaintenance has one node: what other waves ask is not approved with it.
+    let of_waves = of_waves
+        .filter(|wave| maintained.is_none_or(|node| waves::selects(wave, node)))
+        .take(if maintained.is_some() { 1 } else { usize::MAX });
     let of_waves = of_waves.flat_map(|wave| wave.rules.iter().flatten());
     let mut about = match owner.kind {
         OwnerKind::MutexRunConfig => {
@@ -166,7 +172,11 @@ fn about(seen: &Observed, owner: &Owner) -> Value {
             let rules =
                 rules.map(|rule| Key::new(&seen.settings.namespace, rule.name.clone().unwrap_or_default()));
             let rules = editions(seen, rules);
-            json!({"spec": seen.plans.get(&owner.key).map(|plan| &plan.spec), "gates": all, "rules": rules})
+            let spec = match seen.maintenances.get(owner) {
+                Some(view) => json!(view.spec),
+                None => json!(seen.plans.get(&owner.key).map(|plan| &plan.spec)),
+            };
+            json!({"spec": spec, "gates": all, "rules": rules})
         }
     };
     if let Some(spec) = about["spec"].as_object_mut() {
@@ -191,13 +201,15 @@ fn is_of(owner: &Owner, spec: &MutexApprovalSpec) -> bool {
     let (group, kind) = match owner.kind {
         OwnerKind::MutexRunConfig => (GROUP, "MutexRunConfig"),
         OwnerKind::Plan => (PLAN_GROUP, "Plan"),
-        OwnerKind::NodeMaintenance(_) | OwnerKind::NodeVersion => return false,
+        OwnerKind::NodeMaintenance(group) => (group.name(), "NodeMaintenance"),
+        OwnerKind::NodeVersion => return false,
     };
+    let namespace = Some(owner.key.namespace.as_str()).filter(|namespace| !namespace.is_empty());
     let named = &spec.owner;
     named.api_group == group
         && named.kind == kind
         && named.name == owner.key.name
-        && named.namespace.as_deref() == Some(owner.key.namespace.as_str())
+        && named.namespace.as_deref() == namespace
 }
 
 fn is_about(spec: &MutexApprovalSpec, wanted: Wanted, name: Option<&str>) -> bool {

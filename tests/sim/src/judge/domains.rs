@@ -1,6 +1,9 @@
 //! What is judged of the domains of an owner at an admission: which zones come before, and in how many there are turns.
 
-use super::{Judge, Verdict, breach, fleet, settings::has_first};
+use super::{
+    Judge, Verdict, breach, fleet,
+    settings::{are_beside, has_first},
+};
 use crate::world::World;
 use numo_api::Domains;
 use numo_core::{
@@ -27,7 +30,7 @@ impl Judge {
         };
         let at_once = usize::try_from(domains.at_once.unwrap_or(1)).unwrap_or(1);
         let mut in_turn: BTreeSet<Option<String>> = BTreeSet::from([Some(own.clone())]);
-        for turn in self.turns.values().filter(|turn| turn.owner == *owner) {
+        for turn in self.turns.values().filter(|turn| are_beside(&turn.owner, owner)) {
             let other = seen.nodes.get(&turn.node);
             in_turn.extend(other.filter(|other| other.uid == turn.node_uid).map(of));
         }
@@ -76,7 +79,9 @@ impl Judge {
 fn domains(seen: &Observed, owner: &Owner) -> Option<Domains> {
     match owner.kind {
         OwnerKind::MutexRunConfig => seen.runs.get(&owner.key)?.spec.domains.clone(),
-        OwnerKind::Plan => fleet::settings(seen, owner).find_map(|one| one.domains.clone()),
-        OwnerKind::NodeMaintenance(_) | OwnerKind::NodeVersion => None,
+        OwnerKind::Plan | OwnerKind::NodeMaintenance(_) => {
+            fleet::settings(seen, owner).find_map(|one| one.domains.clone())
+        }
+        OwnerKind::NodeVersion => None,
     }
 }

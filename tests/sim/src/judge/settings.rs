@@ -95,11 +95,11 @@ impl Judge {
 
     /// 2: no two nodes with the same value of a mutex key have their turns together.
     fn never_together(&self, seen: &Observed, owner: &Owner, node: &NodeView) -> Verdict {
-        let is_maintenance = matches!(owner.kind, OwnerKind::NodeMaintenance(_));
         let is_beside = |turn: &&Turn| {
-            let same = turn.owner == *owner || is_maintenance && turn.owner.kind == owner.kind;
             let other = seen.nodes.get(&turn.node);
-            same && turn.node_uid != node.uid && other.is_some_and(|other| other.uid == turn.node_uid)
+            are_beside(&turn.owner, owner)
+                && turn.node_uid != node.uid
+                && other.is_some_and(|other| other.uid == turn.node_uid)
         };
         for key in keys(seen, owner) {
             let Some(value) = node.labels.get(key) else {
@@ -128,6 +128,9 @@ impl Judge {
         owner: &Owner,
         (run_id, node): (&str, &NodeView),
     ) -> bool {
+        if is_maintenance(owner) {
+            return self.is_maintained(seen, owner, node);
+        }
         if is_left_out(seen, owner, node) {
             return false;
         }
@@ -143,6 +146,19 @@ impl Judge {
             })
         };
         is_behind(world, seen, owner, node) || (is_selected(world, seen, owner, node) && in_turn())
+    }
+
+    /// Whether another NodeMaintenance of the node keeps those of later nodes waiting: it is yet to begin, or not over.
+    fn is_maintained(&self, seen: &Observed, owner: &Owner, node: &NodeView) -> bool {
+        let others = seen.maintenances.values();
+        let mut others = others.filter(|other| other.owner != *owner && other.spec.node_name == node.name);
+        others.any(|other| {
+            let mut of_node = seen.changes.iter().filter(|(_, change)| {
+                change.spec.owner_ref.uid == other.uid && change.spec.node_uid == node.uid
+            });
+            let is_in_turn = of_node.any(|(key, change)| change.in_flight() && !self.ends.contains(key));
+            is_in_turn || !other.deleting && !is_left_out(seen, &other.owner, node)
+        })
     }
 
     /// First: those that go first are done, or left out.
@@ -171,6 +187,15 @@ impl Judge {
         }
         Ok(())
     }
+}
+
+pub(super) fn is_maintenance(owner: &Owner) -> bool {
+    matches!(owner.kind, OwnerKind::NodeMaintenance(_))
+}
+
+/// Whether the turns of one owner count for another: the NodeMaintenances of these worlds are under one MutexBinding.
+pub(super) fn are_beside(one: &Owner, other: &Owner) -> bool {
+    one == other || is_maintenance(one) && one.kind == other.kind
 }
 
 /// Order: the nodes that one decision begins are begun in it.
@@ -295,11 +320,15 @@ pub(super) fn failed<'a>(
     (run_id, node): (&'a str, &'a NodeView),
 ) -> impl Iterator<Item = &'a ChangeView> + use<'a> {
     let uid = seen.uid_of(owner).unwrap_or_default();
+    let are_maintenances = is_maintenance(owner);
+    let is_counted = move |change: &ChangeView| {
+        let of_owner = change.spec.owner_ref.uid == uid && change.spec.target.run_id == run_id;
+        of_owner || are_maintenances && change.spec.owner_ref.kind == "NodeMaintenance"
+    };
     let has_failed = move |change: &&ChangeView| {
         let status = &change.status;
         let last = status.verdicts.last();
-        change.spec.owner_ref.uid == uid
-            && change.spec.target.run_id == run_id
+        is_counted(change)
             && change.spec.directive.is_none()
             && change.spec.node_uid != node.uid
             && seen
@@ -388,10 +417,10 @@ fn first(seen: &Observed, owner: &Owner) -> Vec<Value> {
             let run = seen.runs.get(&owner.key);
             run.and_then(|run| run.spec.first.as_ref()).into_iter().collect()
         }
-        OwnerKind::Plan => fleet::settings(seen, owner)
+        OwnerKind::Plan | OwnerKind::NodeMaintenance(_) => fleet::settings(seen, owner)
             .filter_map(|one| one.first.as_ref())
             .collect(),
-        OwnerKind::NodeMaintenance(_) | OwnerKind::NodeVersion => Vec::new(),
+        OwnerKind::NodeVersion => Vec::new(),
     };
     let all = all.into_iter().filter_map(|one| serde_json::to_value(one).ok());
     all.map(|mut one| one["matchLabels"].take()).collect()

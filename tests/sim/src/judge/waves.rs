@@ -146,7 +146,10 @@ impl Judge {
         let at = |one: &&NodeView| begun.and_then(|begun| begun.get(&one.uid)).copied();
         let all = asked.seen.nodes.values();
         let all: Vec<&NodeView> = all
-            .filter(|one| settings::is_selected(asked.world, asked.seen, asked.owner, one))
+            .filter(|one| {
+                settings::is_maintenance(asked.owner)
+                    || settings::is_selected(asked.world, asked.seen, asked.owner, one)
+            })
             .collect();
         let mut turns: Vec<&NodeView> = all.iter().copied().filter(|one| at(one).is_some()).collect();
         turns.sort_by_key(|one| (at(one), &one.name));
@@ -235,7 +238,7 @@ impl Judge {
                 .nodes
                 .get(&turn.node)
                 .is_some_and(|one| one.uid == turn.node_uid);
-            turn.owner == *asked.owner
+            settings::are_beside(&turn.owner, asked.owner)
                 && turn.node_uid != node.uid
                 && is_there
                 && places.get(turn.node_uid.as_str()) == Some(&own)
@@ -253,6 +256,13 @@ impl Judge {
         }
         Ok(())
     }
+}
+
+/// Whether a wave takes the node by its labels.
+pub(super) fn selects(wave: &Wave, node: &NodeView) -> bool {
+    let selector = wave.node_selector.as_ref();
+    let selector = selector.and_then(|one| serde_json::to_value(one).ok());
+    selector.is_some_and(|mut selector| settings::selects(&selector["matchLabels"].take(), node))
 }
 
 /// Numbers of these worlds are plain ones.
@@ -278,8 +288,10 @@ pub(super) fn rules_of(seen: &Observed, wave: &Wave, phases: &[Phase]) -> Vec<(K
 pub(super) fn waves<'a>(seen: &'a Observed, owner: &Owner) -> &'a [Wave] {
     let waves = match owner.kind {
         OwnerKind::MutexRunConfig => seen.runs.get(&owner.key).and_then(|run| run.spec.waves.as_ref()),
-        OwnerKind::Plan => fleet::settings(seen, owner).find_map(|one| one.waves.as_ref()),
-        OwnerKind::NodeMaintenance(_) | OwnerKind::NodeVersion => None,
+        OwnerKind::Plan | OwnerKind::NodeMaintenance(_) => {
+            fleet::settings(seen, owner).find_map(|one| one.waves.as_ref())
+        }
+        OwnerKind::NodeVersion => None,
     };
     waves.map_or(&[], Vec::as_slice)
 }

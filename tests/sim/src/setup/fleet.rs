@@ -143,6 +143,7 @@ impl Setup {
         super::more::add(&mut world, seed, (faults, people), storm);
         super::groups::add(&mut world, seed);
         super::approvals::add(&mut world, seed, people);
+        super::maintained::add(&mut world, seed, people);
         let faults = if faults {
             draw_faults(rng)
         } else {

@@ -85,7 +85,10 @@ impl Simulation {
         let by_other_turn = || {
             let mut others = self.reports.iter().filter(|(other, _)| *other != owner);
             open().any(|node| node.why.who() == Actor::OtherNode)
-                && others.any(|(other, of_other)| is_stalled(other.kind, of_other))
+                && others.any(|(other, of_other)| {
+                    let by_clock = of_other.hold.as_ref().is_some_and(|why| why.until.is_some());
+                    is_stalled(other.kind, of_other) || by_clock
+                })
         };
         let of_others = by_other_run()
             || by_other_turn()
@@ -116,7 +119,7 @@ impl Simulation {
         let turns = changes.any(|change| change.in_flight() && change.status.step != Some(Step::Held));
         let ungated = open().any(|node| node.why.reason == Reason::Ungated);
         // Whoever waits for nodes that go before it waits for what keeps those: one of them is told that.
-        let by_order = open().any(|node| !node.why.reason.is_of_order());
+        let by_order = open().any(|node| !node.why.reason.is_of_order()) || self.is_ordered(owner);
         let waits = |node: &&NodeReport| {
             node.why.who() == Actor::OtherNode && !(by_order && node.why.reason.is_of_order())
         };
@@ -127,6 +130,18 @@ impl Simulation {
             )),
             _ => Ok(()),
         }
+    }
+
+    /// Whether there is a NodeMaintenance beside this one that waits for something else than others of its kind.
+    fn is_ordered(&self, owner: &Owner) -> bool {
+        let is_maintenance = |owner: &Owner| matches!(owner.kind, OwnerKind::NodeMaintenance(_));
+        let others = self
+            .reports
+            .iter()
+            .filter(|(other, _)| *other != owner && is_maintenance(other));
+        let mut waits = others.flat_map(|(_, report)| report.nodes.values());
+        let ends = |node: &NodeReport| !node.step.is_terminal() && !node.why.reason.is_of_order();
+        is_maintenance(owner) && waits.any(ends)
     }
 
     /// Whether a rule said its first word of the node a short while ago: nobody is stuck yet.

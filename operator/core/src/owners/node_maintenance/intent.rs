@@ -4,20 +4,26 @@
 use super::{known::changes, node::is_references};
 use crate::{
     admit::{
+        approval::Wanted,
+        domains::DomainOrder,
+        gating::{self, Gating, NamedRule},
         room::{Room, Words},
         schedule::Schedule,
+        settings,
+        wave::Wave,
+        wave_rules,
     },
     binding,
     drain::DrainOptions,
     failures, intent,
     key::Key,
-    ledger::{self, is_kept},
-    observed::{BindingView, ForeignController, MaintenanceView, NodeView, Observed, RuleView},
+    ledger::is_kept,
+    observed::{ForeignController, MaintenanceView, NodeView, Observed, RuleView},
     owner::OwnerKind,
     quorum, suspended,
     why::Why,
 };
-use numo_api::{DrainSettings, MutexBindingSpec, NodeMaintenanceSpec, Phase, Reason};
+use numo_api::{DrainSettings, NodeMaintenanceSpec, Phase, Reason};
 
 /// The phases in which a maintenance asks its rules.
 pub(super) const PHASES: [Phase; 6] = binding::MAINTENANCE_PHASES;
@@ -34,6 +40,14 @@ pub(super) struct Intent<'a> {
     pub(super) awaits_ready: bool,
     /// After how long a node that waits to be Ready is left out (seconds); none if it is waited for.
     pub(super) leave_out_after: Option<i64>,
+    /// Which nodes go before others.
+    pub(super) waves: Vec<Wave>,
+    /// In which order domains of nodes have their turns.
+    pub(super) domains: Option<DomainOrder<'a>>,
+    /// What a person must approve.
+    pub(super) approval: Wanted,
+    /// The MutexBindings that speak of it.
+    pub(super) settings: Vec<Gating<'a>>,
     pub(super) suspended: Option<Why>,
     /// What is wrong with its drain settings.
     pub(super) of_drain: Option<Why>,
@@ -42,50 +56,48 @@ pub(super) struct Intent<'a> {
 }
 
 /// The MutexBindings that speak of a NodeMaintenance, in the order of their names.
-pub(super) fn bindings<'a>(
-    view: &MaintenanceView,
-    observed: &'a Observed,
-) -> impl Iterator<Item = (&'a String, &'a MutexBindingSpec)> {
-    binding_views(view, observed).map(|(name, binding)| (name, &binding.spec))
+pub(super) fn gatings<'a>(view: &MaintenanceView, observed: &'a Observed) -> Vec<Gating<'a>> {
+    gating::bound(observed, view.owner.kind, "", &view.labels)
 }
 
-fn binding_views<'a>(
-    view: &MaintenanceView,
-    observed: &'a Observed,
-) -> impl Iterator<Item = (&'a String, &'a BindingView)> {
-    let (labels, kind) = (view.labels.clone(), view.owner.kind);
-    let all = observed.bindings.iter();
-    all.filter(move |(_, binding)| binding::speaks_of(&binding.spec, kind, "", &labels))
-}
-
-/// What a NodeMaintenance must pass: its own rules, then those of the MutexBindings that speak of it, each once and
-/// with the field that names it. The namespace of a rule is the operator's if none is given.
+/// What a NodeMaintenance must pass: its own rules, then those of the MutexBindings that speak of it and those of the wave of its node,
+/// each once and with the field that names it. The namespace of a rule is the operator's if none is given.
 pub(super) fn named_rules<'a>(
     view: &MaintenanceView,
+    all: &[Gating<'a>],
     observed: &'a Observed,
-) -> Vec<(String, Key, Option<&'a RuleView>)> {
+) -> Vec<NamedRule<'a>> {
+    let namespace = &observed.settings.namespace;
     let own = view.spec.mutex_rules.iter().flatten().enumerate();
-    let own = own.map(|(index, reference)| (format!("spec.mutexRules[{index}]"), reference.clone()));
-    let bound = bindings(view, observed).flat_map(|(name, binding)| {
-        let rules = binding.settings.rules.iter().flatten().enumerate();
-        rules.map(move |(index, reference)| {
-            (
-                format!("MutexBinding {name} spec.rules[{index}]"),
-                reference.clone(),
-            )
-        })
-    });
-    let mut rules: Vec<(String, Key, Option<&RuleView>)> = Vec::new();
-    for (field, reference) in own.chain(bound) {
-        let namespace = &observed.settings.namespace;
+    let own = own.map(|(index, reference)| {
         let key = Key::referred(
             reference.name.as_deref(),
             reference.namespace.as_deref(),
             namespace,
         );
-        if !rules.iter().any(|(_, seen, _)| *seen == key) {
+        (
+            format!("spec.mutexRules[{index}]"),
+            key.clone(),
+            observed.rules.get(&key),
+        )
+    });
+    let bound = gating::named_rules(all, observed);
+    // The waves of maintenances select nodes by labels: nothing else is to be known for the rules of one.
+    let node = observed.nodes.get(&view.spec.node_name);
+    let waves = all.iter().filter_map(|one| one.waves().ok());
+    let of_wave = waves.filter_map(|waves| wave_rules::surely_in(node?, &waves).cloned());
+    let of_wave = of_wave.flat_map(|wave| {
+        let rules = wave.rules.into_iter().enumerate();
+        let field = wave.field;
+        rules.map(move |(index, key)| {
             let rule = observed.rules.get(&key);
-            rules.push((field, key, rule));
+            (format!("{field}.rules[{index}]"), key, rule)
+        })
+    });
+    let mut rules: Vec<NamedRule<'_>> = Vec::new();
+    for named in own.chain(bound).chain(of_wave) {
+        if !rules.iter().any(|(_, seen, _)| *seen == named.1) {
+            rules.push(named);
         }
     }
     rules
@@ -93,22 +105,19 @@ pub(super) fn named_rules<'a>(
 
 /// The rules that a NodeMaintenance must pass.
 pub fn rules_of<'a>(view: &MaintenanceView, observed: &'a Observed) -> Vec<(Key, Option<&'a RuleView>)> {
-    let rules = named_rules(view, observed).into_iter();
+    let rules = named_rules(view, &gatings(view, observed), observed).into_iter();
     rules.map(|(_, key, rule)| (key, rule)).collect()
 }
 
 /// Its drain settings, or else those of the first binding that has some, and what is wrong with them.
-fn drain_of<'a>(
-    view: &'a MaintenanceView,
-    observed: &'a Observed,
-) -> (Option<Why>, Option<&'a DrainSettings>) {
-    let bound = || bindings(view, observed).find_map(|(name, binding)| Some((name, binding.drain.as_ref()?)));
+fn drain_of<'a>(view: &'a MaintenanceView, all: &[Gating<'a>]) -> (Option<Why>, Option<&'a DrainSettings>) {
+    let bound = || all.iter().find_map(|one| Some((&one.field, one.drain?)));
     let (of_drain, drain) = match (&view.spec.drain, bound()) {
         (Some(drain), _) => (invalid(&view.spec), Some(drain)),
-        (None, Some((name, drain))) => {
+        (None, Some((field, drain))) => {
             let problem = DrainOptions::problem(drain);
             (
-                problem.map(|problem| format!("MutexBinding {name} spec.drain.{problem}")),
+                problem.map(|problem| format!("{field}.drain.{problem}")),
                 Some(drain),
             )
         }
@@ -118,25 +127,56 @@ fn drain_of<'a>(
     (of_drain, drain)
 }
 
-pub(super) fn parse<'a>(view: &MaintenanceView, observed: &'a Observed) -> Intent<'a> {
-    let rules = named_rules(view, observed);
-    let of_rules = rules
-        .iter()
-        .find_map(|(field, key, rule)| crate::rules::wrong(field, key, *rule, (&PHASES, "NodeMaintenance")));
-    let (of_drain, drain) = drain_of(view, observed);
-    let of_binding = bindings(view, observed).find_map(|(name, binding)| {
-        let invalid = binding::wrong_selector(binding).or_else(|| binding::wrong_limit(binding));
+/// What is wrong with the MutexBindings that speak of a maintenance, each by itself.
+fn of_bindings(all: &[Gating<'_>], observed: &Observed) -> Option<Why> {
+    let names = all.iter().filter_map(|one| one.binding);
+    let mut bindings = names.filter_map(|name| Some((name, observed.bindings.get(name)?)));
+    bindings.find_map(|(name, binding)| {
+        let spec = &binding.spec;
+        let invalid = binding::wrong_selector(spec).or_else(|| binding::wrong_limit(spec));
         let invalid = invalid.map(|problem| Why::new(Reason::InvalidField, problem));
-        let why = invalid.or_else(|| binding::unserved(binding))?;
+        let why = invalid.or_else(|| binding::unserved(spec))?;
         Some(Why::new(
             why.reason,
             format!("MutexBinding {name} {}", why.message),
         ))
+    })
+}
+
+/// Whether a node that is not Ready waits, and after how long it is left out (seconds; none if it is waited for). Without a binding that
+/// says so it is drained like any.
+pub(super) fn of_not_ready(all: &[Gating<'_>]) -> (bool, Option<i64>) {
+    let settings = || all.iter().map(|one| one.settings);
+    let policy = || settings().find_map(|settings| settings.not_ready_policy);
+    let take_not_ready = settings().find_map(|settings| settings.take_not_ready);
+    // Who says what becomes of a node that is not Ready does not want it drained.
+    let awaits_ready = take_not_ready.map_or_else(|| policy().is_some(), |takes| !takes);
+    let leave_out_after = settings().find_map(|settings| {
+        intent::leave_out_after(settings.not_ready_policy, settings.leave_out_after_seconds)
     });
-    let (schedule, of_hours) = match schedule(view, observed) {
-        Ok(schedule) => (schedule, None),
-        Err(problem) => (Schedule::default(), Some(Why::new(Reason::InvalidField, problem))),
+    (awaits_ready, leave_out_after)
+}
+
+pub(super) fn parse<'a>(view: &'a MaintenanceView, observed: &'a Observed) -> Intent<'a> {
+    let settings = gatings(view, observed);
+    let rules = named_rules(view, &settings, observed);
+    let of_rules = rules
+        .iter()
+        .find_map(|(field, key, rule)| crate::rules::wrong(field, key, *rule, (&PHASES, "NodeMaintenance")));
+    let (of_drain, drain) = drain_of(view, &settings);
+    let mut invalid = None;
+    let mut wrong = |problem: String| {
+        invalid.get_or_insert(Why::new(Reason::InvalidField, problem));
     };
+    let schedule = schedule_of(view, &settings, observed).unwrap_or_else(|problem| {
+        wrong(problem);
+        Schedule::default()
+    });
+    let mut said = settings::together(&settings, &mut wrong);
+    if is_as_the_reference_left_it(view, observed) {
+        // What is drained already waits for nobody.
+        (said.waves, said.domains, said.approval) = (Vec::new(), None, Wanted::default());
+    }
     let suspended = observed
         .stood_off(ForeignController::NodeMaintenance)
         .or_else(|| suspended::of_maintenance(view))
@@ -147,28 +187,39 @@ pub(super) fn parse<'a>(view: &MaintenanceView, observed: &'a Observed) -> Inten
         );
         Why::new(Reason::GateLost, message)
     });
-    let settings = || bindings(view, observed).map(|(_, binding)| &binding.settings);
-    let policy = || settings().find_map(|settings| settings.not_ready_policy);
-    let take_not_ready = settings().find_map(|settings| settings.take_not_ready);
-    let soaks = settings().filter_map(|settings| settings.soak_seconds);
+    let (awaits_ready, leave_out_after) = of_not_ready(&settings);
+    let node = observed.nodes.get(&view.spec.node_name);
+    let wave = node.and_then(|node| wave_rules::surely_in(node, &said.waves));
+    let problem = of_bindings(&settings, observed);
     Intent {
         drain: DrainOptions::of(drain),
         schedule,
-        soak_seconds: soaks.max().unwrap_or(0),
-        // Who says what becomes of a node that is not Ready does not want it drained.
-        awaits_ready: take_not_ready.map_or_else(|| policy().is_some(), |takes| !takes),
-        leave_out_after: settings().find_map(|settings| {
-            intent::leave_out_after(settings.not_ready_policy, settings.leave_out_after_seconds)
-        }),
+        // One that has ended is gone: the soak of a wave is that of the last turn in it.
+        soak_seconds: wave.map_or(0, |wave| wave.soak_seconds).max(said.soak_seconds),
+        awaits_ready,
+        leave_out_after,
+        waves: said.waves,
+        domains: said.domains,
+        approval: said.approval,
         rules: rules.into_iter().map(|(_, key, rule)| (key, rule)).collect(),
         suspended,
-        problem: of_binding
+        problem: problem
             .or_else(|| of_drain.clone())
-            .or(of_hours)
+            .or(invalid)
             .or(of_rules)
             .or(pruned),
         of_drain,
+        settings,
     }
+}
+
+/// Whether node-maintenance-operator has drained the node for this very object: it is kept so, and not begun anew.
+fn is_as_the_reference_left_it(view: &MaintenanceView, observed: &Observed) -> bool {
+    let node = observed.nodes.get(&view.spec.node_name);
+    let OwnerKind::NodeMaintenance(group) = view.owner.kind else {
+        return false;
+    };
+    node.is_some_and(|node| is_references(node, group, view, observed))
 }
 
 /// When the node of a maintenance may begin.
@@ -176,23 +227,19 @@ pub(super) fn parse<'a>(view: &MaintenanceView, observed: &'a Observed) -> Inten
 /// Errors: the field, what was found and what is wanted.
 ///
 /// A node that node-maintenance-operator has drained for this very object is kept so: it is not begun anew.
-pub fn schedule<'a>(view: &MaintenanceView, observed: &'a Observed) -> Result<Schedule<'a>, String> {
-    let mut schedule = Schedule::default();
-    let node = observed.nodes.get(&view.spec.node_name);
-    if let (Some(node), OwnerKind::NodeMaintenance(group)) = (node, view.owner.kind)
-        && is_references(node, group, view, observed)
-    {
+pub fn schedule<'a>(view: &'a MaintenanceView, observed: &'a Observed) -> Result<Schedule<'a>, String> {
+    schedule_of(view, &gatings(view, observed), observed)
+}
+
+fn schedule_of<'a>(
+    view: &MaintenanceView,
+    all: &[Gating<'a>],
+    observed: &'a Observed,
+) -> Result<Schedule<'a>, String> {
+    if is_as_the_reference_left_it(view, observed) {
         return Ok(Schedule::exempt());
     }
-    for (name, binding) in binding_views(view, observed) {
-        let start_after = binding.spec.settings.start_after.as_deref();
-        schedule.add(
-            &format!("MutexBinding {name} spec"),
-            binding.hours.as_ref(),
-            start_after,
-        )?;
-    }
-    Ok(schedule)
+    gating::schedule(all)
 }
 
 impl Intent<'_> {
@@ -206,19 +253,17 @@ impl Intent<'_> {
 /// Why a MutexBinding that speaks of this maintenance has no room for the node: as many are in maintenance as it allows, or one that
 /// is not to be so together with this one.
 pub(super) fn no_room(
-    view: &MaintenanceView,
+    all: &[Gating<'_>],
     observed: &Observed,
     node: &NodeView,
     now: jiff::Timestamp,
 ) -> Option<Why> {
-    bindings(view, observed).find_map(|(name, binding)| {
-        let limit = binding.settings.max_unavailable.as_ref().map(intent::parse_limit);
-        let field = format!("MutexBinding {name} spec.maxUnavailable");
-        let closed =
-            |limit| ledger::closed_by_zero(limit, &field, &format!("kubectl edit mutexbinding {name}"));
-        let (limit, closed) = match limit {
-            None => (usize::MAX, None),
-            Some(Ok(limit)) => (limit.of(observed.nodes.len()), closed(limit)),
+    all.iter().find_map(|one| {
+        let field = format!("{}.maxUnavailable", one.field);
+        let limit = one.settings.max_unavailable.as_ref().map(intent::parse_limit);
+        let limit = match limit {
+            None => usize::MAX,
+            Some(Ok(limit)) => limit.of(observed.nodes.len()),
             Some(Err(problem)) => {
                 return Some(Why::new(Reason::InvalidField, format!("{field}: {problem}")));
             }
@@ -227,11 +272,11 @@ pub(super) fn no_room(
             state: "in maintenance",
             whose: String::new(),
             limit: field,
-            keys: format!("MutexBinding {name} spec.mutexKeys"),
+            keys: format!("{}.mutexKeys", one.field),
         };
-        let keys = binding.settings.mutex_keys.iter().flatten();
-        let mut room = Room::of(limit, keys, words).closed_by(closed);
-        for other in of_binding(observed, name) {
+        let keys = one.settings.mutex_keys.iter().flatten();
+        let mut room = Room::of(limit, keys, words).closed_by(one.closed());
+        for other in of_binding(observed, one.binding?) {
             let turn = changes(observed, &other.uid).find(|change| change.in_flight());
             let node = observed.nodes.get(&other.spec.node_name);
             if let Some((turn, node)) = turn.zip(node) {
@@ -242,20 +287,27 @@ pub(super) fn no_room(
     })
 }
 
-/// The maintenances that a MutexBinding speaks of, with the journals of each.
-fn of_binding<'a>(observed: &'a Observed, name: &'a str) -> impl Iterator<Item = &'a MaintenanceView> {
-    let all = observed.maintenances.values();
-    all.filter(move |view| bindings(view, observed).any(|(of_other, _)| of_other == name))
+/// The maintenances that a MutexBinding speaks of.
+pub(super) fn of_binding<'a>(
+    observed: &'a Observed,
+    name: &str,
+) -> impl Iterator<Item = &'a MaintenanceView> + use<'a> {
+    let binding = observed.bindings.get(name).into_iter();
+    binding.flat_map(|binding| {
+        let all = observed.maintenances.values();
+        all.filter(|view| binding::speaks_of(&binding.spec, view.owner.kind, "", &view.labels))
+    })
 }
 
 /// Why a MutexBinding that speaks of this maintenance has no further one begun: as many of its maintenances have failed as it allows.
-pub(super) fn spent(view: &MaintenanceView, observed: &Observed) -> Option<Why> {
-    bindings(view, observed).find_map(|(name, binding)| {
-        let budget = intent::parse_limit(binding.settings.failure_budget.as_ref()?).ok()?;
+pub(super) fn spent(all: &[Gating<'_>], observed: &Observed) -> Option<Why> {
+    all.iter().find_map(|one| {
+        let budget = intent::parse_limit(one.settings.failure_budget.as_ref()?).ok()?;
         let budget = budget.of(observed.nodes.len()).max(1);
-        let journals = of_binding(observed, name).flat_map(|view| changes(observed, &view.uid));
+        let of_binding = of_binding(observed, one.binding?);
+        let journals = of_binding.flat_map(|view| changes(observed, &view.uid));
         let failed = failures::failed(observed, journals);
-        let field = format!("MutexBinding {name} spec.failureBudget");
+        let field = format!("{}.failureBudget", one.field);
         let budget = failures::Budget {
             field: &field,
             most: budget,

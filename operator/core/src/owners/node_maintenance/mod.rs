@@ -15,6 +15,7 @@ mod pass;
 mod phases;
 mod turn;
 mod waiting;
+mod waves;
 
 use crate::{
     action::{Action, Event, EventAction},
@@ -32,7 +33,7 @@ use crate::{
     verdict::Answers,
     why::Why,
 };
-use known::{last_phase, run_id};
+use known::last_phase;
 use lease::MAX_LEASE_ERRORS;
 use numo_api::{Reason, Step, marks, plan::PLAN_GROUP};
 use waiting::Waiting;
@@ -62,6 +63,7 @@ impl<'a> Pass<'a> {
             view,
             node,
             group,
+            id: id(&view.uid),
             asked: snapshot.asked == Some(node),
             intent: intent::parse(view, observed),
             answers,
@@ -173,7 +175,7 @@ impl crate::pass::Pass for Pass<'_> {
     }
 
     fn finish(mut self) -> Decision {
-        self.out.report.run_id = run_id(self.view);
+        self.out.report.run_id.clone_from(&self.id);
         self.out.report.maintenance = Some(self.report);
         self.out
     }
@@ -189,18 +191,26 @@ fn in_hand<'a>(view: &MaintenanceView, observed: &'a Observed) -> Option<&'a str
 
 /// Whose turn it is among the NodeMaintenances of one node: who has it, then who was first. None if this one's.
 fn other_of_node<'a>(view: &MaintenanceView, observed: &'a Observed) -> Option<&'a MaintenanceView> {
-    let place = |one: &MaintenanceView| {
-        let has_turn = changes(observed, &one.uid).any(ChangeView::in_flight);
-        (!has_turn, one.deleting, one.created, one.owner.clone())
-    };
     let maintenances = observed.maintenances.values();
     let mut others: Vec<_> = maintenances
         .filter(|other| other.spec.node_name == view.spec.node_name && other.owner != view.owner)
         .filter(|other| !other.deleting || changes(observed, &other.uid).any(ChangeView::in_flight))
         .collect();
-    others.sort_by_cached_key(|other| place(other));
+    others.sort_by_cached_key(|other| place(other, observed));
     let first = others.into_iter().next()?;
-    (place(first) < place(view)).then_some(first)
+    (place(first, observed) < place(view, observed)).then_some(first)
+}
+
+/// The place of a maintenance among those of its node: who has a turn is first.
+fn place(one: &MaintenanceView, observed: &Observed) -> impl Ord + use<> {
+    let has_turn = changes(observed, &one.uid).any(ChangeView::in_flight);
+    (!has_turn, one.deleting, one.created, one.owner.clone())
+}
+
+/// Whether node-maintenance-operator lost the lease of the node and gave the node back: it stays so.
+fn was_given_up(view: &MaintenanceView) -> bool {
+    last_phase(view) == MaintenancePhase::Failed
+        && view.status.error_on_lease_count.unwrap_or(0) > MAX_LEASE_ERRORS
 }
 
 fn group_of(view: &MaintenanceView) -> &'static str {
@@ -254,7 +264,7 @@ impl Pass<'_> {
                 let why = Why::new(Reason::NodeLeaseLost, message);
                 self.say(Step::Failed, why, Some(change));
             }
-            None if self.was_given_up() => {
+            None if was_given_up(self.view) => {
                 self.report.phase = MaintenancePhase::Failed;
                 self.report.lease_errors = self.view.status.error_on_lease_count.unwrap_or(0);
                 let message = self.view.status.last_error.clone().unwrap_or_default();
@@ -299,17 +309,14 @@ impl Pass<'_> {
         }
         self.report.phase = MaintenancePhase::Running;
         let said = changes(observed, &view.uid).find(|change| change.spec.node_uid == node.uid);
+        let order = self.order(node);
+        self.report_order(&order);
         queue::admit(&mut Waiting {
             pass: self,
             node,
             said,
+            order,
         });
-    }
-
-    /// node-maintenance-operator lost the lease of the node and gave the node back: it stays so.
-    fn was_given_up(&self) -> bool {
-        last_phase(self.view) == MaintenancePhase::Failed
-            && self.view.status.error_on_lease_count.unwrap_or(0) > MAX_LEASE_ERRORS
     }
 
     /// What a gate has against the node until it is cordoned.

@@ -21,6 +21,8 @@ pub(crate) struct Pass<'a> {
     /// The node that it has in hand, or is to have.
     pub(super) node: &'a str,
     pub(super) group: MaintenanceGroup,
+    /// The id of what it asks of its node.
+    pub(super) id: String,
     /// Whether a person asks about the node.
     pub(super) asked: bool,
     pub(super) intent: Intent<'a>,

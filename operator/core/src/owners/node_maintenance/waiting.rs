@@ -5,6 +5,7 @@ use super::{
     known::{reservation, run_id},
     lease::lease,
     pass::{Pass, held},
+    waves::Order,
 };
 use crate::{
     action::Action,
@@ -33,6 +34,8 @@ pub(super) struct Waiting<'p, 'a> {
     pub(super) node: &'a NodeView,
     /// Its journal: of a turn that was given back, or what a person said.
     pub(super) said: Option<&'a ChangeView>,
+    /// How it stands among others, and what was approved.
+    pub(super) order: Order<'a>,
 }
 
 impl<'a> Queue<'a> for Waiting<'_, 'a> {
@@ -78,10 +81,13 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
 
     fn against(&mut self, (): (), gate: Gate) -> Option<Why> {
         let (view, observed, now) = (self.pass.view, self.pass.observed, self.pass.now);
+        let name = self.node.name.as_str();
         match gate {
             Gate::Owner => {
                 let of_owner = self.pass.at_any_time(self.node, gate);
-                of_owner.or_else(|| spent(view, observed))
+                of_owner
+                    .or_else(|| spent(&self.pass.intent.settings, observed))
+                    .or_else(|| self.order.waves.failures_spent())
             }
             Gate::Person => {
                 let change = self.said?;
@@ -92,14 +98,18 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
             }
             Gate::Busy => {
                 let other = observed.turn_of_other(self.node, &view.uid)?;
-                Some(ledger::busy(observed, &self.node.name, other, now))
+                Some(ledger::busy(observed, name, other, now))
             }
-            Gate::Lease => match lease(observed, &self.node.name, now) {
+            Gate::Lease => match lease(observed, name, now) {
                 Lease::Held(lease, _) => Some(held(&lease.holder)),
                 Lease::None | Lease::Ours(_) | Lease::Due(_) | Lease::Free(_) => None,
             },
             Gate::State => self.pass.not_ready(self.node),
-            Gate::Room => no_room(view, observed, self.node, now),
+            Gate::Wave => self.order.waves.refusal(name),
+            Gate::Domain => self.order.domains.as_ref()?.refusal(self.node),
+            Gate::Approval => self.order.not_approved(name),
+            Gate::Room => no_room(&self.pass.intent.settings, observed, self.node, now)
+                .or_else(|| self.order.waves.no_room(self.node)),
             gate => self.pass.at_any_time(self.node, gate),
         }
     }

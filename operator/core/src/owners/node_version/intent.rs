@@ -5,22 +5,21 @@ use crate::{
     admit::{
         approval::Wanted,
         domains::DomainOrder,
-        hours::Hours,
+        gating::{self, Gating},
         schedule::Schedule,
-        settings::{self, GatedBy, Gatings},
+        settings,
         wave::{self, Wave},
     },
     binding,
     drain::DrainOptions,
     intent,
     key::Key,
-    ledger,
-    observed::{BindingView, IntOrPercent, NodeVersionView, Observed, RuleView},
+    observed::{IntOrPercent, NodeVersionView, Observed, RuleView},
     owner::OwnerKind,
     suspended,
     why::Why,
 };
-use numo_api::{DrainSettings, MutexSettings, Order, Reason};
+use numo_api::{Order, Reason};
 
 /// Default of `spec.joinTimeoutSeconds`, as the reference has it.
 const JOIN_SECONDS: i64 = 30 * 60;
@@ -50,7 +49,7 @@ pub(crate) struct Intent<'a> {
     /// What a person must approve.
     pub(super) approval: Wanted,
     /// The settings of all that gates it, each with what says them.
-    pub(super) settings: Gatings<'a>,
+    pub(super) settings: Vec<Gating<'a>>,
     pub(super) schedule: Schedule<'a>,
     pub(super) failure_budgets: Vec<IntOrPercent>,
     /// Whether nodes that are not Ready are replaced too.
@@ -64,100 +63,33 @@ pub(crate) struct Intent<'a> {
     pub(super) suspended: Option<Why>,
 }
 
-fn bindings<'a>(
-    view: &'a NodeVersionView,
-    observed: &'a Observed,
-) -> impl Iterator<Item = (&'a String, &'a BindingView)> {
-    let all = observed.bindings.iter();
-    all.filter(|(_, binding)| binding::speaks_of(&binding.spec, OwnerKind::NodeVersion, "", &view.labels))
-}
-
-/// What gates a NodeVersion: on itself, or in a MutexBinding.
-struct Gating<'a> {
-    /// The field that says it.
-    field: String,
-    /// The command that edits the object.
-    edit: String,
-    settings: &'a MutexSettings,
-    /// Its `drain`, if it is a MutexBinding.
-    drain: Option<&'a DrainSettings>,
-    /// Its `window`, understood or not.
-    hours: Option<&'a Result<Hours, String>>,
-}
-
-/// The settings of all that gates a NodeVersion.
-fn gatings<'a>(all: &[Gating<'a>], namespace: &'a str) -> Gatings<'a> {
-    let settings = all.iter().map(|one| GatedBy {
-        field: one.field.clone(),
-        namespace,
-        settings: one.settings,
-        drain: one.drain,
-    });
-    settings.collect()
-}
-
-impl Gating<'_> {
-    /// That it lets no node begin, if its limit is 0.
-    fn closed(&self) -> Option<Why> {
-        let limit = intent::parse_limit(self.settings.max_unavailable.as_ref()?).ok()?;
-        ledger::closed_by_zero(limit, &format!("{}.maxUnavailable", self.field), &self.edit)
-    }
-}
-
 /// Everything that gates the NodeVersion, its own first.
-fn settings<'a>(view: &'a NodeVersionView, observed: &'a Observed) -> impl Iterator<Item = Gating<'a>> {
+fn gatings<'a>(view: &'a NodeVersionView, observed: &'a Observed) -> Vec<Gating<'a>> {
     let own = view.spec.mutex.iter().map(|settings| Gating {
+        binding: None,
         field: "spec.mutex".to_owned(),
+        object: format!("NodeVersion {} spec.mutex", view.name),
         edit: format!("kubectl edit nodeversion {}", view.name),
+        namespace: observed.settings.namespace.as_str(),
         settings,
         drain: None,
         hours: view.hours.as_ref(),
     });
-    let bound = bindings(view, observed).map(|(name, binding)| Gating {
-        field: format!("MutexBinding {name} spec"),
-        edit: format!("kubectl edit mutexbinding {name}"),
-        settings: &binding.spec.settings,
-        drain: binding.spec.drain.as_ref(),
-        hours: binding.hours.as_ref(),
-    });
-    own.chain(bound)
-}
-
-/// The rules, with the field that names each. The namespace of a rule is the operator's if none is given.
-fn named_rules<'a>(
-    view: &'a NodeVersionView,
-    observed: &'a Observed,
-) -> Vec<(String, Key, Option<&'a RuleView>)> {
-    let mut rules: Vec<(String, Key, Option<&RuleView>)> = Vec::new();
-    for one in settings(view, observed) {
-        for (index, reference) in one.settings.rules.iter().flatten().enumerate() {
-            let namespace = &observed.settings.namespace;
-            let key = Key::referred(
-                reference.name.as_deref(),
-                reference.namespace.as_deref(),
-                namespace,
-            );
-            if !rules.iter().any(|(_, seen, _)| *seen == key) {
-                let rule = observed.rules.get(&key);
-                rules.push((format!("{}.rules[{index}]", one.field), key, rule));
-            }
-        }
-    }
-    rules
+    let bound = gating::bound(observed, OwnerKind::NodeVersion, "", &view.labels);
+    own.chain(bound).collect()
 }
 
 /// The rules that nodes of a NodeVersion must pass, those of one wave only among them, whether they exist or not.
 pub fn named_by(view: &NodeVersionView, observed: &Observed) -> Vec<Key> {
-    let namespace = observed.settings.namespace.as_str();
-    let all = named_rules(view, observed).into_iter().map(|(_, key, _)| key);
-    let of_waves =
-        settings(view, observed).flat_map(|one| wave::rules(one.settings.waves.as_deref(), namespace));
-    all.chain(of_waves).collect()
+    let all = gatings(view, observed);
+    let named = gating::named_rules(&all, observed).into_iter();
+    let named = named.map(|(_, key, _)| key);
+    named.chain(gating::rules_of_waves(&all)).collect()
 }
 
 /// The rules that every node of a NodeVersion must pass.
 pub fn rules_of<'a>(view: &'a NodeVersionView, observed: &'a Observed) -> Vec<(Key, Option<&'a RuleView>)> {
-    let rules = named_rules(view, observed).into_iter();
+    let rules = gating::named_rules(&gatings(view, observed), observed).into_iter();
     rules.map(|(_, key, rule)| (key, rule)).collect()
 }
 
@@ -165,11 +97,7 @@ pub fn rules_of<'a>(view: &'a NodeVersionView, observed: &'a Observed) -> Vec<(K
 ///
 /// Errors: the field, what was found and what is wanted.
 pub fn schedule<'a>(view: &'a NodeVersionView, observed: &'a Observed) -> Result<Schedule<'a>, String> {
-    let mut schedule = Schedule::default();
-    for one in settings(view, observed) {
-        schedule.add(&one.field, one.hours, one.settings.start_after.as_deref())?;
-    }
-    Ok(schedule)
+    gating::schedule(&gatings(view, observed))
 }
 
 /// How many machines there may be beyond those that are replaced; what is wrong with it is told to `wrong`.
@@ -183,8 +111,8 @@ fn surge(view: &NodeVersionView, wrong: &mut impl FnMut(String)) -> IntOrPercent
 }
 
 /// How old nodes are drained; what is wrong with it is told to `wrong`.
-fn drain(view: &NodeVersionView, observed: &Observed, wrong: &mut impl FnMut(String)) -> DrainOptions {
-    let bound = bindings(view, observed).find_map(|(_, binding)| binding.spec.drain.as_ref());
+fn drain(view: &NodeVersionView, all: &[Gating<'_>], wrong: &mut impl FnMut(String)) -> DrainOptions {
+    let bound = all.iter().find_map(|one| one.drain);
     let given = view.spec.drain.as_ref().or(bound);
     if let Some(problem) = given.and_then(DrainOptions::problem) {
         wrong(format!("spec.drain.{problem}"));
@@ -196,7 +124,8 @@ impl<'a> Intent<'a> {
     /// Parses a NodeVersion.
     pub(super) fn parse(view: &'a NodeVersionView, observed: &'a Observed) -> Self {
         let spec = &view.spec;
-        let rules = named_rules(view, observed);
+        let settings = gatings(view, observed);
+        let rules = gating::named_rules(&settings, observed);
         let mut problem = rules.iter().find_map(|(field, key, rule)| {
             crate::rules::wrong(field, key, *rule, (&binding::VERSION_PHASES, "NodeVersion"))
         });
@@ -206,25 +135,18 @@ impl<'a> Intent<'a> {
         if spec.image.as_deref().unwrap_or_default().is_empty() {
             wrong("spec.image: found none, wanted the image that nodes are to have".to_owned());
         }
-        for (name, binding) in bindings(view, observed) {
-            if let Some(problem) = binding::wrong_selector(&binding.spec) {
-                wrong(format!("MutexBinding {name} {problem}"));
-            }
-        }
+        gating::wrong_selectors(observed, OwnerKind::NodeVersion, "", &view.labels).for_each(&mut wrong);
         let surge = surge(view, &mut wrong);
-        let schedule = schedule(view, observed).unwrap_or_else(|problem| {
+        let schedule = gating::schedule(&settings).unwrap_or_else(|problem| {
             wrong(problem);
             Schedule::default()
         });
-        let all: Vec<Gating<'a>> = settings(view, observed).collect();
-        let closed = all.iter().find_map(Gating::closed);
-        let namespace = observed.settings.namespace.as_str();
-        let settings = gatings(&all, namespace);
+        let closed = settings.iter().find_map(Gating::closed);
         let said = settings::together(&settings, &mut wrong);
-        let drain = drain(view, observed, &mut wrong);
+        let drain = drain(view, &settings, &mut wrong);
         problem = problem
             .or_else(|| wave::wrong_rule(&said.waves, observed, (&binding::VERSION_PHASES, "NodeVersion")));
-        let unserved = all
+        let unserved = settings
             .iter()
             .find_map(|one| binding::unserved_by_version(&one.field, one.settings));
         let problem = problem.or_else(|| Some(Why::new(Reason::FieldNotServed, unserved?)));

@@ -8,8 +8,8 @@ use crate::{
     admit::{
         approval::{About, Approvals},
         domains::Domains,
+        gating::Gating,
         notes,
-        settings::GatedBy,
         wave::Wave,
         wave_rules,
         waves::{Row, Stand, Waves},
@@ -180,7 +180,7 @@ impl<'a> Pass<'a> {
     pub(super) fn approvals(&self) -> Approvals {
         let subject = || {
             let spec = serde_json::to_value(&self.view.spec).unwrap_or_default();
-            let settings = self.intent.settings.iter().map(GatedBy::approved);
+            let settings = self.intent.settings.iter().map(Gating::approved);
             let version = self.view.spec.image_version.as_deref();
             About {
                 owner: self.owner,

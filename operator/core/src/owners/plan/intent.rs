@@ -6,24 +6,20 @@ use crate::{
     admit::{
         approval::Wanted,
         domains::DomainOrder,
-        hours::Hours,
+        gating::{self, Gating},
         schedule::Schedule,
-        settings::{self, GatedBy, Gatings},
+        settings,
         wave::{self, Wave},
     },
     binding,
     drain::DrainOptions,
-    intent,
     key::Key,
-    ledger,
-    observed::{BindingView, IntOrPercent, Observed, PlanView, RuleView},
+    observed::{IntOrPercent, Observed, PlanView, RuleView},
     owner::OwnerKind,
     selector, suspended,
     why::Why,
 };
-use numo_api::{
-    DrainBy, DrainSettings, MutexBindingSpec, MutexSettings, Order, Phase, PlanDrain, PlanSpec, Reason, marks,
-};
+use numo_api::{DrainBy, DrainSettings, Order, Phase, PlanDrain, PlanSpec, Reason, marks};
 use serde_json::{Value, json};
 
 /// The phases in which the nodes of a Plan ask their rules.
@@ -55,7 +51,7 @@ pub struct Intent<'a> {
     /// What a person must approve.
     pub(crate) approval: Wanted,
     /// The settings of all that gates it, each with what says them.
-    pub(crate) settings: Gatings<'a>,
+    pub(crate) settings: Vec<Gating<'a>>,
     /// When nodes begin, beside the Plan's own `spec.window`.
     pub schedule: Schedule<'a>,
     /// How many nodes may fail: each bound holds.
@@ -86,32 +82,6 @@ pub struct Intent<'a> {
     pub suspended: Option<Why>,
 }
 
-/// The MutexBindings that speak of a Plan, in the order of their names.
-pub fn bindings<'a>(
-    view: &'a PlanView,
-    observed: &'a Observed,
-) -> impl Iterator<Item = (&'a String, &'a MutexBindingSpec)> {
-    binding_views(view, observed).map(|(name, binding)| (name, &binding.spec))
-}
-
-fn binding_views<'a>(
-    view: &'a PlanView,
-    observed: &'a Observed,
-) -> impl Iterator<Item = (&'a String, &'a BindingView)> {
-    let all = observed.bindings.iter();
-    all.filter(|(_, binding)| {
-        binding::speaks_of(&binding.spec, OwnerKind::Plan, &view.key.namespace, &view.labels)
-    })
-}
-
-/// What is wrong with the owner selectors of the bindings of a Plan.
-fn wrong_selectors<'a>(view: &'a PlanView, observed: &'a Observed) -> impl Iterator<Item = String> + use<'a> {
-    bindings(view, observed).filter_map(|(name, spec)| {
-        let problem = binding::wrong_selector(spec)?;
-        Some(format!("MutexBinding {name} {problem}"))
-    })
-}
-
 /// `spec.postCompleteDelay` in milliseconds; none if it cannot be understood.
 fn delay_millis(spec: &PlanSpec) -> Option<i64> {
     let delay = spec.post_complete_delay.as_deref();
@@ -119,50 +89,15 @@ fn delay_millis(spec: &PlanSpec) -> Option<i64> {
     delay.map_or(Some(0), duration_millis)
 }
 
-/// What gates a Plan: on itself, or in a MutexBinding.
-struct Gating<'a> {
-    /// The field that says it.
-    field: String,
-    /// The object that says it, as a sentence of its field begins.
-    object: String,
-    /// The command that edits that object.
-    edit: String,
-    /// The namespace of its rules.
-    namespace: &'a str,
-    settings: &'a MutexSettings,
-    /// Its `drain`, if it is a MutexBinding.
-    drain: Option<&'a DrainSettings>,
-    /// Its `window`, understood or not.
-    hours: Option<&'a Result<Hours, String>>,
-}
-
-/// The settings of all that gates a Plan.
-fn gatings<'a>(all: &[Gating<'a>]) -> Gatings<'a> {
-    let settings = all.iter().map(|one| GatedBy {
-        field: one.field.clone(),
-        namespace: one.namespace,
-        settings: one.settings,
-        drain: one.drain,
-    });
-    settings.collect()
-}
-
-impl Gating<'_> {
-    /// That it lets no node begin, if its limit is 0.
-    fn closed(&self) -> Option<Why> {
-        let limit = intent::parse_limit(self.settings.max_unavailable.as_ref()?).ok()?;
-        ledger::closed_by_zero(limit, &format!("{}.maxUnavailable", self.object), &self.edit)
-    }
+/// The order of a Plan's nodes that somebody has asked for; none is the reference's, by a hash of uids.
+pub fn order_of(view: &PlanView, observed: &Observed) -> Option<Order> {
+    gatings(view, observed).iter().find_map(|one| one.settings.order)
 }
 
 /// Everything that gates the Plan, its own first.
-/// The order of a Plan's nodes that somebody has asked for; none is the reference's, by a hash of uids.
-pub fn order_of(view: &PlanView, observed: &Observed) -> Option<Order> {
-    settings(view, observed).find_map(|one| one.settings.order)
-}
-
-fn settings<'a>(view: &'a PlanView, observed: &'a Observed) -> impl Iterator<Item = Gating<'a>> {
+fn gatings<'a>(view: &'a PlanView, observed: &'a Observed) -> Vec<Gating<'a>> {
     let own = view.spec.mutex.iter().map(|settings| Gating {
+        binding: None,
         field: "spec.mutex".to_owned(),
         object: format!("Plan {} spec.mutex", view.key),
         edit: format!("kubectl -n {} edit plan {}", view.key.namespace, view.key.name),
@@ -171,53 +106,21 @@ fn settings<'a>(view: &'a PlanView, observed: &'a Observed) -> impl Iterator<Ite
         drain: None,
         hours: view.hours.as_ref(),
     });
-    let bound = binding_views(view, observed).map(|(name, binding)| Gating {
-        field: format!("MutexBinding {name} spec"),
-        object: format!("MutexBinding {name} spec"),
-        edit: format!("kubectl edit mutexbinding {name}"),
-        namespace: observed.settings.namespace.as_str(),
-        settings: &binding.spec.settings,
-        drain: binding.spec.drain.as_ref(),
-        hours: binding.hours.as_ref(),
-    });
-    own.chain(bound)
-}
-
-fn named_rules<'a>(view: &'a PlanView, observed: &'a Observed) -> Vec<(String, Key, Option<&'a RuleView>)> {
-    let mut rules: Vec<(String, Key, Option<&RuleView>)> = Vec::new();
-    for Gating {
-        field,
-        namespace,
-        settings,
-        ..
-    } in settings(view, observed)
-    {
-        for (index, reference) in settings.rules.iter().flatten().enumerate() {
-            let key = Key::referred(
-                reference.name.as_deref(),
-                reference.namespace.as_deref(),
-                namespace,
-            );
-            if !rules.iter().any(|(_, seen, _)| *seen == key) {
-                let rule = observed.rules.get(&key);
-                rules.push((format!("{field}.rules[{index}]"), key, rule));
-            }
-        }
-    }
-    rules
+    let bound = gating::bound(observed, OwnerKind::Plan, &view.key.namespace, &view.labels);
+    own.chain(bound).collect()
 }
 
 /// The rules that nodes of a Plan must pass, those of one wave only among them, whether they exist or not.
 pub fn named_by(view: &PlanView, observed: &Observed) -> Vec<Key> {
-    let all = named_rules(view, observed).into_iter().map(|(_, key, _)| key);
-    let of_waves =
-        settings(view, observed).flat_map(|one| wave::rules(one.settings.waves.as_deref(), one.namespace));
-    all.chain(of_waves).collect()
+    let all = gatings(view, observed);
+    let named = gating::named_rules(&all, observed).into_iter();
+    let named = named.map(|(_, key, _)| key);
+    named.chain(gating::rules_of_waves(&all)).collect()
 }
 
 /// The rules that every node of a Plan must pass.
 pub fn rules_of<'a>(view: &'a PlanView, observed: &'a Observed) -> Vec<(Key, Option<&'a RuleView>)> {
-    let rules = named_rules(view, observed).into_iter();
+    let rules = gating::named_rules(&gatings(view, observed), observed).into_iter();
     rules.map(|(_, key, rule)| (key, rule)).collect()
 }
 
@@ -225,37 +128,33 @@ pub fn rules_of<'a>(view: &'a PlanView, observed: &'a Observed) -> Vec<(Key, Opt
 ///
 /// Errors: the field, what was found and what is wanted.
 pub fn schedule<'a>(view: &'a PlanView, observed: &'a Observed) -> Result<Schedule<'a>, String> {
-    let mut schedule = Schedule::default();
-    for one in settings(view, observed) {
-        schedule.add(&one.field, one.hours, one.settings.start_after.as_deref())?;
-    }
-    Ok(schedule)
+    gating::schedule(&gatings(view, observed))
 }
 
 impl<'a> Intent<'a> {
     /// Parses a Plan.
     pub fn parse(view: &'a PlanView, observed: &'a Observed) -> Self {
         let spec = &view.spec;
-        let rules = named_rules(view, observed);
+        let settings = gatings(view, observed);
+        let rules = gating::named_rules(&settings, observed);
         let mut of_gates = rules
             .iter()
             .find_map(|(field, key, rule)| crate::rules::wrong(field, key, *rule, (&PHASES, "Plan")));
         let mut wrong = |message: String| {
             of_gates.get_or_insert(Why::new(Reason::InvalidField, message));
         };
-        wrong_selectors(view, observed).for_each(&mut wrong);
-        let schedule = schedule(view, observed).unwrap_or_else(|problem| {
+        gating::wrong_selectors(observed, OwnerKind::Plan, &view.key.namespace, &view.labels)
+            .for_each(&mut wrong);
+        let schedule = gating::schedule(&settings).unwrap_or_else(|problem| {
             wrong(problem);
             Schedule::default()
         });
-        let all: Vec<Gating<'a>> = settings(view, observed).collect();
-        let closed = all.iter().find_map(Gating::closed);
-        let settings = gatings(&all);
+        let closed = settings.iter().find_map(Gating::closed);
         let said = settings::together(&settings, &mut wrong);
         of_gates = of_gates.or_else(|| wave::wrong_rule(&said.waves, observed, (&PHASES, "Plan")));
-        let all = || all.iter().map(|one| one.settings);
-        let drain_by = all().find_map(|one| one.drain_by);
-        let bound = bindings(view, observed).find_map(|(_, binding)| binding.drain.as_ref());
+        let drain_by = settings.iter().find_map(|one| one.settings.drain_by);
+        let retries = settings.iter().find_map(|one| one.settings.retries);
+        let bound = settings.iter().find_map(|one| one.drain);
         let drain = spec.drain.as_ref().map(|drain| options(drain, bound));
         let cordons = drain.is_some() || spec.cordon == Some(true);
         let delay_millis = delay_millis(spec);
@@ -277,7 +176,7 @@ impl<'a> Intent<'a> {
             failure_budgets: said.failure_budgets,
             take_not_ready: said.take_not_ready,
             leave_out_after: said.leave_out_after,
-            retries: all().find_map(|one| one.retries).unwrap_or(0),
+            retries: retries.unwrap_or(0),
             drains: cordons && drain_by == Some(DrainBy::Numo),
             cordons,
             drain,

@@ -6,10 +6,10 @@ use crate::{
         approval::{About, Approvals},
         domains::Domains,
         gates::Gate,
+        gating::Gating,
         queue::Queue,
         room::{Room, Words},
         schedule::Schedule,
-        settings::GatedBy,
         wave::Takes,
         wave_rules,
         waves::{Row, Stand, Waves},
@@ -189,7 +189,7 @@ pub(super) fn waves<'a>(pass: &Pass<'a>) -> Waves<'a> {
 pub(super) fn approvals(pass: &Pass<'_>) -> Approvals {
     let subject = || {
         let plan = serde_json::to_value(&pass.view.spec).unwrap_or_default();
-        let settings = pass.intent.settings.iter().map(GatedBy::approved);
+        let settings = pass.intent.settings.iter().map(Gating::approved);
         About {
             owner: pass.owner,
             uid: &pass.view.uid,

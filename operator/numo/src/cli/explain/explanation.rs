@@ -240,7 +240,7 @@ impl Explanation {
     pub(super) fn text(&self, now: Timestamp) -> String {
         let mut text = String::new();
         let mut line = |label: &str, words: &str| {
-            let _ = writeln!(text, "  {label:<8}{words}");
+            let _ = writeln!(text, "  {label:<7} {words}");
         };
         let reason = self.reason.map_or_else(String::new, |reason| {
             format!("{}: ", paint(output::of_reason(reason), reason.name()))

@@ -4,6 +4,7 @@ use super::{
     explanation::{Explanation, NAMED},
     gates::also,
     journal::journal,
+    owner::waves,
     surroundings::around,
 };
 use crate::cli::{
@@ -60,6 +61,9 @@ pub(super) fn maintenance(look: &Look, view: &MaintenanceView) -> Explanation {
     }
     if let Some(reason) = one.reason {
         one.also = also(look, &view.owner, &view.spec.node_name, reason);
+    }
+    if status.phase.as_deref() != Some("Succeeded") {
+        waves(&mut one, &look.maintained(&view.owner).report);
     }
     drained(&mut one, view);
     if let Some(seen) = look.store.observed.nodes.get(&view.spec.node_name)

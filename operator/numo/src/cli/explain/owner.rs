@@ -57,7 +57,7 @@ pub(super) fn version(look: &Look, key: &Key, decision: &Decision) -> Explanatio
 }
 
 /// The wave under way, and what a person should know of all.
-fn waves(one: &mut Explanation, report: &Report) {
+pub(super) fn waves(one: &mut Explanation, report: &Report) {
     if let Some(wave) = &report.wave {
         one.link("wave", wave.to_string());
         for note in &wave.notes {

@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::{ResourceExt, api::ListParams};
 use numo_api::{ApprovalStatus, ApprovedOwner, MutexApproval, Reason};
 use numo_core::{
-    Owner,
+    MaintenanceGroup, Owner,
     observed::Key,
     text::clip,
     unheard::{self, Waits},
@@ -61,7 +61,13 @@ pub(super) async fn approvals(connection: &Connection, found: &mut Findings) {
 /// Every owner that may be approved.
 async fn owners(connection: &Connection, found: &mut Findings) -> Owners {
     let mut owners = Owners::default();
-    let kinds: [fn(Key) -> Owner; 3] = [Owner::run, Owner::plan, |key| Owner::node_version(key.name)];
+    let kinds: [fn(Key) -> Owner; 5] = [
+        Owner::run,
+        Owner::plan,
+        |key| Owner::node_version(key.name),
+        |key| Owner::maintenance(MaintenanceGroup::Medik8s, key.name),
+        |key| Owner::maintenance(MaintenanceGroup::KubeVirt, key.name),
+    ];
     for of in kinds {
         let kind: Kind = kind_of(&of(Key::new("", "")));
         let name = kind.resource().2;

@@ -1,0 +1,187 @@
+//! Which NodeMaintenances of a MutexBinding go before others, and what a person must approve of one.
+//!
+//! A node is done once its NodeMaintenance is gone: it is back as it was. So the nodes of a wave, or of a domain, are those whose
+//! NodeMaintenance exists. Each is approved by itself: another one that comes meanwhile changes nothing of what was approved.
+
+use super::{
+    in_hand,
+    intent::{gatings, of_binding, of_not_ready},
+    known::changes,
+    pass::Pass,
+    place,
+};
+use crate::{
+    admit::{
+        approval::{About, Approvals},
+        domains::Domains,
+        gating::Gating,
+        not_ready,
+        waves::{Row, Stand, Waves},
+    },
+    failures,
+    ledger::is_kept,
+    observed::{ChangeView, MaintenanceView, NodeView, Observed},
+    turn::journal,
+};
+use jiff::Timestamp;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The order of a maintenance among others.
+pub(super) struct Order<'a> {
+    pub(super) waves: Waves<'a>,
+    pub(super) domains: Option<Domains<'a>>,
+    pub(super) approvals: Approvals,
+    /// The waves of its own node alone, by which it is approved.
+    own: Waves<'a>,
+}
+
+impl Order<'_> {
+    /// Why the node waits for a person's word, if so.
+    pub(super) fn not_approved(&self, node: &str) -> Option<crate::why::Why> {
+        self.approvals.refusal(&self.own, node)
+    }
+}
+
+impl<'a> Pass<'a> {
+    /// How the maintenance stands among those that the same MutexBindings speak of, and what a person has approved of it.
+    pub(super) fn order(&self, node: &'a NodeView) -> Order<'a> {
+        let intent = &self.intent;
+        let has_waves = |one: &Gating<'_>| one.settings.waves.is_some() || one.settings.first.is_some();
+        let waves = if intent.waves.is_empty() {
+            Waves::default()
+        } else {
+            Waves::of_those_there(&intent.waves, &self.rows(has_waves), self.now)
+        };
+        let domains = intent.domains.clone().map(|order| {
+            let rows = self.rows(|one| one.settings.domains.is_some());
+            let away = rows.iter().filter(|row| row.in_flight);
+            let away = away.map(|row| (row.node, row.stand == Stand::Behind { goes_on: false }));
+            let behind = rows.iter().filter(|row| waves.refusal(row.name).is_none());
+            let behind = behind.filter_map(|row| match row.stand {
+                Stand::Behind { goes_on } => Some((row.node, goes_on)),
+                Stand::Done(_) | Stand::LeftOut => None,
+            });
+            Domains::of(order, behind, away)
+        });
+        let own = Waves::of_those_there(&intent.waves, &[self.own_row(node)], self.now);
+        Order {
+            approvals: self.approvals(&own),
+            waves,
+            domains,
+            own,
+        }
+    }
+
+    fn own_row(&self, node: &'a NodeView) -> Row<'a> {
+        Row {
+            node,
+            name: &node.name,
+            pool: "",
+            begun: None,
+            in_flight: false,
+            has_failed: false,
+            stand: Stand::Behind { goes_on: true },
+        }
+    }
+
+    /// The nodes of all maintenances that those of its bindings speak of which `has` means, in the order of their names. Of several
+    /// maintenances of one node it is the one whose turn it is.
+    fn rows(&self, has: impl Fn(&Gating<'_>) -> bool) -> Vec<Row<'a>> {
+        let mut of_nodes: BTreeMap<&'a str, &'a MaintenanceView> = BTreeMap::new();
+        let bindings = self.intent.settings.iter().filter(|one| has(one));
+        for view in bindings.flat_map(|one| of_binding(self.observed, one.binding.unwrap_or_default())) {
+            let node = in_hand(view, self.observed).unwrap_or(&view.spec.node_name);
+            let first = of_nodes.entry(node).or_insert(view);
+            if place(view, self.observed) < place(first, self.observed) {
+                *first = view;
+            }
+        }
+        let journals = of_nodes
+            .values()
+            .flat_map(|view| changes(self.observed, &view.uid));
+        let failed = failures::failed(self.observed, journals);
+        let failed: BTreeSet<&str> = failed.iter().map(|change| change.key.name.as_str()).collect();
+        let rows = of_nodes.into_iter().filter_map(|(name, view)| {
+            let node = self.observed.nodes.get(name)?;
+            let of_node = |change: &&ChangeView| change.spec.node_uid == node.uid;
+            let change = changes(self.observed, &view.uid).find(of_node);
+            Some(Row {
+                node,
+                name: &node.name,
+                pool: "",
+                begun: change.and_then(journal::begun),
+                in_flight: change.is_some_and(ChangeView::in_flight),
+                has_failed: change.is_some_and(|change| failed.contains(change.key.name.as_str())),
+                stand: stand(view, node, change, (self.observed, self.now))?,
+            })
+        });
+        rows.collect()
+    }
+
+    /// What of the maintenance was approved, and what waits for that.
+    fn approvals(&self, own: &Waves<'_>) -> Approvals {
+        let intent = &self.intent;
+        let subject = || {
+            let spec = serde_json::to_value(&self.view.spec).unwrap_or_default();
+            let settings = intent.settings.iter().map(Gating::approved);
+            let wants = |one: &&Gating<'_>| one.settings.approval.is_some();
+            let names = intent.settings.iter().filter(wants).filter_map(|one| one.binding);
+            let journals = names
+                .flat_map(|name| of_binding(self.observed, name))
+                .flat_map(|view| changes(self.observed, &view.uid));
+            About {
+                owner: &self.view.owner,
+                uid: &self.view.uid,
+                specs: std::iter::once(("spec", spec)).chain(settings).collect(),
+                target: [&self.id, ""],
+                rules: intent.rules.clone(),
+                failed: failures::failed(self.observed, journals),
+            }
+        };
+        Approvals::of(&intent.approval, own, self.observed, self.now, subject)
+    }
+
+    /// Says how far the maintenances are with their waves, and what waits for a person's word.
+    pub(super) fn report_order(&mut self, order: &Order<'_>) {
+        let report = &mut self.out.report;
+        report.wave = order.waves.report();
+        report.approval = order.approvals.report();
+        report.approved = order.approvals.given();
+        if let Some(at) = order.approvals.ends() {
+            self.out.wake(at);
+        }
+    }
+}
+
+/// How the node of a maintenance stands; none if that is being deleted, and has nothing in hand.
+fn stand(
+    view: &MaintenanceView,
+    node: &NodeView,
+    change: Option<&ChangeView>,
+    (observed, now): (&Observed, Timestamp),
+) -> Option<Stand> {
+    if let Some(turn) = change.filter(|change| change.in_flight()) {
+        let goes_on = !is_kept(observed, turn, now);
+        return Some(Stand::Behind { goes_on });
+    }
+    if view.deleting {
+        return None;
+    }
+    let is_over = change.is_some_and(|change| change.status.step.is_some_and(numo_api::Step::is_terminal));
+    if is_over || super::was_given_up(view) {
+        return Some(Stand::LeftOut);
+    }
+    if node.ready {
+        return Some(Stand::Behind { goes_on: true });
+    }
+    let (awaits_ready, leave_out_after) = of_not_ready(&gatings(view, observed));
+    let left_out_at = leave_out_after
+        .filter(|_| awaits_ready)
+        .and_then(|after| not_ready::left_out_at(node, after));
+    if left_out_at.is_some_and(|at| at <= now) {
+        return Some(Stand::LeftOut);
+    }
+    Some(Stand::Behind {
+        goes_on: !awaits_ready,
+    })
+}

@@ -1,0 +1,274 @@
+//! Waves, domains and approvals of NodeMaintenances: what a MutexBinding orders among those that it speaks of.
+//!
+//! The maintenance under test is `nm` of node a; the others are named after their nodes.
+
+use crate::{
+    approvals::approve,
+    cluster::{Cluster, at},
+    words::{check_cluster, decision},
+};
+use serde_json::json;
+
+const WAVES: &str = r#""waves":[{"name":"canary","nodeSelector":{"matchLabels":{"canary":"yes"}}},{"nodeSelector":{"matchLabels":{"blue":"yes"}}}]"#;
+
+const BEGIN: &str = r#""approval":{"begin":"Manual"}"#;
+
+/// Nodes a (of these labels), b, c and d, node a's NodeMaintenance, and a binding of all maintenances with these settings.
+fn cluster(of_a: &str, settings: &str, more: &str) -> Cluster {
+    Cluster::parse(&format!(
+        "node a worker 4.16.0 {of_a}
+         node b worker 4.16.0 label:canary=yes label:zone=a
+         node c worker 4.16.0 label:canary=yes label:zone=b
+         node d worker 4.16.0 label:blue=yes label:zone=b
+         maintenance a finalizer label:team=db
+         binding gate spec {{\"ownerSelector\":{{\"kind\":\"NodeMaintenance\"}},{settings}}}
+         {more}"
+    ))
+}
+
+/// A NodeMaintenance of this node that waits.
+fn waits(node: &str) -> String {
+    format!("maintenance {node} name:{node} created:-200 finalizer\n")
+}
+
+/// One that is under way, or has drained its node.
+fn away(node: &str, step: &str) -> String {
+    format!("{}turn {node} {step} of:{node}\n", waits(node))
+}
+
+#[test]
+fn a_maintenance_waits_while_one_of_an_earlier_wave_exists() {
+    for (others, wanted) in [
+        // Nobody is in the first wave.
+        (String::new(), "> admit a"),
+        (waits("d"), "> admit a"),
+        (
+            waits("b"),
+            "hold WaitsForWave ~ wave 2 of 2 begins when wave 1 (canary) is done: b is not\n wave 1 of 2 canary 0/1\n > nothing",
+        ),
+        (
+            waits("b") + &waits("c"),
+            "hold WaitsForWave ~ wave 1 (canary) is done: b, c are not\n > nothing",
+        ),
+        // One that is drained goes on when a person says so.
+        (
+            away("b", "Drained"),
+            "hold WaitsForWave ~ b is not\n ends a ClusterAdmin\n > nothing",
+        ),
+        (
+            away("b", "Drained") + &waits("c"),
+            "hold WaitsForWave ~ b, c are not\n ends a OtherNode\n stalled -\n > nothing",
+        ),
+        // Whoever was left out keeps nobody waiting, and neither does one that is over.
+        (away("b", "Skipped reason:SkippedByPerson"), "> admit a"),
+        (waits("b").replace("finalizer", "finalizer deleting"), "> admit a"),
+        (
+            away("b", "Drained").replace("finalizer", "finalizer deleting"),
+            "hold WaitsForWave ~ b is not\n > nothing",
+        ),
+    ] {
+        check_cluster(&cluster("label:blue=yes", WAVES, &others), wanted);
+    }
+    // A node of the first wave waits for nobody, one of none for all.
+    check_cluster(
+        &cluster("label:canary=yes", WAVES, &away("d", "Drained")),
+        "> admit a",
+    );
+    check_cluster(
+        &cluster("", WAVES, &waits("d")),
+        "hold WaitsForWave ~ begins when wave 2 is done: d is not\n > nothing",
+    );
+}
+
+#[test]
+fn only_maintenances_of_the_binding_that_has_waves_are_waited_for() {
+    let of_team = |settings: &str| {
+        format!(
+            "\"soakSeconds\":1}}
+             binding waves spec {{\"ownerSelector\":{{\"kind\":\"NodeMaintenance\",\"labels\":{{\"matchLabels\":{{\"team\":\"db\"}}}}}},{settings}"
+        )
+    };
+    check_cluster(
+        &cluster("label:blue=yes", &of_team(WAVES), &waits("b")),
+        "> admit a",
+    );
+    let of_db = waits("b").replace("finalizer", "finalizer label:team=db");
+    check_cluster(
+        &cluster("label:blue=yes", &of_team(WAVES), &of_db),
+        "hold WaitsForWave ~ b is not\n > nothing",
+    );
+    let first = "\"first\":{\"matchLabels\":{\"canary\":\"yes\"}}";
+    check_cluster(
+        &cluster("label:blue=yes", &of_team(first), &of_db),
+        "hold FirstNodes ~ Node b goes first\n > nothing",
+    );
+    check_cluster(
+        &cluster("label:blue=yes", &of_team(first), &waits("b")),
+        "> admit a",
+    );
+}
+
+#[test]
+fn a_node_that_is_not_ready_keeps_its_wave_waiting_as_its_own_binding_has_it() {
+    let dead = |settings: &str| {
+        let mut cluster = cluster("label:blue=yes", &format!("{WAVES}{settings}"), &waits("b"));
+        let node = cluster.observed.nodes.get_mut("b").expect("node b");
+        (node.ready, node.not_ready_since) = (false, Some(at(-100)));
+        cluster
+    };
+    check_cluster(
+        &dead(""),
+        "hold WaitsForWave ~ b is not\n ends a OtherNode\n stalled -\n > nothing",
+    );
+    check_cluster(
+        &dead(",\"takeNotReady\":false"),
+        "hold WaitsForWave ~ b is not\n ends a ClusterAdmin\n > nothing",
+    );
+    let after =
+        |seconds: i64| format!(",\"notReadyPolicy\":\"LeaveOutAfter\",\"leaveOutAfterSeconds\":{seconds}");
+    check_cluster(&dead(&after(101)), "hold WaitsForWave\n > nothing");
+    check_cluster(&dead(&after(99)), "> admit a");
+}
+
+#[test]
+fn a_wave_has_rules_room_and_a_failure_budget_of_its_own() {
+    let rules = r#""waves":[{"nodeSelector":{"matchLabels":{"blue":"yes"}},"rules":[{"name":"backup"}]}]"#;
+    let turn = "rule backup Pre\n turn a new\n kept a";
+    check_cluster(&cluster("label:blue=yes", rules, turn), "> job backup/Pre/1 of a");
+    check_cluster(&cluster("", rules, turn), "> cordon a with 2 taints");
+    check_cluster(
+        &cluster("label:blue=yes", rules, ""),
+        "hold RuleNotFound ~ MutexBinding gate spec.waves[0].rules[0]\n > nothing",
+    );
+    let room = WAVES.replace("\"blue\":\"yes\"}}", "\"blue\":\"yes\"}},\"maxUnavailable\":1");
+    check_cluster(
+        &cluster("label:blue=yes", &room, &away("d", "Drained")),
+        "hold WaitingForTurn ~ MutexBinding gate spec.waves[1].maxUnavailable allows 1: d\n > nothing",
+    );
+    check_cluster(&cluster("label:blue=yes", &room, &waits("d")), "> admit a");
+    let budget = WAVES.replace("\"blue\":\"yes\"}}", "\"blue\":\"yes\"}},\"failureBudget\":1");
+    check_cluster(
+        &cluster("label:blue=yes", &budget, &away("d", "Held reason:RuleFailed")),
+        "hold FailureBudgetSpent ~ of wave 2\n > nothing",
+    );
+}
+
+/// The last turn of a wave takes as long as the wave soaks: nothing remembers a maintenance that is gone.
+#[test]
+fn the_turns_of_a_wave_soak_as_long_as_the_wave() {
+    let soaks = WAVES.replace("\"canary\":\"yes\"}}", "\"canary\":\"yes\"}},\"soakSeconds\":300");
+    let over = |of_a: &str| {
+        let mut cluster = cluster(of_a, &soaks, "turn a Cordoned since:-60");
+        let view = cluster.observed.maintenances.values_mut().next();
+        view.expect("a maintenance").deleting = true;
+        cluster
+    };
+    check_cluster(&over("label:canary=yes"), "> journal a Soaked");
+    check_cluster(&over("label:blue=yes"), "not > journal a Soaked");
+}
+
+#[test]
+fn a_domain_is_finished_before_the_next_begins() {
+    let zones = "\"domains\":{\"key\":\"zone\"}";
+    check_cluster(&cluster("label:zone=b", zones, ""), "> admit a");
+    check_cluster(&cluster("label:zone=b", zones, &waits("d")), "> admit a");
+    check_cluster(
+        &cluster("label:zone=b", zones, &waits("b")),
+        "hold OtherDomain ~ Node b of zone=a is not done, and nodes of b come after that\n > nothing",
+    );
+    check_cluster(
+        &cluster("label:zone=a", zones, &away("d", "Drained")),
+        "hold OtherDomain ~ Node d of zone=b has its turn\n ends a ClusterAdmin\n > nothing",
+    );
+    check_cluster(
+        &cluster(
+            "label:zone=b",
+            "\"domains\":{\"key\":\"zone\",\"atOnce\":2}",
+            &away("b", "Drained"),
+        ),
+        "> admit a",
+    );
+    check_cluster(&cluster("", zones, ""), "hold NoDomain\n > nothing");
+}
+
+#[test]
+fn a_maintenance_begins_when_a_person_has_approved_it() {
+    let gated = |settings: &str, more: &str| cluster("", settings, more);
+    let mut cluster = gated(BEGIN, &waits("b"));
+    check_cluster(
+        &cluster,
+        "hold WaitsForApproval ~ the first node begins when it is approved (MutexBinding gate spec.approval.begin): `numo approve nodemaintenance/nm --reason TEXT`
+         ends a Approver
+         asks the beginning
+         > nothing",
+    );
+    approve(&mut cluster, 10, |_| {});
+    check_cluster(&cluster, "asks -\n > admit a");
+    assert_eq!(decision(&cluster).report.approved.len(), 1);
+    // Another one that comes meanwhile changes nothing.
+    let mut other = gated(BEGIN, "");
+    other.observed.approvals = cluster.observed.approvals.clone();
+    check_cluster(&other, "> admit a");
+    // The approval is for this node, these rules and these drain settings.
+    for edited in [
+        "\"approval\":{\"begin\":\"Manual\"},\"drain\":{\"force\":false}",
+        "\"approval\":{\"begin\":\"Manual\"},\"rules\":[{\"name\":\"backup\"}]",
+    ] {
+        let mut edited = gated(edited, "rule backup Pre");
+        edited.observed.approvals = cluster.observed.approvals.clone();
+        check_cluster(
+            &edited,
+            "hold ApprovalExpired ~ a MutexBinding of it, was edited\n > nothing",
+        );
+    }
+    // It is of this object only.
+    for view in cluster.observed.maintenances.values_mut() {
+        view.uid = format!("another-{}", view.uid);
+    }
+    check_cluster(&cluster, "hold WaitsForApproval\n > nothing");
+}
+
+#[test]
+fn a_wave_of_maintenances_is_approved_one_by_one() {
+    let manual = WAVES.replace("\"blue\":\"yes\"}}", "\"blue\":\"yes\"}},\"approval\":\"Manual\"");
+    check_cluster(&cluster("label:canary=yes", &manual, ""), "asks -\n > admit a");
+    let mut now = cluster("label:blue=yes", &manual, &waits("d"));
+    check_cluster(
+        &now,
+        "hold WaitsForApproval ~ `numo approve nodemaintenance/nm --wave 2 --reason TEXT`\n asks wave 2 of 2\n > nothing",
+    );
+    approve(&mut now, 10, |_| {});
+    check_cluster(&now, "asks -\n > admit a");
+    // Approved or not, its wave comes after the first.
+    let mut early = cluster("label:blue=yes", &manual, &waits("b"));
+    early.observed.approvals = now.observed.approvals.clone();
+    check_cluster(&early, "hold WaitsForWave\n asks -\n > nothing");
+}
+
+/// Who approves that one goes on after a failure has seen which.
+#[test]
+fn after_a_failure_the_next_maintenance_waits_for_a_word() {
+    let settings = "\"approval\":{\"afterFailure\":\"Manual\"}";
+    check_cluster(&cluster("", settings, &away("b", "Drained")), "> admit a");
+    let mut failed = cluster("", settings, &away("b", "Held reason:RuleFailed"));
+    check_cluster(&failed, "hold WaitsForApproval ~ Node b has failed\n > nothing");
+    approve(&mut failed, 10, |_| {});
+    check_cluster(&failed, "> admit a");
+}
+
+/// node-maintenance-operator drained the node before numo came: the node is kept so, and nobody is asked.
+#[test]
+fn a_node_that_is_drained_already_waits_for_no_wave_and_no_word() {
+    let mut drained = cluster(
+        "",
+        &format!("{BEGIN},\"first\":{{\"matchLabels\":{{\"canary\":\"yes\"}}}}"),
+        &waits("b"),
+    );
+    check_cluster(&drained, "hold FirstNodes\n asks the beginning");
+    let node = drained.observed.nodes.get_mut("a").expect("node a");
+    node.taints = json!([{"key": "medik8s.io/drain", "effect": "NoSchedule"}]);
+    for view in drained.observed.maintenances.values_mut() {
+        view.status.phase = Some("Succeeded".to_owned());
+    }
+    check_cluster(&drained, "asks -\n > admit a");
+}
