@@ -159,6 +159,11 @@ pub struct NodeChangeStatus {
     /// What the node was pinned to in this attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pin: Option<Pin>,
+    /// The rules of the wave that the node was in when this attempt began, as `namespace/name`: it must pass them beside those of all
+    /// nodes, whichever wave it is in by now. Absent where no wave has rules. (Plan, NodeVersion, NodeMaintenance)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64), inner(length(max = 317)))]
+    pub wave_rules: Option<Vec<String>>,
     /// The rules' verdicts, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]

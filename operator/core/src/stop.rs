@@ -29,9 +29,12 @@ pub fn standing(observed: &Observed, owner: &Owner) -> BTreeSet<String> {
         change.in_flight() && Some(change.spec.owner_ref.uid.as_str()) == uid && observed.is_trusted(change)
     });
     // Those in force since a turn began, too.
-    let terms = of_turns.filter_map(|change| change.status.pin.as_ref()?.terms.as_ref());
-    let in_force = terms
-        .flat_map(|terms| &terms.rules)
+    let in_force = of_turns
+        .flat_map(|change| {
+            let terms = change.status.pin.iter().filter_map(|pin| pin.terms.as_ref());
+            let of_wave = change.status.wave_rules.iter().flatten();
+            terms.flat_map(|terms| &terms.rules).chain(of_wave)
+        })
         .filter_map(|name| name.split_once('/'))
         .map(|(namespace, name)| Key::new(namespace, name));
     let all: BTreeSet<Key> = referred::of_owner(owner, observed)

@@ -364,6 +364,7 @@ impl<'a> Waves<'a> {
         WaveRules {
             places: self.places.clone(),
             rules: self.groups.iter().map(|group| group.rules.clone()).collect(),
+            ..WaveRules::default()
         }
     }
 

@@ -86,6 +86,7 @@ impl<'a> Journal<'a> {
         let status = &mut self.status;
         status.attempt = status.attempt.saturating_add(1);
         let attempt = status.attempt;
+        status.wave_rules = None;
         status.entries.retain(|entry| entry.attempt < attempt);
         status.verdicts.retain(|verdict| verdict.round < attempt);
         status.rule_waits.retain(|wait| wait.round < attempt);

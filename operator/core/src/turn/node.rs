@@ -55,6 +55,10 @@ pub trait Turn {
     fn before(_step: Step) -> Option<&'static [Step]> {
         Some(&[])
     }
+    /// The rules of the wave that the node is in now, as its journal is to remember them; none where no wave has rules.
+    fn rules_of_wave(&self) -> Option<Vec<String>> {
+        None
+    }
     /// Whether the node was let go: what comes before is behind it.
     fn is_released(&self) -> bool;
     /// What stands against asking the rules of this phase, if anything.

@@ -11,7 +11,11 @@ use crate::{
     probe::Look,
     rules::{self, Progress},
     time::later,
-    turn::{contradiction, failed, journal, phases::Went},
+    turn::{
+        contradiction, failed,
+        journal::{self, Journal},
+        phases::Went,
+    },
     why::Why,
 };
 use jiff::Timestamp;
@@ -34,6 +38,7 @@ fn step(turn: &mut impl Turn) -> Next {
     turn.obey()?;
     doubt(turn)?;
     if !turn.is_released() {
+        keep_wave(turn)?;
         let closed = turn.weigh_gates(Phase::Pre);
         pass(turn, Phase::Pre, closed.as_ref())?;
         turn.make_ready(closed.as_ref())?;
@@ -53,6 +58,26 @@ fn step(turn: &mut impl Turn) -> Next {
     pass(turn, Phase::Post, None)?;
     turn.soak()?;
     turn.finish();
+    STAY
+}
+
+/// Journals the rules of the wave that the node is in before the first of them is asked: other labels take it out of none of them.
+fn keep_wave(turn: &mut impl Turn) -> Next {
+    let Some(rules) = turn.rules_of_wave() else {
+        return ON;
+    };
+    let Parts {
+        phases, change, out, ..
+    } = turn.parts();
+    let status = &change.status;
+    let is_first = matches!(status.step, None | Some(Step::Selected | Step::Admitted));
+    if status.wave_rules.is_some() || !is_first {
+        return ON;
+    }
+    let mut journal = Journal::open(change, phases.now);
+    journal.status.wave_rules = Some(rules);
+    out.actions.extend(journal.planned(None));
+    turn.say(Step::Admitted, Why::new(Reason::Admitting, "its turn has come"));
     STAY
 }
 

@@ -4,7 +4,7 @@
 
 use crate::{
     approvals::approve,
-    cluster::{Cluster, at},
+    cluster::{Cluster, NAMESPACE, at},
     words::{check_cluster, decision},
 };
 use serde_json::json;
@@ -134,8 +134,24 @@ fn a_node_that_is_not_ready_keeps_its_wave_waiting_as_its_own_binding_has_it() {
 fn a_wave_has_rules_room_and_a_failure_budget_of_its_own() {
     let rules = r#""waves":[{"nodeSelector":{"matchLabels":{"blue":"yes"}},"rules":[{"name":"backup"}]}]"#;
     let turn = "rule backup Pre\n turn a new\n kept a";
-    check_cluster(&cluster("label:blue=yes", rules, turn), "> job backup/Pre/1 of a");
-    check_cluster(&cluster("", rules, turn), "> cordon a with 2 taints");
+    check_cluster(&cluster("label:blue=yes", rules, turn), "> journal a");
+    // Labels take it out of none of them in mid-turn.
+    for of_a in ["label:blue=yes", ""] {
+        let mut begun = cluster(of_a, rules, &turn.replace("a new", "a Admitted"));
+        for change in begun.observed.changes.values_mut() {
+            change.status.wave_rules = Some(vec![format!("{NAMESPACE}/backup")]);
+        }
+        check_cluster(&begun, "> job backup/Pre/1 of a");
+    }
+    // One of no wave remembers that, and labels put it into none.
+    check_cluster(&cluster("", rules, turn), "> journal a");
+    for of_a in ["label:blue=yes", ""] {
+        let mut begun = cluster(of_a, rules, &turn.replace("a new", "a Admitted"));
+        for change in begun.observed.changes.values_mut() {
+            change.status.wave_rules = Some(Vec::new());
+        }
+        check_cluster(&begun, "> cordon a with 2 taints");
+    }
     check_cluster(
         &cluster("label:blue=yes", rules, ""),
         "hold RuleNotFound ~ MutexBinding gate spec.waves[0].rules[0]\n > nothing",

@@ -297,6 +297,12 @@ impl Cluster {
                 .all("verdict")
                 .map(|text| crate::cluster::verdict(text, attempt))
                 .collect(),
+            wave_rules: line.option("waverules").map(|names| {
+                let names = names.split(',').filter(|name| !name.is_empty());
+                names
+                    .map(|name| format!("{}/{name}", crate::cluster::NAMESPACE))
+                    .collect()
+            }),
             closed_since: line
                 .option("closed")
                 .map(|ago| at(-ago.parse::<i64>().expect("a number")).to_string()),

@@ -396,6 +396,9 @@ impl Cluster {
                 pin,
                 entries,
                 verdicts: line.all("verdict").map(|text| verdict(text, 1)).collect(),
+                wave_rules: line
+                    .option("waverules")
+                    .map(|name| vec![format!("{}/{name}", crate::cluster::NAMESPACE)]),
                 ..NodeChangeStatus::default()
             },
         };

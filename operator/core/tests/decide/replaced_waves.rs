@@ -6,7 +6,7 @@ use crate::{
     waves::begun,
     words::{check, check_cluster, decision},
 };
-use numo_core::binding;
+use numo_core::{action::Action, binding};
 
 /// Nodes a (canary, zone z1), b (z1) and c (z2) of a NodeVersion with these settings of its own, and more lines.
 fn three(settings: &str, rest: &str) -> String {
@@ -65,6 +65,32 @@ fn nodes_of_a_later_wave_wait_until_the_new_ones_are_done_and_have_soaked() {
          > admit b
          > admit c",
     );
+}
+
+/// Who may edit the labels of a node would else take it out of a rule in mid-turn.
+#[test]
+fn a_node_that_is_replaced_keeps_the_rules_of_the_wave_in_which_its_turn_began() {
+    let settings = canary("\"rules\":[{\"name\":\"smoke\"}],");
+    let of = |turn: &str| {
+        format!(
+            "rule smoke Pre\n {}",
+            three(&settings, &format!("replacing a {turn}"))
+        )
+    };
+    let kept = |text: &str| {
+        let actions = decision(&Cluster::parse(text)).actions;
+        let mut written = actions.into_iter().filter_map(|planned| match planned.action {
+            Action::WriteJournal { status, .. } => Some(status.wave_rules),
+            _ => None,
+        });
+        written.next().flatten()
+    };
+    assert_eq!(kept(&of("Admitted")), Some(vec!["numo/smoke".to_owned()]));
+    let asked = "> job smoke/Pre/1 of a";
+    let moved = of("PreRules waverules:smoke").replace("label:canary=yes", "");
+    // Nobody is in the first wave any more, and the others begin.
+    check(&moved, &format!("{asked}\n > admit b\n > admit c"));
+    check(&of("PreRules"), asked);
 }
 
 /// The new node has the rules of the wave of the old one.

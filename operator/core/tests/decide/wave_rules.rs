@@ -111,6 +111,69 @@ fn no_job_of_a_plan_begins_before_the_rules_of_its_wave_have_passed() {
     stopped(&of("verdict:smoke/Pre/1/Pass"), &of(""), 1);
 }
 
+/// Node a of a Plan with waves, in this turn.
+fn turn(label: &str, turn: &str) -> String {
+    format!(
+        "node a worker v0 {label}
+         rule r
+         rule smoke Pre
+         plan concurrency:1 cordon finalizer applying:a
+         binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"rules\":[{{\"name\":\"r\"}}],{WAVE}}}
+         begun a {turn}
+         keeps a"
+    )
+}
+
+/// The rules of its wave that the journal of a node is to remember.
+fn to_be_kept(text: &str) -> Option<Vec<String>> {
+    let actions = decision(&Cluster::parse(text)).actions;
+    let mut written = actions.iter().filter_map(|planned| match &planned.action {
+        Action::WriteJournal { status, .. } => Some(status.wave_rules.clone()),
+        _ => None,
+    });
+    written.next().flatten()
+}
+
+/// Who may edit the labels of a node would else take it out of a rule in mid-turn.
+#[test]
+fn a_node_of_a_plan_keeps_the_rules_of_the_wave_in_which_its_turn_began() {
+    const LABEL: &str = "label:canary=yes";
+    for (label, wanted) in [(LABEL, vec!["numo/smoke".to_owned()]), ("", Vec::new())] {
+        for begun in ["new", "Admitted"] {
+            assert_eq!(to_be_kept(&turn(label, begun)), Some(wanted.clone()), "{begun}");
+        }
+    }
+    let passed = "verdict:smoke/Pre/1/Pass";
+    for (label, kept, wanted) in [
+        ("", "waverules:smoke", "> job smoke/Pre/1 of a"),
+        ("", &format!("waverules:smoke {passed}"), "> job a"),
+        (LABEL, "waverules:", "> job a"),
+        // A turn of a version before this one: the wave that the node is in.
+        (LABEL, "", "> job smoke/Pre/1 of a"),
+        ("", "", "> job a"),
+    ] {
+        let text = turn(label, &format!("PreRules {kept} verdict:r/Pre/1/Pass"));
+        check(&text, wanted);
+    }
+    // Nor does an edit of the waves.
+    let without = turn("", "PreRules waverules:smoke verdict:r/Pre/1/Pass");
+    let without = without.replace(",\"rules\":[{\"name\":\"smoke\"}]", "");
+    check(&without, "> job smoke/Pre/1 of a");
+    // The last look before a write knows it, too.
+    let begins = |verdict: &str| {
+        let turn_of = format!("PreRules waverules:smoke verdict:r/Pre/1/Pass {verdict}");
+        turn("", &turn_of)
+    };
+    stopped(&begins(passed), &begins(""), 1);
+}
+
+/// The next attempt has the rules of the wave that the node is in by then.
+#[test]
+fn a_retry_takes_the_wave_as_it_is() {
+    let held = "Held reason:RuleFailed waverules:smoke generation:2 directive:Retry boot:b1 entered:PreRules";
+    assert_eq!(to_be_kept(&turn("", held)), None);
+}
+
 /// A rule of a wave that is missing or cannot be asked about nodes lets nobody of the owner begin.
 #[test]
 fn a_rule_of_a_wave_that_cannot_be_asked_holds_the_owner_and_is_named_by_its_field() {

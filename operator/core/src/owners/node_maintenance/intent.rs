@@ -44,6 +44,8 @@ pub(super) struct Intent<'a> {
     pub(super) waves: Vec<Wave>,
     /// In which order domains of nodes have their turns.
     pub(super) domains: Option<DomainOrder<'a>>,
+    /// The rules of the wave that the node is in by now; none where no wave has rules.
+    pub(super) wave_rules: Option<Vec<Key>>,
     /// What a person must approve.
     pub(super) approval: Wanted,
     /// The MutexBindings that speak of it.
@@ -82,25 +84,42 @@ pub(super) fn named_rules<'a>(
         )
     });
     let bound = gating::named_rules(all, observed);
-    // The waves of maintenances select nodes by labels: nothing else is to be known for the rules of one.
-    let node = observed.nodes.get(&view.spec.node_name);
-    let waves = all.iter().filter_map(|one| one.waves().ok());
-    let of_wave = waves.filter_map(|waves| wave_rules::surely_in(node?, &waves).cloned());
-    let of_wave = of_wave.flat_map(|wave| {
-        let rules = wave.rules.into_iter().enumerate();
-        let field = wave.field;
-        rules.map(move |(index, key)| {
-            let rule = observed.rules.get(&key);
-            (format!("{field}.rules[{index}]"), key, rule)
-        })
-    });
     let mut rules: Vec<NamedRule<'_>> = Vec::new();
-    for named in own.chain(bound).chain(of_wave) {
+    for named in own.chain(bound).chain(rules_of_wave(view, all, observed)) {
         if !rules.iter().any(|(_, seen, _)| *seen == named.1) {
             rules.push(named);
         }
     }
     rules
+}
+
+/// The rules of the wave of the node: of that in which its turn began, or else of that which its labels say.
+fn rules_of_wave<'a>(
+    view: &MaintenanceView,
+    all: &[Gating<'a>],
+    observed: &'a Observed,
+) -> Vec<NamedRule<'a>> {
+    let named = |(field, key): (String, Key)| {
+        let rule = observed.rules.get(&key);
+        (field, key, rule)
+    };
+    let mut turns = changes(observed, &view.uid).filter(|change| change.in_flight());
+    if let Some(kept) = turns.find_map(wave_rules::kept) {
+        let kept = kept
+            .into_iter()
+            .map(|key| ("a wave of its MutexBindings".to_owned(), key));
+        return kept.map(named).collect();
+    }
+    // The waves of maintenances select nodes by labels: nothing else is to be known for the rules of one.
+    let node = observed.nodes.get(&view.spec.node_name);
+    let waves = all.iter().filter_map(|one| one.waves().ok());
+    let of_node = waves.filter_map(|waves| wave_rules::surely_in(node?, &waves).cloned());
+    let rules = of_node.flat_map(|wave| {
+        let rules = wave.rules.into_iter().enumerate();
+        let field = wave.field;
+        rules.map(move |(index, key)| (format!("{field}.rules[{index}]"), key))
+    });
+    rules.map(named).collect()
 }
 
 /// The rules that a NodeMaintenance must pass.
@@ -190,6 +209,9 @@ pub(super) fn parse<'a>(view: &'a MaintenanceView, observed: &'a Observed) -> In
     let (awaits_ready, leave_out_after) = of_not_ready(&settings);
     let node = observed.nodes.get(&view.spec.node_name);
     let wave = node.and_then(|node| wave_rules::surely_in(node, &said.waves));
+    let has_rules = said.waves.iter().any(|wave| !wave.rules.is_empty());
+    let of_wave = || wave.map(|wave| wave.rules.clone()).unwrap_or_default();
+    let wave_rules = has_rules.then(of_wave);
     let problem = of_bindings(&settings, observed);
     Intent {
         drain: DrainOptions::of(drain),
@@ -198,6 +220,7 @@ pub(super) fn parse<'a>(view: &'a MaintenanceView, observed: &'a Observed) -> In
         soak_seconds: wave.map_or(0, |wave| wave.soak_seconds).max(said.soak_seconds),
         awaits_ready,
         leave_out_after,
+        wave_rules,
         waves: said.waves,
         domains: said.domains,
         approval: said.approval,

@@ -8,6 +8,7 @@ use crate::{
         gates::{self, Gate},
         windows,
     },
+    key::Key,
     mark::{self, CordonedBy},
     observed::{ChangeView, NodeView},
     probe::{self, Look},
@@ -134,6 +135,11 @@ impl steps::Turn for Turn<'_, '_> {
 
     fn say(&mut self, step: Step, why: Why) {
         self.pass.say(step, why, Some(self.change));
+    }
+
+    fn rules_of_wave(&self) -> Option<Vec<String>> {
+        let rules = self.pass.intent.wave_rules.as_ref()?.iter();
+        Some(rules.map(Key::to_string).collect())
     }
 
     fn end_if_unwanted(&mut self) -> Next {

@@ -42,7 +42,7 @@ impl<'a> Lint<'a> {
             .filter(|node| !quorum::is_control_plane(node));
         if let Some(found) = found {
             let waves = Intent::parse(self.view, observed).waves;
-            rules = surely_of(found, &rules, &waves, observed);
+            rules = surely_of((found, change), &rules, &waves, observed);
         }
         passed(&rules, node, (change, phases), self.seen.now)
     }

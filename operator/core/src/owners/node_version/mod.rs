@@ -141,6 +141,7 @@ impl crate::pass::Pass for Pass<'_> {
         if self.intent.waves.iter().any(|wave| !wave.rules.is_empty()) {
             self.wave_rules = self.waves().rules();
         }
+        self.wave_rules.keep(self.flying.iter().copied());
         let twice = contradiction::twice(self.flying.iter().copied());
         for change in self.flying.clone() {
             let name = &change.spec.node_name;

@@ -431,6 +431,10 @@ impl steps::Turn for Going<'_, '_> {
         }
     }
 
+    fn rules_of_wave(&self) -> Option<Vec<String>> {
+        self.pass.wave_rules.to_keep(&self.change.spec.node_name)
+    }
+
     fn is_released(&self) -> bool {
         journal::entered(self.change, Step::Released).is_some()
     }

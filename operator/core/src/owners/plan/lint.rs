@@ -32,7 +32,7 @@ impl Lint<'_> {
         let mut rules = rules_of(self.view, observed);
         if let Some(found) = observed.nodes.get(node) {
             let waves = Intent::parse(self.view, observed).waves;
-            rules = surely_of(found, &rules, &waves, observed);
+            rules = surely_of((found, change), &rules, &waves, observed);
         }
         passed(&rules, node, (change, phases), self.seen.now)
     }

@@ -207,6 +207,7 @@ impl crate::pass::Pass for Pass<'_> {
         if self.intent.waves.iter().any(|wave| !wave.rules.is_empty()) {
             self.wave_rules = waiting::waves(self).rules();
         }
+        self.wave_rules.keep(self.flying.iter().copied());
         let twice = contradiction::twice(self.flying.iter().copied());
         for change in self.flying.clone() {
             let node = self.observed.nodes.get(&change.spec.node_name);

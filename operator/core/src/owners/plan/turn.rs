@@ -229,6 +229,10 @@ impl steps::Turn for Going<'_, '_> {
         is_one.then_some(&[])
     }
 
+    fn rules_of_wave(&self) -> Option<Vec<String>> {
+        self.pass.wave_rules.to_keep(&self.turn.node.name)
+    }
+
     fn is_released(&self) -> bool {
         self.turn.has_begun()
     }
