@@ -78,6 +78,8 @@ pub mod types {
     pub const VALIDATED: &str = "Validated";
     /// Every selected node is at the version. (Plan)
     pub const COMPLETE: &str = "Complete";
+    /// The owner goes on by it, or went on. (MutexApproval)
+    pub const HOLDS: &str = "Holds";
     /// kstatus: the object is as it should be.
     pub const READY: &str = "Ready";
     /// kstatus: work goes on; present only while true.
@@ -327,6 +329,11 @@ reasons! {
     OtherDomain: OtherNode, "Nodes of other values of the label in spec.domains (of a Plan: spec.mutex.domains, or a MutexBinding's) have their turns before.";
     WaitsForApproval: Approver, "A person must approve first that nodes begin (approval).";
     ApprovalExpired: Approver, "What was approved has changed since, or the approval is too old: it must be approved anew.";
+    ApprovalHolds: Nobody, "The owner of the MutexApproval goes on by it.";
+    ApprovalOver: Nobody, "The owner of the MutexApproval went on by it, and does not ask for that any more.";
+    OwnerNotFound: Approver, "The owner that the MutexApproval names does not exist, or is none that numo looks after: it approves nothing.";
+    NothingWaits: Approver, "The owner that the MutexApproval names waits for no approval: it approves nothing.";
+    ApprovesOther: Approver, "The MutexApproval is of something else than what waits: it approves nothing.";
     NoDomain: ClusterAdmin, "The node has no label of the key in spec.domains: nobody knows when it comes.";
     ListFailed: ClusterAdmin, "Objects of a kind that decisions need are no longer listed, or one of them cannot be read: what was seen last is kept, and nothing begins.";
     NoRoom: ClusterAdmin, "The rules of all namespaces take all the memory there is for them; a rule that no owner refers to gives way first.";

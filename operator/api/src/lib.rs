@@ -49,7 +49,7 @@ pub use cel_rule::{CelObjects, CelRule, CelValidation, CelVariable, Unmet};
 pub use conditions::{Condition, Reason};
 pub use domains::Domains;
 pub use drain::{DrainOrder, DrainSettings};
-pub use mutex_approval::{ApprovedOwner, MutexApproval, MutexApprovalSpec};
+pub use mutex_approval::{ApprovedOwner, MutexApproval, MutexApprovalSpec, MutexApprovalStatus};
 pub use mutex_binding::{MutexBinding, MutexBindingSpec, MutexBindingStatus};
 pub use mutex_budget::{MutexBudget, MutexBudgetSpec, MutexBudgetStatus};
 pub use mutex_notifier::{MutexNotifier, MutexNotifierSpec, MutexNotifierStatus, NotifiedKind, Transition};

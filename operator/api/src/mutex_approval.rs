@@ -13,14 +13,17 @@ use serde::{Deserialize, Serialize};
     version = "v1alpha1",
     kind = "MutexApproval",
     plural = "mutexapprovals",
+    status = "MutexApprovalStatus",
     shortname = "mapr",
     category = "numo",
     printcolumn = r#"{"name":"Kind","type":"string","jsonPath":".spec.owner.kind","description":"Kind of the owner"}"#,
     printcolumn = r#"{"name":"Namespace","type":"string","jsonPath":".spec.owner.namespace","description":"Namespace of the owner"}"#,
     printcolumn = r#"{"name":"Owner","type":"string","jsonPath":".spec.owner.name","description":"Name of the owner"}"#,
     printcolumn = r#"{"name":"Wave","type":"string","jsonPath":".spec.wave","description":"The wave that it is about"}"#,
+    printcolumn = r#"{"name":"Holds","type":"string","jsonPath":".status.conditions[?(@.type=='Holds')].status","description":"Whether its owner goes on by it, or went on"}"#,
     printcolumn = r#"{"name":"Approved By","type":"string","jsonPath":".spec.approvedBy","description":"Who approved"}"#,
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".spec.reason","description":"Why"}"#,
+    printcolumn = r#"{"name":"Why","type":"string","jsonPath":".status.conditions[?(@.type=='Holds')].reason","priority":1,"description":"Why it holds, or does not"}"#,
     printcolumn = r#"{"name":"After Failure","type":"boolean","jsonPath":".spec.afterFailure","priority":1,"description":"Whether it is about a failure"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
     derive = "Default",
@@ -67,4 +70,17 @@ pub struct ApprovedOwner {
     /// Its name.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
+}
+
+/// What became of an approval. It is for people: no decision reads it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MutexApprovalStatus {
+    /// The generation of the spec that the rest speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// `Holds`: whether the owner goes on by it, or went on; if not, why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<crate::conditions::Condition>,
 }

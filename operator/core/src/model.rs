@@ -24,7 +24,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{
-    Entry, MutexApprovalSpec, NodeChangeSpec, NodeChangeStatus, Reason, Step,
+    Entry, MutexApprovalSpec, MutexApprovalStatus, NodeChangeSpec, NodeChangeStatus, Reason, Step,
     marks::{TURN, openshift},
 };
 
@@ -207,6 +207,8 @@ impl Imagined {
                 reason: String::new(),
                 approved_by: String::new(),
             },
+            generation: 1,
+            status: MutexApprovalStatus::default(),
         };
         let before = self.observed.approvals.insert(view.name.clone(), view);
         before.is_none_or(|before| before.created < self.now)

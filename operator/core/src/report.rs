@@ -157,6 +157,8 @@ pub struct Report {
     pub approval: Option<ApprovalReport>,
     /// What a person approved, and still holds.
     pub approved: Vec<Approved>,
+    /// What became of the MutexApprovals of what the owner wants approved now, by name.
+    pub heard: BTreeMap<String, Heard>,
     /// Every node of the run.
     pub nodes: BTreeMap<String, NodeReport>,
     /// The node whose Pre rules came last: the reference's condition JobRun speaks of it.
@@ -240,6 +242,15 @@ pub struct Approved {
     pub reason: String,
     /// When.
     pub at: Timestamp,
+}
+
+/// What became of a MutexApproval of something that its owner wants approved now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// The owner goes on by it.
+    Holds(Point),
+    /// It holds no more, for this.
+    Expired(Point, String),
 }
 
 /// The wave under way.

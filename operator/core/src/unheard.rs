@@ -1,11 +1,106 @@
-//! Why a MutexApproval approves nothing: its owner is not there, waits for no approval, or waits for another. The operator (events) and
-//! `numo doctor` ask here. Nothing here decides.
+//! What became of a MutexApproval: whether its owner goes on by it, and if not, why it approves nothing. The operator (status and events),
+//! `numo approve` and `numo doctor` ask here. Nothing here decides.
 
-use crate::{admit::approval::PART, text::clip};
-use numo_api::{ApprovedOwner, MutexApprovalSpec};
+use crate::{
+    admit::approval::PART,
+    observed::ApprovalView,
+    report::{Heard, Report},
+    text::clip,
+};
+use jiff::{SignedDuration, Timestamp};
+use numo_api::{ApprovedOwner, MutexApprovalSpec, Reason, conditions::types};
 
 /// Longest words of a person in a sentence (characters).
 const WORDS: usize = 200;
+
+/// Up to this age an approval that its owner does not ask for is known to have approved nothing that is over.
+pub const NEW: SignedDuration = SignedDuration::from_mins(5);
+
+/// How an approval stands with its owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Whether the owner goes on by it, or went on.
+    pub holds: bool,
+    /// Why.
+    pub reason: Reason,
+    /// In a sentence.
+    pub message: String,
+}
+
+impl Standing {
+    fn new(holds: bool, reason: Reason, message: String) -> Self {
+        Self {
+            holds,
+            reason,
+            message,
+        }
+    }
+
+    /// What the status of an approval says; none if it says nothing yet, or nothing that this version knows.
+    pub fn told(view: &ApprovalView) -> Option<Self> {
+        let mut conditions = view.status.conditions.iter();
+        let told = conditions.find(|one| one.type_ == types::HOLDS)?;
+        let mut known = Reason::ALL.iter();
+        let reason = known.find(|reason| told.reason.as_deref() == Some(reason.name()))?;
+        let message = told.message.clone().unwrap_or_default();
+        Some(Self::new(told.status == "True", *reason, message))
+    }
+}
+
+/// How an approval stands. `report` is the word of its owner, decided with this approval; none if the owner is not there. `before` is how
+/// it stood when it was looked at last: of what is over the last word stays.
+pub fn standing(
+    view: &ApprovalView,
+    report: Option<&Report>,
+    before: Option<&Standing>,
+    now: Timestamp,
+) -> Standing {
+    let owner = words_of(&view.spec.owner);
+    let Some(report) = report else {
+        let message = format!("{owner} is not there, or is none that numo looks after");
+        return Standing::new(false, Reason::OwnerNotFound, message);
+    };
+    match report.heard.get(&view.name) {
+        Some(Heard::Holds(point)) => {
+            let message = format!("{owner} goes on by it: {point} is approved");
+            return Standing::new(true, Reason::ApprovalHolds, message);
+        }
+        Some(Heard::Expired(point, why)) => {
+            let message = format!("it holds no more for {point} of {owner}: {why}");
+            return Standing::new(false, Reason::ApprovalExpired, message);
+        }
+        None => {}
+    }
+    match before {
+        Some(before) if before.holds => {
+            let message = format!("it held, and {owner} does not ask for that any more");
+            return Standing::new(true, Reason::ApprovalOver, message);
+        }
+        Some(before) if before.reason == Reason::ApprovalExpired => return before.clone(),
+        _ => {}
+    }
+    let (reason, why) = match &report.approval {
+        None => (Reason::NothingWaits, format!("{owner} waits for no approval")),
+        Some(waits) => {
+            let what = waits.point.to_string();
+            (
+                Reason::ApprovesOther,
+                other(&view.spec, &owner, &what, &waits.digest),
+            )
+        }
+    };
+    if let Some(same) = before.filter(|before| before.reason == reason && before.message.starts_with(&why)) {
+        return same.clone();
+    }
+    let is_new = now.duration_since(view.created) <= NEW;
+    let may_be_over = before.is_none() && !is_new && is_digest(&view.spec.digest);
+    let over = if may_be_over {
+        "; if it approved anything, that is over"
+    } else {
+        ""
+    };
+    Standing::new(false, reason, format!("{why}{over}"))
+}
 
 /// What the owner that an approval names waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,20 +132,31 @@ pub fn why(spec: &MutexApprovalSpec, waits: &Waits<'_>) -> Option<String> {
             digest,
             is_expired,
         } => {
-            let what = clip(what, WORDS);
-            if spec.digest == digest {
-                let message =
-                    format!("{owner} waits for the approval of {what}, and this is of something else");
-                return (!is_expired).then_some(message);
-            }
-            let is_of_run = |text: &str| text.split('-').nth(1).map(ToOwned::to_owned);
-            let is_same_run = is_of_run(digest).is_some() && is_of_run(digest) == is_of_run(&spec.digest);
-            let message = format!(
-                "{owner} waits for the approval of {what}, and spec.digest is not that of its status.approval"
-            );
-            (!is_same_run).then_some(message)
+            let is_told = if spec.digest == digest {
+                is_expired
+            } else {
+                is_of_run(&spec.digest, digest)
+            };
+            (!is_told).then(|| other(spec, &owner, what, digest))
         }
     }
+}
+
+/// Why an approval is not of what waits: of that and of no other the digest is given.
+fn other(spec: &MutexApprovalSpec, owner: &str, what: &str, digest: &str) -> String {
+    let what = clip(what, WORDS);
+    let why = if spec.digest == digest || is_of_run(&spec.digest, digest) {
+        "this is of something else"
+    } else {
+        "spec.digest is not that of its status.approval"
+    };
+    format!("{owner} waits for the approval of {what}, and {why}")
+}
+
+/// Whether both digests are of the same run of the owner.
+fn is_of_run(one: &str, other: &str) -> bool {
+    let run = |text: &str| text.split('-').nth(1).map(ToOwned::to_owned);
+    run(one).is_some() && run(one) == run(other)
 }
 
 /// Whether this has the form of a digest: one that has not was never that of anything.

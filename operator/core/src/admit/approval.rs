@@ -13,7 +13,7 @@ use crate::{
     names,
     observed::{ApprovalView, ChangeView, Observed, RuleView},
     owner::Owner,
-    report::{ApprovalReport, Approved, Point},
+    report::{ApprovalReport, Approved, Heard, Point},
     text::clip,
     time::later,
     why::Why,
@@ -21,6 +21,7 @@ use crate::{
 use jiff::Timestamp;
 use numo_api::{ApprovalPolicy, ApprovalSettings, MutexApprovalSpec, Reason};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Hex digits of each part of a digest: 128 bits, so that nobody finds two contents of one part.
 pub const PART: usize = 32;
@@ -148,6 +149,8 @@ pub(crate) struct Approvals {
     /// What waits, why, and the wave whose nodes it is about; none is all nodes.
     waits: Option<(ApprovalReport, Option<usize>)>,
     given: Vec<Approved>,
+    /// What became of each approval of what is wanted now, by name.
+    heard: BTreeMap<String, Heard>,
     /// When the first of those that hold runs out.
     ends: Option<Timestamp>,
 }
@@ -176,15 +179,19 @@ impl Approvals {
         };
         for (point, field, nodes) in points(wanted, waves, &due, &asked.subject) {
             let of_wave = matches!(point, Point::Wave { .. }).then_some(due.index);
-            match asked.weigh(point, &field, &nodes) {
-                Ok((given, ends)) => {
-                    all.given.push(given);
-                    all.ends = [all.ends, ends].into_iter().flatten().min();
-                }
-                Err(waits) => {
-                    all.waits = Some((waits, of_wave));
-                    break;
-                }
+            let digest = asked.digests.with(&nodes);
+            let of_this = asked.of(&point);
+            for view in &of_this {
+                let (heard, ends) = asked.hear(view, &point, &digest);
+                all.heard.extend(heard.map(|heard| (view.name.clone(), heard)));
+                all.ends = [all.ends, ends].into_iter().flatten().min();
+            }
+            if all.waits.is_some() {
+                continue;
+            }
+            match asked.weigh(point, &field, (digest, &of_this)) {
+                Ok(given) => all.given.push(given),
+                Err(waits) => all.waits = Some((waits, of_wave)),
             }
         }
         all
@@ -210,6 +217,11 @@ impl Approvals {
     /// What was approved, and holds.
     pub fn given(&self) -> Vec<Approved> {
         self.given.clone()
+    }
+
+    /// What became of each approval of what is wanted now, by name.
+    pub fn heard(&self) -> BTreeMap<String, Heard> {
+        self.heard.clone()
     }
 
     /// When to look again though nothing changes.
@@ -264,45 +276,65 @@ struct Asked<'a> {
     now: Timestamp,
 }
 
-impl Asked<'_> {
-    /// The approval that holds and when it ends, or what waits.
+impl<'a> Asked<'a> {
+    /// The approvals of this point, whatever their digests: the newest first, as it says most. None while they cannot be listed.
+    fn of(&self, point: &Point) -> Vec<&'a ApprovalView> {
+        let owner = self.subject.owner.approved();
+        let is_of_this =
+            |view: &&ApprovalView| !view.deleting && view.spec.owner == owner && is_about(&view.spec, point);
+        let all = self.observed.approvals.values();
+        let mut of_this: Vec<&ApprovalView> = all.filter(|_| !self.is_blind()).filter(is_of_this).collect();
+        of_this.sort_by_key(|view| (std::cmp::Reverse(view.created), &view.name));
+        of_this
+    }
+
+    fn is_blind(&self) -> bool {
+        self.observed.unlisted.contains_key("mutexapprovals")
+    }
+
+    /// What becomes of an approval of this point, and when it runs out if it holds; nothing of one of another run.
+    fn hear(&self, view: &ApprovalView, point: &Point, digest: &str) -> (Option<Heard>, Option<Timestamp>) {
+        if view.spec.digest != digest {
+            let changed = self.digests.what_changed(digest, &view.spec.digest);
+            let expired = changed.map(|changed| Heard::Expired(point.clone(), format!("{changed} since")));
+            return (expired, None);
+        }
+        let ends = self
+            .ttl
+            .map(|(seconds, field)| (later(view.created, *seconds), seconds, field));
+        match ends {
+            Some((at, seconds, field)) if at <= self.now => {
+                let why = format!("it is older than {seconds} s ({field})");
+                (Some(Heard::Expired(point.clone(), why)), None)
+            }
+            ends => (Some(Heard::Holds(point.clone())), ends.map(|(at, ..)| at)),
+        }
+    }
+
+    /// The approval that holds, or what waits.
     fn weigh(
         &self,
         point: Point,
         field: &str,
-        nodes: &str,
-    ) -> Result<(Approved, Option<Timestamp>), ApprovalReport> {
-        let digest = self.digests.with(nodes);
-        let owner = self.subject.owner.approved();
-        let of_this = self
-            .observed
-            .approvals
-            .values()
-            .filter(|view| !view.deleting && view.spec.owner == owner && is_about(&view.spec, &point));
-        let mut of_this: Vec<&ApprovalView> = of_this.collect();
-        // The newest says most.
-        of_this.sort_by_key(|view| (std::cmp::Reverse(view.created), &view.name));
-        let ends = |view: &ApprovalView| self.ttl.map(|(seconds, _)| later(view.created, *seconds));
-        let same = of_this.iter().filter(|view| view.spec.digest == digest);
-        let mut fresh = same
-            .clone()
-            .filter(|view| ends(view).is_none_or(|at| at > self.now));
-        let why = match fresh.next() {
-            _ if self.observed.unlisted.contains_key("mutexapprovals") => Why::new(
+        (digest, of_this): (String, &[&ApprovalView]),
+    ) -> Result<Approved, ApprovalReport> {
+        let holds =
+            |view: &&&ApprovalView| matches!(self.hear(view, &point, &digest).0, Some(Heard::Holds(_)));
+        let why = match of_this.iter().find(holds) {
+            _ if self.is_blind() => Why::new(
                 Reason::ListFailed,
                 "mutexapprovals cannot be listed any more: nobody knows what is still approved",
             ),
             Some(view) => {
-                let given = Approved {
+                return Ok(Approved {
                     point,
                     name: view.name.clone(),
                     by: words(&view.spec.approved_by),
                     reason: words(&view.spec.reason),
                     at: view.created,
-                };
-                return Ok((given, ends(view)));
+                });
             }
-            None => self.lacks(&point, field, (&digest, &of_this)),
+            None => self.lacks(&point, field, (&digest, of_this)),
         };
         Err(ApprovalReport { point, digest, why })
     }
@@ -310,14 +342,8 @@ impl Asked<'_> {
     fn lacks(&self, point: &Point, field: &str, (digest, of_this): (&str, &[&ApprovalView])) -> Why {
         let command = command(self.subject.owner, point);
         for view in of_this {
-            let why = if view.spec.digest == digest {
-                let (seconds, field) = self.ttl.map_or((0, ""), |(seconds, field)| (*seconds, field));
-                format!("it is older than {seconds} s ({field})")
-            } else {
-                match self.digests.what_changed(digest, &view.spec.digest) {
-                    Some(changed) => format!("{changed} since"),
-                    None => continue,
-                }
+            let (Some(Heard::Expired(_, why)), _) = self.hear(view, point, digest) else {
+                continue;
             };
             let message = format!(
                 "The approval of {} for {point} holds no more (MutexApproval {}): {why}; {command} approves it anew",

@@ -1,7 +1,7 @@
 //! MutexApprovals: the words of people that something may begin.
 
 use jiff::Timestamp;
-use numo_api::MutexApprovalSpec;
+use numo_api::{MutexApprovalSpec, MutexApprovalStatus};
 
 /// A MutexApproval.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,4 +16,8 @@ pub struct ApprovalView {
     pub deleting: bool,
     /// `spec`.
     pub spec: MutexApprovalSpec,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// The status last written: no decision reads it.
+    pub status: MutexApprovalStatus,
 }

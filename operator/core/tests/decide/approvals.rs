@@ -6,8 +6,12 @@ use crate::{
     waves::{CANARY, begun, plan_with, run_with},
     words::{check_cluster, decision},
 };
-use numo_api::MutexApprovalSpec;
-use numo_core::{observed::ApprovalView, report::ApprovalReport};
+use numo_api::{MutexApprovalSpec, MutexApprovalStatus};
+use numo_core::{
+    observed::ApprovalView,
+    report::ApprovalReport,
+    unheard::{Standing, standing},
+};
 
 const BEGIN: &str = r#""approval":{"begin":"Manual"}"#;
 
@@ -45,6 +49,8 @@ pub fn approve(cluster: &mut Cluster, ago: i64, edit: impl FnOnce(&mut MutexAppr
         created: at(-ago),
         deleting: false,
         spec,
+        generation: 1,
+        status: MutexApprovalStatus::default(),
     };
     cluster.observed.approvals.insert(name, view);
 }
@@ -295,4 +301,178 @@ fn what_is_done_waits_for_nobody() {
         &unseen,
         "node a Selected ListFailed ~ mutexapprovals cannot be listed",
     );
+}
+
+/// How the approval of this name stands, as its status had it `before`.
+fn stands(cluster: &Cluster, name: &str, before: Option<&Standing>) -> Standing {
+    let view = &cluster.observed.approvals[name];
+    standing(view, Some(&decision(cluster).report), before, at(0))
+}
+
+/// Whether an approval holds, and why, as `True Reason words`.
+#[track_caller]
+fn check_standing(found: &Standing, wanted: &str) {
+    let words: Vec<&str> = wanted.splitn(3, ' ').collect();
+    let holds = if found.holds { "True" } else { "False" };
+    assert_eq!([holds, found.reason.name()], words[..2], "{found:?}");
+    assert!(found.message.contains(words[2]), "{found:?}");
+}
+
+#[test]
+fn an_approval_says_whether_its_owner_goes_on_by_it() {
+    let settings = r#""approval":{"begin":"Manual","ttlSeconds":100}"#;
+    for cluster in owners(settings, "a; b") {
+        let mut now = cluster.clone();
+        approve(&mut now, 10, |_| {});
+        let held = stands(&now, "a0", None);
+        check_standing(
+            &held,
+            "True ApprovalHolds goes on by it: the beginning is approved",
+        );
+        // A second one of the same is as good.
+        let mut twice = cluster.clone();
+        approve(&mut twice, 10, |_| {});
+        let mut second = twice.observed.approvals["a0"].clone();
+        (second.name, second.created) = ("b".to_owned(), at(-40));
+        twice.observed.approvals.insert(second.name.clone(), second);
+        check_standing(&stands(&twice, "b", None), "True ApprovalHolds goes on by it");
+        // What runs out says so, and is looked at then.
+        let mut old = cluster.clone();
+        approve(&mut old, 100, |_| {});
+        let wanted = "False ApprovalExpired no more for the beginning of ";
+        check_standing(&stands(&old, "a0", Some(&held)), wanted);
+        check_standing(
+            &stands(&old, "a0", None),
+            "False ApprovalExpired : it is older than 100 s (",
+        );
+        check_cluster(&twice, "wake 60");
+
+        let mut edited = now.clone();
+        for run in edited.observed.runs.values_mut() {
+            run.spec.soak_seconds = Some(5);
+        }
+        for binding in edited.observed.bindings.values_mut() {
+            binding.spec.settings.soak_seconds = Some(5);
+        }
+        let wanted = "False ApprovalExpired : the spec, or a MutexBinding of it, was edited since";
+        let expired = stands(&edited, "a0", Some(&held));
+        check_standing(&expired, wanted);
+        // It was undone, and holds again.
+        check_standing(&stands(&now, "a0", Some(&expired)), "True ApprovalHolds ");
+
+        // The status decides nothing, whoever wrote it.
+        for view in edited.observed.approvals.values_mut() {
+            view.status = told("True", "ApprovalHolds");
+        }
+        assert_eq!(begun(&edited), "");
+        check_standing(&stands(&edited, "a0", Some(&held)), wanted);
+    }
+}
+
+/// A status that says this.
+fn told(status: &str, reason: &str) -> MutexApprovalStatus {
+    let condition = numo_api::Condition {
+        type_: "Holds".to_owned(),
+        status: status.to_owned(),
+        reason: Some(reason.to_owned()),
+        ..numo_api::Condition::default()
+    };
+    MutexApprovalStatus {
+        conditions: vec![condition],
+        ..MutexApprovalStatus::default()
+    }
+}
+
+#[test]
+fn of_what_is_over_the_last_word_stays() {
+    let done = owners(BEGIN, "a done; b done");
+    for (mut cluster, done) in owners(BEGIN, "a; b").into_iter().zip(done) {
+        approve(&mut cluster, 400, |_| {});
+        let held = stands(&cluster, "a0", None);
+        let mut over = done;
+        over.observed.approvals = cluster.observed.approvals.clone();
+        let was = stands(&over, "a0", Some(&held));
+        check_standing(&was, "True ApprovalOver it held, and ");
+        check_standing(&stands(&over, "a0", Some(&was)), "True ApprovalOver ");
+        let expired = Standing {
+            holds: false,
+            reason: numo_api::Reason::ApprovalExpired,
+            message: "its nodes are others since".to_owned(),
+        };
+        assert_eq!(stands(&over, "a0", Some(&expired)), expired);
+        // Nobody knows whether one of before approved what is over.
+        let unknown = stands(&over, "a0", None);
+        check_standing(
+            &unknown,
+            "False NothingWaits waits for no approval; if it approved anything",
+        );
+        assert_eq!(stands(&over, "a0", Some(&unknown)), unknown);
+        let view = over.observed.approvals.get_mut("a0").unwrap();
+        view.spec.digest = "d".to_owned();
+        let forged = stands(&over, "a0", None);
+        assert!(forged.message.ends_with("waits for no approval"), "{forged:?}");
+        let view = &over.observed.approvals["a0"];
+        check_standing(
+            &standing(view, None, Some(&held), at(0)),
+            "False OwnerNotFound is not there",
+        );
+    }
+}
+
+#[test]
+fn an_approval_of_what_does_not_wait_says_what_does() {
+    let settings = r#""approval":{"begin":"Manual"},"waves":[{"nodes":1},{"nodes":1,"approval":"Manual"}]"#;
+    for cluster in owners(settings, "a; b") {
+        for (edit, wanted) in [
+            (
+                (|spec| spec.wave = Some("2".to_owned())) as fn(&mut MutexApprovalSpec),
+                "False ApprovesOther waits for the approval of the beginning, and this is of something else",
+            ),
+            (
+                |spec| spec.after_failure = Some(true),
+                "False ApprovesOther and this is of something else",
+            ),
+            (
+                |spec| spec.digest = "d".to_owned(),
+                "False ApprovesOther and spec.digest is not that of its status.approval",
+            ),
+        ] {
+            // However old it is.
+            for age in [10, 4000] {
+                let mut cluster = cluster.clone();
+                approve(&mut cluster, age, edit);
+                assert_eq!(begun(&cluster), "");
+                check_standing(&stands(&cluster, "a0", None), wanted);
+            }
+        }
+    }
+    for mut cluster in owners(BEGIN, "a; b") {
+        approve(&mut cluster, 4000, |_| {});
+        for run in cluster.observed.runs.values_mut() {
+            run.spec.approval = None;
+        }
+        for binding in cluster.observed.bindings.values_mut() {
+            binding.spec.settings.approval = None;
+        }
+        check_standing(
+            &stands(&cluster, "a0", None),
+            "False NothingWaits waits for no approval",
+        );
+    }
+}
+
+#[test]
+fn an_approval_of_a_later_point_holds_though_an_earlier_one_waits() {
+    let settings = r#""approval":{"begin":"Manual"},"waves":[{"nodes":2,"approval":"Manual"}]"#;
+    for mut cluster in owners(settings, "a; b") {
+        approve(&mut cluster, 10, |_| {});
+        approve(&mut cluster, 10, |_| {});
+        assert_eq!(begun(&cluster), "a b");
+        cluster.observed.approvals.remove("a0");
+        assert_eq!(begun(&cluster), "");
+        check_standing(
+            &stands(&cluster, "a1", None),
+            "True ApprovalHolds wave 1 of 1 is approved",
+        );
+    }
 }

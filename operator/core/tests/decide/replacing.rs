@@ -793,6 +793,8 @@ fn approve(world: &mut World) {
             approved_by: "anna".to_owned(),
             ..numo_api::MutexApprovalSpec::default()
         },
+        generation: 1,
+        status: numo_api::MutexApprovalStatus::default(),
     };
     world.observed.approvals.insert(view.name.clone(), view);
 }

@@ -21,13 +21,17 @@ use numo_api::{MutexApproval, MutexApprovalSpec, NUMO_GROUP, VERSION};
 use numo_cli::Format;
 use numo_core::{
     Decision, MaintenanceGroup, Owner, names,
-    observed::Key,
+    observed::{ApprovalView, Key},
     report::{ApprovalReport, Point},
     rules::clip,
+    unheard::Standing,
 };
 use serde::Serialize;
 use serde_json::Value;
 use std::borrow::Cow;
+
+/// Longest words of an object that are shown (characters).
+const LONGEST: usize = 500;
 
 /// Arguments of `numo approve`.
 #[derive(Debug, Args)]
@@ -49,7 +53,7 @@ pub struct ApproveArgs {
     /// nothing is approved
     #[arg(long, value_name = "DIGEST")]
     digest: Option<String>,
-    /// Show what waits for an approval, in every namespace that you may see
+    /// Show what waits for an approval, in every namespace that you may see, and which MutexApprovals do not hold
     #[arg(long, conflicts_with_all = ["object", "wave", "digest", "reason", "dry_run"])]
     list: bool,
 }
@@ -65,6 +69,33 @@ struct Waiting {
     reason: &'static str,
     digest: String,
     message: String,
+    /// The MutexApprovals of this owner, as their statuses have them.
+    approvals: Vec<Stands>,
+}
+
+/// How a MutexApproval stands.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Stands {
+    name: String,
+    approved_by: String,
+    holds: bool,
+    reason: &'static str,
+    message: String,
+}
+
+impl Stands {
+    /// None of one whose status says nothing yet.
+    fn of(view: &ApprovalView) -> Option<Self> {
+        let told = Standing::told(view).filter(|_| !view.deleting)?;
+        Some(Self {
+            name: view.name.clone(),
+            approved_by: clip(&view.spec.approved_by, LONGEST),
+            holds: told.holds,
+            reason: told.reason.name(),
+            message: clip(&told.message, LONGEST),
+        })
+    }
 }
 
 /// Makes a MutexApproval of what waits.
@@ -224,8 +255,11 @@ fn approval(
 }
 
 fn list(look: &Look, format: Option<&Format>) -> Result<(), CliError> {
+    let approvals = &look.store.observed.approvals;
     let waiting = decisions(look).filter_map(|(owner, decision)| {
         let waits = decision.report.approval.as_ref()?;
+        let named = owner.approved();
+        let of_owner = approvals.values().filter(|view| view.spec.owner == named);
         Some(Waiting {
             kind: owner.kind.name(),
             namespace: owner.key.namespace.clone(),
@@ -234,6 +268,7 @@ fn list(look: &Look, format: Option<&Format>) -> Result<(), CliError> {
             reason: waits.why.reason.name(),
             digest: waits.digest.clone(),
             message: waits.why.message.to_string(),
+            approvals: of_owner.filter_map(Stands::of).collect(),
         })
     });
     let waiting: Vec<Waiting> = waiting.collect();
@@ -243,11 +278,16 @@ fn list(look: &Look, format: Option<&Format>) -> Result<(), CliError> {
     }
     if waiting.is_empty() {
         println!("nothing waits for an approval");
-        return Ok(());
     }
     for one in &waiting {
         let key = Key::new(&one.namespace, &one.name);
         println!("{} {key}: {}: {}", one.kind, one.reason, one.message);
+    }
+    for one in approvals.values().filter_map(Stands::of).filter(|one| !one.holds) {
+        println!(
+            "MutexApproval {} of {} does not hold: {}: {}",
+            one.name, one.approved_by, one.reason, one.message
+        );
     }
     Ok(())
 }

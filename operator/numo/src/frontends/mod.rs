@@ -4,6 +4,7 @@
 mod approval;
 pub mod conditions;
 pub mod hours;
+pub mod mutex_approval;
 pub mod mutex_binding;
 pub mod mutex_budget;
 pub mod mutex_notifier;

@@ -5,7 +5,7 @@
 use anyhow::{Context as _, Result};
 use kube::{
     Client,
-    api::{DynamicObject, PatchParams},
+    api::{DynamicObject, Patch, PatchParams},
 };
 use serde_json::{Value, json};
 
@@ -1114,6 +1114,25 @@ async fn an_approval_cannot_be_edited() -> Result<()> {
     let refused = apply(&client, &edited).await.expect_err("it was edited");
     let words = format!("{refused:?}");
     assert!(words.contains("delete the object to withdraw it"), "{words}");
+    cluster.stop().await;
+    Ok(())
+}
+
+/// Who may make an approval gives it no status, and a status changes no spec.
+#[tokio::test]
+async fn an_approval_has_a_status_that_its_author_does_not_write() -> Result<()> {
+    let (cluster, client) = start(None).await?;
+    let mut given = object("MutexApproval", "given", base("MutexApproval"));
+    let status = json!({"conditions": [{"type": "Holds", "status": "True", "reason": "ApprovalHolds"}]});
+    given["status"] = status.clone();
+    let made = apply(&client, &given).await?;
+    assert_eq!(made.data.get("status"), None, "{made:?}");
+    let other = json!({"status": status, "spec": {"digest": "another"}});
+    let stored = api(&client, "MutexApproval")
+        .patch_status("given", &PatchParams::default(), &Patch::Merge(other))
+        .await?;
+    assert_eq!(stored.data["spec"]["digest"], json!("d"));
+    assert_eq!(stored.data["status"], status);
     cluster.stop().await;
     Ok(())
 }

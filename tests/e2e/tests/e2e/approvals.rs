@@ -4,9 +4,9 @@ use anyhow::{Context as _, Result};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{
     Api,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
-use numo_api::{MutexRunConfig, Plan};
+use numo_api::{Condition, MutexApproval, MutexRunConfig, Plan, conditions::types};
 use numo_e2e::{NAMESPACE, Stage, client_of};
 use serde_json::{Value, json};
 
@@ -200,6 +200,162 @@ async fn a_run_waits_for_who_may_approve_it_and_not_for_who_may_edit_it() -> Res
     stage.strike().await
 }
 
+/// What an approval says of itself, once it has this status and this reason.
+async fn says(stage: &Stage, name: &str, (status, reason): (&str, &str)) -> Result<Condition> {
+    let api: Api<MutexApproval> = Api::all(stage.person.clone());
+    // One may run out first, after a minute.
+    stage
+        .until(
+            &format!("MutexApproval {name}: {status} {reason}"),
+            90,
+            || async {
+                let all = api.get(name).await?.status.unwrap_or_default();
+                let is_it = |one: &Condition| {
+                    one.type_ == types::HOLDS && one.status == status && one.reason.as_deref() == Some(reason)
+                };
+                let is_of_this = all.observed_generation == Some(1);
+                Ok(all.conditions.into_iter().find(is_it).filter(|_| is_of_this))
+            },
+        )
+        .await
+}
+
+/// Approves what waits of the run as who applies objects here; the name of the object.
+async fn approved(stage: &Stage, reason: &str) -> Result<String> {
+    let said = stage
+        .say(&[
+            "approve",
+            "mutexrunconfig/upgrade",
+            "-n",
+            NAMESPACE,
+            "--reason",
+            reason,
+        ])
+        .await?;
+    let all: Api<MutexApproval> = Api::all(stage.person.clone());
+    let all = all.list(&ListParams::default()).await?.items;
+    let found = all.into_iter().find(|one| one.spec.reason == reason);
+    found.and_then(|one| one.metadata.name).with_context(|| said)
+}
+
+/// Nobody approves anything by a status, and who may approve may not write one.
+async fn decides_nothing_by_a_status(stage: &Stage, name: &str) -> Result<()> {
+    let of_user = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "approver", "namespace": NAMESPACE}});
+    apply(stage, &[of_user]).await?;
+    let roles = ["numo-approver", "numo-viewer", "admin", "numo-edit", "numo-admin"];
+    apply(stage, &bound("approver", &roles)).await?;
+    let kubeconfig = stage
+        .cluster
+        .service_account_kubeconfig(NAMESPACE, "approver")
+        .await?;
+    let before = stage.run("upgrade").await?.metadata.generation;
+    let released_before = released(&stage.world).len();
+    let forged =
+        json!({"status": {"conditions": [{"type": "Holds", "status": "True", "reason": "ApprovalHolds"}]}});
+    let patch = Patch::Merge(forged);
+    let params = PatchParams::default();
+    let of_approver: Api<MutexApproval> = Api::all(client_of(&kubeconfig).await?);
+    let refused = of_approver.patch_status(name, &params, &patch).await;
+    anyhow::ensure!(
+        matches!(&refused, Err(kube::Error::Api(status)) if status.code == 403),
+        "{refused:?}"
+    );
+    let of_admin: Api<MutexApproval> = Api::all(stage.person.clone());
+    of_admin.patch_status(name, &params, &patch).await?;
+    says(stage, name, ("False", "ApprovalExpired")).await?;
+    anyhow::ensure!(released(&stage.world).len() == released_before, "a node began");
+    anyhow::ensure!(stage.run("upgrade").await?.metadata.generation == before);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_approval_says_in_its_status_whether_it_holds_and_why_not() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    let spec = json!({
+        "approval": {"begin": "Manual"}, "waves": [{"nodes": 1}, {"nodes": 1, "approval": "Manual"}],
+    });
+    prepare(&stage, &[], spec).await?;
+    stage.world.upgrade_to(NEW).await?;
+    waits(&stage, "WaitsForApproval").await?;
+    let first = approved(&stage, "reviewed").await?;
+    let said = says(&stage, &first, ("True", "ApprovalHolds")).await?;
+    let words = said.message.unwrap_or_default();
+    assert!(words.contains("the beginning is approved"), "{words}");
+    explained(&stage, "worker-1", "wave 2 of 2 begins when it is approved", 120).await?;
+    assert_eq!(released(&stage.world).len(), 1);
+
+    // Somebody edits what was approved.
+    stage
+        .patch_run("upgrade", json!({"spec": {"soakSeconds": 1}}))
+        .await?;
+    let said = says(&stage, &first, ("False", "ApprovalExpired")).await?;
+    let words = said.message.unwrap_or_default();
+    assert!(
+        words.contains("the spec, or a MutexBinding of it, was edited since"),
+        "{words}"
+    );
+    let listed = stage.say(&["approve", "--list"]).await?;
+    let line = format!("MutexApproval {first} of ");
+    assert!(
+        listed.contains(&line) && listed.contains("does not hold: ApprovalExpired"),
+        "{listed}"
+    );
+    decides_nothing_by_a_status(&stage, &first).await?;
+
+    let second = approved(&stage, "reviewed again").await?;
+    says(&stage, &second, ("True", "ApprovalHolds")).await?;
+    let wave = approved(&stage, "the wave is fine").await?;
+    finish(&stage).await?;
+    for name in [&second, &wave] {
+        says(&stage, name, ("True", "ApprovalOver")).await?;
+    }
+    // Of what is over the last word stays.
+    says(&stage, &first, ("False", "ApprovalExpired")).await?;
+    stage.judge(&judgement(&[], &[])).await?;
+    stage.strike().await
+}
+
+/// The run is suspended until the approval is older than it may be.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_approval_that_is_too_old_lets_no_node_begin_and_is_given_anew() -> Result<()> {
+    let stage = set(workers(1), Vec::new()).await?;
+    let spec = json!({"approval": {"begin": "Manual", "ttlSeconds": 60}});
+    prepare(&stage, &[], spec).await?;
+    stage.world.upgrade_to(NEW).await?;
+    waits(&stage, "WaitsForApproval").await?;
+    stage
+        .patch_run("upgrade", json!({"spec": {"suspend": true}}))
+        .await?;
+    waits(&stage, "Suspended").await?;
+    let old = approved(&stage, "reviewed").await?;
+    says(&stage, &old, ("True", "ApprovalHolds")).await?;
+    let said = says(&stage, &old, ("False", "ApprovalExpired")).await?;
+    let words = said.message.unwrap_or_default();
+    assert!(
+        words.contains("it is older than 60 s (spec.approval.ttlSeconds)"),
+        "{words}"
+    );
+
+    stage
+        .patch_run("upgrade", json!({"spec": {"suspend": false}}))
+        .await?;
+    let message = waits(&stage, "ApprovalExpired").await?;
+    assert!(
+        message.contains(&format!(
+            "holds no more (MutexApproval {old}): it is older than 60 s"
+        )),
+        "{message}"
+    );
+    stage
+        .event("MutexRunConfig", "upgrade", "ApprovalExpired")
+        .await?;
+    assert!(released(&stage.world).is_empty());
+    approved(&stage, "still fine").await?;
+    finish(&stage).await?;
+    stage.judge(&judgement(&[], &[])).await?;
+    stage.strike().await
+}
+
 /// The name by which the API server knows who applies objects here.
 async fn applicant(stage: &Stage) -> Result<String> {
     let api: Api<SelfSubjectReview> = Api::all(stage.client.clone());
@@ -237,6 +393,8 @@ async fn an_approval_that_approves_nothing_is_told_on_it_and_by_doctor() -> Resu
     };
     told("lost", "nowhere is not there").await?;
     told("early", "upgrade waits for no approval").await?;
+    says(&stage, "lost", ("False", "OwnerNotFound")).await?;
+    says(&stage, "early", ("False", "NothingWaits")).await?;
     stage.world.upgrade_to(NEW).await?;
     waits(&stage, "WaitsForApproval").await?;
     stage
@@ -244,6 +402,9 @@ async fn an_approval_that_approves_nothing_is_told_on_it_and_by_doctor() -> Resu
         .await?;
     apply(&stage, &[approval("other", "upgrade", "d")]).await?;
     told("other", "spec.digest is not that of its status.approval").await?;
+    for name in ["early", "other"] {
+        says(&stage, name, ("False", "ApprovesOther")).await?;
+    }
     stage
         .until("doctor names each", 60, || async {
             let doctor = stage.call(&["doctor"]).await?;

@@ -2,7 +2,7 @@
 //! come late, when something else waits already; some are for another digest or another wave; some are taken back.
 
 use super::{Act, Event, Object, World};
-use numo_api::{MutexApprovalSpec, Reason};
+use numo_api::{MutexApprovalSpec, MutexApprovalStatus, Reason};
 use numo_core::{
     Owner,
     observed::ApprovalView,
@@ -133,6 +133,8 @@ impl World {
             created: self.time(),
             deleting: false,
             spec: (*word.spec).clone(),
+            generation: 1,
+            status: MutexApprovalStatus::default(),
         };
         self.tell("person", || {
             let (spec, owner) = (&view.spec, &word.asked.0);

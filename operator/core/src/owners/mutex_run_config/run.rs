@@ -500,6 +500,7 @@ fn drive<'m>(decision: &mut RunDecision<'m>, waves: Waves<'m>, hold: Option<Why>
         .or_else(|| approvals.hold());
     report.wave = waves.report();
     (report.approval, report.approved) = (approvals.report(), approvals.given());
+    report.heard = approvals.heard();
     if let Some(at) = report.wave.as_ref().and_then(|wave| wave.soak_until) {
         decision.wake(at);
     }

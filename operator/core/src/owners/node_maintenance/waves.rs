@@ -147,6 +147,7 @@ impl<'a> Pass<'a> {
         report.wave = order.waves.report();
         report.approval = order.approvals.report();
         report.approved = order.approvals.given();
+        report.heard = order.approvals.heard();
         if let Some(at) = order.approvals.ends() {
             self.out.wake(at);
         }

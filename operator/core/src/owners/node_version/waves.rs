@@ -216,6 +216,7 @@ impl<'a> Pass<'a> {
         report.waves_over = self.waves.over(self.now);
         report.approval = self.approvals.report();
         report.approved = self.approvals.given();
+        report.heard = self.approvals.heard();
         let soaking = self.waves.soaking();
         let soaked = soaking.as_ref().and_then(|why| why.until);
         self.idle = soaking.or_else(|| self.approvals.hold());

@@ -272,6 +272,7 @@ impl<'a> Pass<'a> {
         self.out.report.waves_over = self.waves.over(self.now);
         self.out.report.approval = self.approvals.report();
         self.out.report.approved = self.approvals.given();
+        self.out.report.heard = self.approvals.heard();
         let unapproved = self.approvals.hold();
         if let Some(at) = self.approvals.ends() {
             self.out.wake(at);

@@ -13,8 +13,8 @@ use kube::{
     api::{ListParams, ObjectMeta},
 };
 use numo_api::{
-    Condition, MutexBinding, MutexBindingStatus, MutexBudget, MutexBudgetStatus, MutexNotifier,
-    MutexNotifierStatus, MutexRule, MutexRunConfig, MutexWindow, MutexWindowStatus, Reason,
+    ApprovalPolicy, Condition, MutexBinding, MutexBindingStatus, MutexBudget, MutexBudgetStatus,
+    MutexNotifier, MutexNotifierStatus, MutexRule, MutexRunConfig, MutexWindow, MutexWindowStatus, Reason,
     conditions::types,
 };
 use serde::de::DeserializeOwned;
@@ -183,6 +183,44 @@ pub(super) async fn bindings(connection: &Connection, found: &mut Findings) {
         }
     });
     judged.tell(found, seen);
+    for (name, field, kind) in all.iter().filter_map(left_by_labels) {
+        found.note(
+            format!(
+                "MutexBinding {name} {field} wants approval, and spec.ownerSelector.labels says of which {kind}s: who may edit the labels of a {kind} takes it out of that"
+            ),
+            format!(
+                "kubectl edit mutexbinding {name}: select by kind and namespaces, without labels; or let a ValidatingAdmissionPolicy keep these labels from those who may not approve (operator/docs/approvals.md#who-may)"
+            ),
+        );
+    }
+}
+
+/// A binding that wants approval of owners that it selects by labels: its name, the field that wants it, and the kind of the owners. Who
+/// edits an owner edits its labels too, and an approval is there so that these do not decide alone.
+fn left_by_labels(binding: &MutexBinding) -> Option<(String, String, &str)> {
+    let owners = &binding.spec.owner_selector;
+    let labels = owners.labels.as_ref()?;
+    let is_any = labels
+        .match_labels
+        .as_ref()
+        .is_some_and(|labels| !labels.is_empty())
+        || labels
+            .match_expressions
+            .as_ref()
+            .is_some_and(|all| !all.is_empty());
+    let is_manual = |policy: Option<ApprovalPolicy>| policy == Some(ApprovalPolicy::Manual);
+    let settings = &binding.spec.settings;
+    let of_all = settings.approval.iter().find_map(|approval| {
+        let begin = is_manual(approval.begin).then_some("spec.approval.begin");
+        begin.or_else(|| is_manual(approval.after_failure).then_some("spec.approval.afterFailure"))
+    });
+    let mut waves = settings.waves.iter().flatten();
+    let of_wave = || {
+        let place = waves.position(|wave| is_manual(wave.approval))?;
+        Some(format!("spec.waves[{place}].approval"))
+    };
+    let field = of_all.map(str::to_owned).or_else(of_wave).filter(|_| is_any)?;
+    Some((binding.name_any(), field, owners.kind.as_str()))
 }
 
 /// Namespaces that bindings name and that do not exist: a slip gates nothing.
@@ -330,6 +368,37 @@ pub(super) fn readiness(rule: &MutexRule) -> Option<&Condition> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn an_approval_that_an_edit_of_labels_takes_away_is_told() {
+        let labels = json!({"matchLabels": {"tier": "prod"}});
+        let terms = json!({"matchExpressions": [{"key": "tier", "operator": "Exists"}]});
+        let begin = json!({"approval": {"begin": "Manual"}});
+        let failure = json!({"approval": {"begin": "None", "afterFailure": "Manual"}});
+        let wave = json!({"waves": [{"nodes": 1}, {"nodes": 1, "approval": "Manual"}]});
+        let none = json!({"approval": {"begin": "None"}, "waves": [{"nodes": 1, "approval": "None"}]});
+        for (labels, settings, wanted) in [
+            (&labels, &begin, Some("spec.approval.begin")),
+            (&terms, &failure, Some("spec.approval.afterFailure")),
+            (&labels, &wave, Some("spec.waves[1].approval")),
+            (&labels, &none, None),
+            (&labels, &json!({"soakSeconds": 5}), None),
+            (&json!({}), &begin, None),
+            (&json!({"matchLabels": {}, "matchExpressions": []}), &begin, None),
+            (&json!(null), &wave, None),
+        ] {
+            let mut spec = settings.clone();
+            spec["ownerSelector"] = json!({"kind": "Plan", "labels": labels});
+            let binding = json!({
+                "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBinding",
+                "metadata": {"name": "b"}, "spec": spec,
+            });
+            let binding: MutexBinding = serde_json::from_value(binding).unwrap();
+            let found = left_by_labels(&binding);
+            let wanted = wanted.map(|field| ("b".to_owned(), field.to_owned(), "Plan"));
+            assert_eq!(found, wanted, "{labels} {settings}");
+        }
+    }
 
     #[test]
     fn a_plan_without_nodes_is_told_from_one_that_is_done() {

@@ -194,7 +194,8 @@ impl Planner {
             self.notices.show(&self.context);
             // Rules only that the last pass left over, and windows whose time has come.
             if self.others.next(self.context.now()) == Some(Duration::ZERO) {
-                self.others.write(&mut self.context).await;
+                let standings = self.unheard.standings();
+                self.others.write(&mut self.context, standings).await;
                 let (metrics, now) = (&self.context.metrics, self.context.now());
                 metrics.show_windows(&self.context.store.observed, now);
             }
@@ -208,11 +209,12 @@ impl Planner {
         let now = self.context.now();
         self.wakes.wake_all(left, now);
         self.notices.show(&self.context);
-        self.others.settle(&mut self.context).await;
+        self.unheard.note_lost(&self.context);
+        let standings = self.unheard.standings();
+        self.others.settle(&mut self.context, standings).await;
         let metrics = &self.context.metrics;
         metrics.show_cluster(&self.context.store.observed, now);
         self.orphans.tell(&self.context);
-        self.unheard.note_lost(&self.context);
         let news = self.context.store.take_news();
         let due = self.due(news);
         self.wakes.wake_all(due, now);

@@ -1,16 +1,16 @@
-//! MutexApprovals that approve nothing: each is told once by an event on it, soon after it was made, as its author looks nowhere else.
-//! Nothing here decides, and no approval is touched.
+//! What became of MutexApprovals, for their statuses. One that approves nothing is also told once by an event on it, soon after it was
+//! made, as its author looks nowhere else. Nothing here decides, and no approval is touched.
 
 use super::{context::Context, wakes};
 use crate::shell::{events::Published, kind::Kind};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use numo_api::Reason;
 use numo_core::{
     Owner,
     action::{Event, EventAction},
     observed::{ApprovalView, Key},
     report::Report,
-    unheard::{self, Waits},
+    unheard::{self, NEW, Standing, Waits},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,8 +18,6 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// How old an approval may be that is told: of an older one nobody knows whether it has approved something that is over.
-const NEW: SignedDuration = SignedDuration::from_mins(5);
 /// How long an approval is given to be heard: what it is for may be seen a moment after it.
 const GRACE: Duration = Duration::from_secs(3);
 
@@ -30,6 +28,8 @@ pub struct Unheard {
     waiting: BTreeMap<String, (Key, String, Instant)>,
     /// uids of those that were heard, or told.
     dealt_with: BTreeSet<String>,
+    /// By uid: how each approval stands, as it was decided last.
+    standings: BTreeMap<String, Standing>,
 }
 
 impl Unheard {
@@ -55,6 +55,7 @@ impl Unheard {
             .values()
             .filter(|view| view.spec.owner == named)
         {
+            self.stand(context, view, Some(report), now);
             if report.approved.iter().any(|given| given.name == view.name) {
                 self.waiting.remove(&view.uid);
                 self.dealt_with.insert(view.uid.clone());
@@ -71,15 +72,32 @@ impl Unheard {
         let uids: BTreeSet<&str> = uids.collect();
         self.dealt_with.retain(|uid| uids.contains(uid.as_str()));
         self.waiting.retain(|uid, _| uids.contains(uid.as_str()));
+        self.standings.retain(|uid, _| uids.contains(uid.as_str()));
         if uids.is_empty() {
             return;
         }
         let (owners, now) = (wakes::owners(observed), context.now());
         for view in observed.approvals.values() {
             if !owners.iter().any(|owner| owner.approved() == view.spec.owner) {
+                self.stand(context, view, None, now);
                 self.weigh(view, &Waits::Nowhere, now);
             }
         }
+    }
+
+    /// How approvals stand, by uid.
+    pub const fn standings(&self) -> &BTreeMap<String, Standing> {
+        &self.standings
+    }
+
+    /// Notes how an approval stands. While approvals cannot be listed nobody knows.
+    fn stand(&mut self, context: &Context, view: &ApprovalView, report: Option<&Report>, now: Timestamp) {
+        if context.store.observed.unlisted.contains_key("mutexapprovals") {
+            return;
+        }
+        let before = self.standings.remove(&view.uid).or_else(|| Standing::told(view));
+        let standing = unheard::standing(view, report, before.as_ref(), now);
+        self.standings.insert(view.uid.clone(), standing);
     }
 
     /// Notes why an approval is not heard, as it stands now.

@@ -248,8 +248,8 @@ pub fn has_news(store: &Store, object: &Object) -> bool {
         Object::Budget(budget) => mutex_budget::has_news(store, budget),
         Object::Window(window) => mutex_window::has_news(store, window),
         Object::Binding(name, binding) => mutex_binding::has_news(store, name, binding),
-        Object::Approval(_)
-        | Object::Node(..)
+        Object::Approval(approval) => mutex_approval::has_news(store, approval),
+        Object::Node(..)
         | Object::Pool(_)
         | Object::Config(..)
         | Object::ClusterVersion(_)

@@ -42,6 +42,8 @@ fn view(approval: MutexApproval) -> ApprovalView {
         deleting: metadata.deletion_timestamp.is_some(),
         name: metadata.name.unwrap_or_default(),
         uid: metadata.uid.unwrap_or_default(),
+        generation: metadata.generation.unwrap_or(1),
+        status: approval.status.unwrap_or_default(),
         spec: approval.spec,
     }
 }
@@ -53,4 +55,10 @@ pub fn put(store: &mut Store, approval: ApprovalView) -> bool {
 
 fn remove(store: &mut Store, key: &Key) -> bool {
     store.observed.approvals.remove(&key.name).is_some()
+}
+
+/// Whether an approval differs from what is known of it by more than its status: a spec stays as it was made.
+pub fn has_news(store: &Store, approval: &ApprovalView) -> bool {
+    let known = store.observed.approvals.get(&approval.name);
+    known.is_some_and(|known| known.deleting != approval.deleting || known.uid != approval.uid)
 }

@@ -1,5 +1,5 @@
-//! The statuses of what is no owner: rules and targets, budgets, windows, bindings. What each says comes from its frontend; here it is
-//! written if it differs. There are few budgets, windows and bindings, and all of theirs are written at once.
+//! The statuses of what is no owner: rules and targets, budgets, windows, bindings, approvals. What each says comes from its frontend;
+//! here it is written if it differs. There are few budgets, windows and bindings, and all of theirs are written at once.
 
 use super::{
     announce::{Changed, Refused},
@@ -11,9 +11,12 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::Condition;
-use numo_core::{admit::windows, ledger::Ledger, observed::Key};
+use numo_core::{admit::windows, ledger::Ledger, observed::Key, unheard::Standing};
 use serde::Serialize;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
+
+/// Statuses of approvals that are written at once: nobody takes away those of runs that are over.
+const APPROVALS: usize = 50;
 
 /// The statuses that are still to be written, and those that were refused.
 #[derive(Debug, Default)]
@@ -24,27 +27,30 @@ pub struct Others {
     turns_at: Option<Timestamp>,
     /// Whether nothing could be written when it was to be: the leader lease was not sure.
     withheld: bool,
+    /// Whether statuses of approvals are still to be written.
+    more: bool,
 }
 
 impl Others {
     /// When something is to be written next, if nothing changes.
     pub fn next(&self, now: Timestamp) -> Option<Duration> {
-        if self.withheld || !self.line.is_empty() {
+        if self.withheld || self.more || !self.line.is_empty() {
             return Some(Duration::ZERO);
         }
         let left = self.turns_at?.duration_since(now);
         Some(Duration::try_from(left).unwrap_or_default())
     }
 
-    /// Notes the rules and targets whose status differs, and writes what may be written in one pass.
-    pub async fn settle(&mut self, context: &mut Context) {
+    /// Notes the rules and targets whose status differs, and writes what may be written in one pass. `standings`: how approvals
+    /// stand, by uid.
+    pub async fn settle(&mut self, context: &mut Context, standings: &BTreeMap<String, Standing>) {
         self.line.line_up(context);
-        self.write(context).await;
+        self.write(context, standings).await;
     }
 
-    /// Writes the status of every budget, window and binding that differs, and of the first few rules and targets that wait. While
-    /// nothing may be written, all of them wait.
-    pub async fn write(&mut self, context: &mut Context) {
+    /// Writes the status of every budget, window and binding that differs, and of the first few rules, targets and approvals that
+    /// wait. While nothing may be written, all of them wait.
+    pub async fn write(&mut self, context: &mut Context, standings: &BTreeMap<String, Standing>) {
         self.withheld = !context.fence.holds();
         if self.withheld {
             return;
@@ -54,6 +60,7 @@ impl Others {
         self.turns_at = windows::changes_after(&context.store.observed, context.now());
         write_windows(context, &mut self.refused).await;
         write_bindings(context, &mut self.refused).await;
+        self.more = write_approvals(context, &mut self.refused, standings).await;
     }
 }
 
@@ -66,13 +73,14 @@ struct Due<S> {
     status: S,
 }
 
-/// Writes what is due, and tells what came of it.
+/// Writes what is due, and tells what came of it; true if all was written.
 async fn write_each<S: Serialize>(
     context: &mut Context,
     refused: &mut Refused,
     kind: Kind,
     due: Vec<Due<S>>,
-) {
+) -> bool {
+    let mut is_all = true;
     for one in due {
         let (connection, store) = (&context.connection, &mut context.store);
         let written = status::write(connection, store, kind, &one.key, &one.uid, &one.status).await;
@@ -83,8 +91,10 @@ async fn write_each<S: Serialize>(
             before: &one.conditions.0,
             after: &one.conditions.1,
         };
+        is_all &= written.is_ok();
         refused.tell(&context.events, &changed, written);
     }
+    is_all
 }
 
 /// Writes the status of every budget that differs.
@@ -141,4 +151,27 @@ async fn write_bindings(context: &mut Context, refused: &mut Refused) {
     });
     let due = due.collect();
     write_each(context, refused, Kind::MutexBinding, due).await;
+}
+
+/// Writes the status of the first few approvals that differ; true if there are more. After a refusal they wait for the next pass.
+async fn write_approvals(
+    context: &mut Context,
+    refused: &mut Refused,
+    standings: &BTreeMap<String, Standing>,
+) -> bool {
+    let now = context.now();
+    let approvals = context.store.observed.approvals.values();
+    let mut due = approvals.filter(|view| !view.deleting).filter_map(|view| {
+        let status = frontends::mutex_approval::status(view, standings.get(&view.uid)?, now);
+        (view.status != status).then(|| Due {
+            key: Key::new("", &view.name),
+            uid: view.uid.clone(),
+            // An event of its own tells of one that approves nothing.
+            conditions: (Vec::new(), Vec::new()),
+            status,
+        })
+    });
+    let first = due.by_ref().take(APPROVALS).collect();
+    let are_more = due.next().is_some();
+    write_each(context, refused, Kind::MutexApproval, first).await && are_more
 }
