@@ -66,11 +66,24 @@ impl Etcd {
 }
 
 impl Operation {
+    /// Puts this value at this key.
+    pub(crate) fn put((key, value): (&String, &String)) -> Self {
+        Self::Put {
+            key: key.clone(),
+            value: value.clone(),
+        }
+    }
+
     /// The key it is about.
     pub(crate) fn key(&self) -> &str {
         match self {
             Self::Delete { key } | Self::Put { key, .. } => key,
         }
+    }
+
+    /// Whether its key begins with one of these.
+    pub(crate) fn is_below(&self, prefixes: &[&str]) -> bool {
+        prefixes.iter().any(|prefix| self.key().starts_with(prefix))
     }
 
     fn request(&self) -> Value {

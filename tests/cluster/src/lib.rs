@@ -26,6 +26,7 @@ mod kept;
 mod ports;
 mod process;
 mod reuse;
+mod tally;
 
 pub use audit::AuditEvent;
 pub use binaries::{Binaries, binary};

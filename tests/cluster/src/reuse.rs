@@ -4,18 +4,46 @@
 //! A test never shares a control plane while it runs. Afterwards every object made since is removed
 //! and every changed one is put back, in etcd itself, so that no finalizer and no admission can
 //! object. What the processes remember beyond their watches is not undone: a control plane in which
-//! such a thing was changed is ended instead.
+//! such a thing was changed is ended instead, and the next one starts with the objects that the first
+//! one of its kind was prepared with.
 
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{Api, Client, api::ListParams};
 
 use crate::cluster::{Cluster, Options};
+use crate::credentials::User;
 use crate::etcd::{Etcd, Keys, Operation};
+use crate::tally;
 
-/// Idle control planes of this process, all prepared in the same way.
-static IDLE: Mutex<Vec<Cluster>> = Mutex::new(Vec::new());
+/// What this process has of prepared control planes.
+static KEPT: Mutex<Kept> = Mutex::new(Kept {
+    idle: Vec::new(),
+    records: BTreeMap::new(),
+});
+
+/// So many control planes may wait for a test. Each takes some of the processor though nobody asks it for anything.
+const IDLE: usize = 3;
+
+struct Kept {
+    /// Those that wait for a test, the one that has waited longest first.
+    idle: Vec<Cluster>,
+    /// What further control planes start with, by what they are prepared for.
+    records: BTreeMap<&'static str, Keys>,
+}
+
+/// How a control plane was prepared.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    /// What for.
+    purpose: &'static str,
+    /// What is there between two tests.
+    baseline: Keys,
+}
 
 /// How long controllers may go on to write what they were about to.
 const CALM: Duration = Duration::from_secs(20);
@@ -25,32 +53,69 @@ const STILL: Duration = Duration::from_millis(150);
 /// Written again and again by the API server itself, and of no matter.
 const RESTLESS: [&str; 2] = ["/registry/leases/kube-system/", "/registry/masterleases/"];
 
-/// What processes keep more of than their watches tell: which kinds there are, webhooks, limits
-/// that admission looked up.
-const REMEMBERED: [&str; 6] = [
+/// What processes keep more of than their watches tell: which kinds there are, limits that admission looked up.
+const REMEMBERED: [&str; 4] = [
     "/registry/apiextensions.k8s.io/",
     "/registry/apiregistration.k8s.io/",
-    "/registry/mutatingwebhookconfigurations/",
-    "/registry/validatingwebhookconfigurations/",
     "/registry/resourcequotas/",
     "/registry/limitranges/",
 ];
 
+/// What admission goes by.
+const JUDGES: [&str; 4] = [
+    "/registry/mutatingwebhookconfigurations/",
+    "/registry/validatingwebhookconfigurations/",
+    "/registry/validatingadmissionpolicies/",
+    "/registry/validatingadmissionpolicybindings/",
+];
+/// So long after a change the API server goes by it: it looks for changed policies once a second.
+const JUDGED: Duration = Duration::from_millis(1500);
+
+/// What controllers write as soon as they work, if it is not there. Every control plane has an authority of its own, and a start
+/// waits for the account.
+const OWN: [&str; 2] = ["/kube-root-ca.crt", "/registry/serviceaccounts/default/default"];
+
 impl Cluster {
     /// A control plane with default options to which `prepare` was done once; it may have served
-    /// other tests of this process, and is as it was before them. All tests of a process prepare alike.
+    /// other tests of this process, and is as it was before them. All tests of a process prepare alike for a `purpose`.
     ///
     /// [`give_back`](Self::give_back) it when the test has passed; dropped, it ends as any other.
-    pub async fn prepared(prepare: impl AsyncFnOnce(&Self) -> Result<()>) -> Result<Self> {
-        let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        if let Some(cluster) = idle {
+    pub async fn prepared(
+        purpose: &'static str,
+        prepare: impl AsyncFnOnce(&Self) -> Result<()>,
+    ) -> Result<Self> {
+        if let Some(cluster) = kept().take(purpose) {
             cluster.forget_requests()?;
+            tally::note(&cluster, "again", purpose);
             return Ok(cluster);
         }
-        let mut cluster = Self::start(Options::default()).await?;
-        prepare(&cluster).await?;
-        let keys = at_rest(&Etcd::new(&cluster.etcd())?).await?;
-        cluster.baseline = Some(keys);
+        let record = kept().records.get(purpose).cloned().unwrap_or_default();
+        let mut cluster = Self::start_with(Options::default(), &record).await?;
+        let etcd = Etcd::new(&cluster.etcd())?;
+        if record.is_empty() {
+            prepare(&cluster).await?;
+        } else {
+            let client = cluster.client(User::Admin).await?;
+            cluster
+                .until("every kind is served", async || serves_kinds(&client).await)
+                .await?;
+        }
+        cluster
+            .until("controllers have written what is their own", async || {
+                has_own(&etcd.keys().await?)
+            })
+            .await?;
+        let baseline = at_rest(&etcd).await?;
+        kept()
+            .records
+            .entry(purpose)
+            .or_insert_with(|| record_of(&baseline));
+        tally::note(
+            &cluster,
+            if record.is_empty() { "start" } else { "start-with" },
+            purpose,
+        );
+        cluster.prepared = Some(Prepared { purpose, baseline });
         cluster.forget_requests()?;
         Ok(cluster)
     }
@@ -59,20 +124,29 @@ impl Cluster {
     /// cannot be made so, or that was not prepared, is [stopped](Self::stop).
     pub async fn give_back(mut self) {
         match self.restore().await {
-            Ok(()) => IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(self),
+            Ok(()) => {
+                tally::note(&self, "back", "");
+                let one_too_many = kept().put(self);
+                if let Some(cluster) = one_too_many {
+                    cluster.stop().await;
+                }
+            }
             Err(why) => {
                 tracing::debug!(why = format!("{why:#}"), "control plane is not used again");
+                tally::note(&self, "not-again", &format!("{why:#}"));
                 self.stop().await;
             }
         }
     }
 
     async fn restore(&mut self) -> Result<()> {
-        let baseline = self.baseline.as_ref().context("it was not prepared")?;
+        let baseline = &self.prepared.as_ref().context("it was not prepared")?.baseline;
         let etcd = Etcd::new(&self.etcd())?;
         let until = Instant::now() + CALM;
+        let mut judges_changed = false;
         loop {
             let operations = way_back(baseline, &etcd.keys().await?)?;
+            judges_changed |= operations.iter().any(|one| one.is_below(&JUDGES));
             if operations.is_empty() {
                 break;
             }
@@ -81,8 +155,74 @@ impl Cluster {
             // Who had a write under way, or answers to what is gone, is done by then.
             tokio::time::sleep(STILL).await;
         }
+        if judges_changed {
+            tokio::time::sleep(JUDGED).await;
+        }
         self.is_sound().await
     }
+}
+
+fn kept() -> MutexGuard<'static, Kept> {
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Kept {
+    fn take(&mut self, purpose: &str) -> Option<Cluster> {
+        let is_for_it = |one: &Cluster| one.prepared.as_ref().is_some_and(|how| how.purpose == purpose);
+        let index = self.idle.iter().rposition(is_for_it)?;
+        Some(self.idle.remove(index))
+    }
+
+    /// Keeps it for another test; one that waited longer may have to make room.
+    fn put(&mut self, cluster: Cluster) -> Option<Cluster> {
+        self.idle.push(cluster);
+        (self.idle.len() > IDLE).then(|| self.idle.remove(0))
+    }
+}
+
+/// What another control plane can start with: all that is not its own or passing.
+fn record_of(baseline: &Keys) -> Keys {
+    let is_lasting = |key: &str| {
+        let passes =
+            RESTLESS.iter().any(|prefix| key.starts_with(prefix)) || key.starts_with("/registry/events/");
+        !passes && !OWN.iter().any(|end| key.ends_with(end))
+    };
+    let lasting = baseline.iter().filter(|(key, _)| is_lasting(key));
+    lasting.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// An error unless each namespace has what a controller writes into each.
+fn has_own(now: &Keys) -> Result<()> {
+    for namespace in now
+        .keys()
+        .filter_map(|key| key.strip_prefix("/registry/namespaces/"))
+    {
+        for own in [
+            format!("/registry/configmaps/{namespace}/kube-root-ca.crt"),
+            format!("/registry/serviceaccounts/{namespace}/default"),
+        ] {
+            ensure!(now.contains_key(&own), "{own} is not there");
+        }
+    }
+    Ok(())
+}
+
+/// An error unless objects of every kind that is defined can be listed.
+async fn serves_kinds(client: &Client) -> Result<()> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for definition in definitions.list(&ListParams::default()).await?.items {
+        let spec = definition.spec;
+        for version in spec.versions.iter().filter(|version| version.served) {
+            let uri = format!(
+                "/apis/{}/{}/{}?limit=1",
+                spec.group, version.name, spec.names.plural
+            );
+            client
+                .request_text(http::Request::get(uri).body(Vec::new())?)
+                .await?;
+        }
+    }
+    Ok(())
 }
 
 /// What is there once nothing has been written for a while.
@@ -118,13 +258,10 @@ fn way_back(baseline: &Keys, now: &Keys) -> Result<Vec<Operation>> {
             value: value.clone(),
         });
     }
-    operations.retain(|operation| !RESTLESS.iter().any(|prefix| operation.key().starts_with(prefix)));
+    operations.retain(|operation| !operation.is_below(&RESTLESS));
     for operation in &operations {
         let key = operation.key();
-        ensure!(
-            !REMEMBERED.iter().any(|prefix| key.starts_with(prefix)),
-            "{key} was changed"
-        );
+        ensure!(!operation.is_below(&REMEMBERED), "{key} was changed");
         ensure!(
             now.contains_key(key) || !key.starts_with("/registry/namespaces/"),
             "{key} was deleted"
@@ -161,14 +298,39 @@ mod tests {
     #[test]
     fn what_processes_remember_is_not_put_back() {
         let crd = "apiextensions.k8s.io/customresourcedefinitions/a";
-        let hooks = "validatingwebhookconfigurations/a";
+        let quota = "resourcequotas/x/a";
         for (before, after) in [
             (keys(&[(crd, "1")]), keys(&[(crd, "2")])),
             (keys(&[(crd, "1")]), keys(&[])),
-            (keys(&[]), keys(&[(hooks, "1")])),
+            (keys(&[]), keys(&[(quota, "1")])),
             (keys(&[("namespaces/numo", "1")]), keys(&[])),
         ] {
             assert!(way_back(&before, &after).is_err(), "{before:?} {after:?}");
         }
+    }
+
+    #[test]
+    fn another_one_starts_with_all_but_what_is_its_own_or_passes() {
+        let own = [
+            ("configmaps/numo/kube-root-ca.crt", "1"),
+            ("serviceaccounts/default/default", "1"),
+            ("leases/kube-system/apiserver", "1"),
+            ("events/default/a", "1"),
+        ];
+        let lasting = [("namespaces/numo", "1"), ("serviceaccounts/numo/default", "1")];
+        let all = keys(&[&own[..], &lasting[..]].concat());
+        assert_eq!(record_of(&all), keys(&lasting));
+    }
+
+    #[test]
+    fn controllers_have_written_their_own_when_each_namespace_has_it() {
+        let whole = [
+            ("namespaces/a", "1"),
+            ("configmaps/a/kube-root-ca.crt", "1"),
+            ("serviceaccounts/a/default", "1"),
+        ];
+        assert!(has_own(&keys(&whole)).is_ok());
+        assert!(has_own(&keys(&whole[..2])).is_err());
+        assert!(has_own(&keys(&[whole[0], whole[2]])).is_err());
     }
 }

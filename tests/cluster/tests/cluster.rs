@@ -11,8 +11,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, ServiceAccount};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt};
@@ -282,5 +284,105 @@ async fn earlier_minor_is_emulated() {
         (&version["emulationMajor"], &version["emulationMinor"]),
         (&json!("1"), &json!("33"))
     );
+    cluster.stop().await;
+}
+
+/// Installs a kind and an object.
+async fn prepare(cluster: &Cluster) -> anyhow::Result<()> {
+    let client = cluster.client(User::Admin).await?;
+    let kind = json!({
+        "metadata": {"name": "things.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Cluster",
+            "names": {"kind": "Thing", "plural": "things"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+            }}}],
+        },
+    });
+    let kinds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    kinds.create(&PostParams::default(), &from_value(kind)?).await?;
+    let maps: Api<ConfigMap> = Api::default_namespaced(client);
+    let map = from_value(json!({"metadata": {"name": "prepared"}}))?;
+    maps.create(&PostParams::default(), &map).await?;
+    Ok(())
+}
+
+async fn prepared() -> Cluster {
+    Cluster::prepared("things", prepare).await.unwrap()
+}
+
+async fn client(cluster: &Cluster) -> Client {
+    cluster.client(User::Admin).await.unwrap()
+}
+
+/// Lets a webhook that nobody answers refuse every ConfigMap, and waits until it does.
+async fn refuse_maps(client: &Client) {
+    let webhook = json!({"metadata": {"name": "nobody"}, "webhooks": [{
+        "name": "nobody.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+        "clientConfig": {"url": "https://127.0.0.1:9/"},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
+    }]});
+    let webhooks: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
+    webhooks
+        .create(&PostParams::default(), &from_value(webhook).unwrap())
+        .await
+        .unwrap();
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    until("the webhook is asked", || async {
+        make_map(client, &dry).await.is_err()
+    })
+    .await;
+}
+
+async fn make_map(client: &Client, how: &PostParams) -> kube::Result<ConfigMap> {
+    let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
+    maps.create(how, &from_value(json!({"metadata": {"name": "mine"}})).unwrap())
+        .await
+}
+
+#[tokio::test]
+async fn prepared_cluster_forgets_a_webhook_and_one_without_its_kind_is_followed_by_its_like() {
+    let cluster = prepared().await;
+    let first = ids(&cluster);
+    refuse_maps(&client(&cluster).await).await;
+    cluster.give_back().await;
+
+    let cluster = prepared().await;
+    assert_eq!(ids(&cluster), first, "a webhook costs no control plane");
+    let admin = client(&cluster).await;
+    make_map(&admin, &PostParams::default()).await.unwrap();
+    let kinds: Api<CustomResourceDefinition> = Api::all(admin);
+    kinds
+        .delete("things.example.com", &DeleteParams::default())
+        .await
+        .unwrap();
+    cluster.give_back().await;
+    until_gone(&first).await;
+
+    let cluster = Cluster::prepared("things", async |_| panic!("it is prepared again"))
+        .await
+        .unwrap();
+    let admin = client(&cluster).await;
+    let things = http::Request::get("/apis/example.com/v1/things").body(Vec::new());
+    let things: serde_json::Value = admin.request(things.unwrap()).await.unwrap();
+    assert_eq!(things["items"], json!([]));
+    let maps: Api<ConfigMap> = Api::default_namespaced(admin.clone());
+    assert!(maps.get("prepared").await.is_ok());
+    assert!(
+        maps.get_opt("mine").await.unwrap().is_none(),
+        "what a test made is not handed on"
+    );
+    let authority = maps.get("kube-root-ca.crt").await.unwrap().data.unwrap()["ca.crt"].clone();
+    let own = std::fs::read_to_string(cluster.dir().join("auth/ca.crt")).unwrap();
+    assert_eq!(authority, own, "pods are told of their own authority");
+    let before = ids(&cluster);
+    make_map(&admin, &PostParams::default()).await.unwrap();
+    cluster.give_back().await;
+    let cluster = prepared().await;
+    assert_eq!(ids(&cluster), before, "it serves several tests too");
     cluster.stop().await;
 }

@@ -8,6 +8,7 @@ mod compare;
 pub mod manifests;
 pub mod memory;
 pub mod olm;
+mod prepared;
 pub mod process;
 mod proxy;
 pub mod rules;
@@ -17,8 +18,9 @@ mod stage;
 mod terminal;
 mod unvalidated;
 
+pub use prepared::{install, with_kinds};
 pub use process::{Numo, Said, binary, call_in, call_with, cargo_with, crates};
 pub use proxy::{Cut, Proxy, Slow};
 pub use sink::{Answers, Sink};
-pub use stage::{NAMESPACE, Stage, StageOptions, client_of, has_leases, install, kubectl};
+pub use stage::{NAMESPACE, Stage, StageOptions, client_of, has_leases, kubectl};
 pub use terminal::{Page, Terminal};

@@ -1,9 +1,8 @@
 //! Everything a test needs, set up and taken down.
 
 use crate::{
-    manifests,
+    manifests, prepared,
     process::{Numo, Said, call},
-    unvalidated,
 };
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::events::v1::Event;
@@ -25,7 +24,7 @@ use std::{
 pub const NAMESPACE: &str = "node-upgrade-mutex-operator";
 
 /// Namespace of the leases of nodes.
-const LEASES: &str = numo_api::marks::LEASE_NAMESPACE;
+pub(crate) const LEASES: &str = numo_api::marks::LEASE_NAMESPACE;
 
 /// How many times longer a busy machine may take than one that has time.
 const BUSY: u64 = 3;
@@ -51,9 +50,9 @@ pub struct StageOptions {
     pub without_kubectl: bool,
     /// numo is not started: the test starts it.
     pub without_numo: bool,
-    /// The API server takes what numo's definitions refuse, as if it had been stored before they did: a control plane of its own.
+    /// The API server takes what numo's definitions refuse, as if it had been stored before they did.
     pub without_validation: bool,
-    /// numo is not installed, and no process of it started: the test installs it, on a control plane of its own.
+    /// numo is not installed, and no process of it started: the test installs it.
     pub without_install: bool,
     /// Options of a control plane of its own; none takes one that served another test.
     pub cluster: Option<Options>,
@@ -88,23 +87,16 @@ impl Stage {
     /// Starts the control plane, makes the world, installs numo and starts it under its own
     /// ServiceAccount.
     pub async fn set(options: StageOptions) -> Result<Self> {
-        let own = options.without_validation.then(Options::default);
-        let cluster = match options.cluster.or(own) {
-            None if options.without_install => {
-                let cluster = Cluster::start(Options::default()).await?;
-                World::install_kinds(&cluster.client(User::World).await?).await?;
-                cluster
-            }
-            None => Cluster::prepared(prepare).await?,
+        let cluster = match options.cluster {
             Some(options) => {
                 let cluster = Cluster::start(options).await?;
-                prepare(&cluster).await?;
+                prepared::prepare(&cluster).await?;
                 cluster
             }
+            None if options.without_install => prepared::with_kinds().await?,
+            None if options.without_validation => prepared::with_slips().await?,
+            None => prepared::with_numo().await?,
         };
-        if options.without_validation {
-            unvalidated::strip(&cluster.client(User::Admin).await?).await?;
-        }
         let mut spec = options.world;
         if !options.without_kubectl {
             spec.programs.insert("kubectl".to_owned(), kubectl(&cluster));
@@ -547,53 +539,4 @@ pub fn kubectl(cluster: &Cluster) -> Program {
 
 fn yaml(value: &impl serde::Serialize) -> String {
     serde_saphyr::to_string(value).unwrap_or_default()
-}
-
-/// Installs OpenShift's kinds and numo.
-async fn prepare(cluster: &Cluster) -> Result<()> {
-    let world = cluster.client(User::World).await?;
-    let admin = cluster.client(User::Admin).await?;
-    futures::try_join!(World::install_kinds(&world), install(&admin))?;
-    Ok(())
-}
-
-/// Installs what `deploy/kustomize` holds, but for the Deployment: numo runs as a process.
-pub async fn install(client: &Client) -> Result<()> {
-    let objects = manifests::kustomize(&manifests::root().join("deploy/kustomize"))?;
-    let (first, rest): (Vec<Value>, Vec<Value>) = objects
-        .into_iter()
-        .filter(|object| !matches!(object["kind"].as_str(), Some("Deployment" | "Service")))
-        .filter(|object| has_leases() || !is_of_leases(object))
-        .partition(|object| {
-            matches!(
-                object["kind"].as_str(),
-                Some("Namespace" | "CustomResourceDefinition")
-            )
-        });
-    manifests::apply(client, &first, NAMESPACE).await?;
-    manifests::apply(client, &rest, NAMESPACE).await?;
-    served(client).await.context("numo's kinds")
-}
-
-/// The namespace of node leases, and what is in it.
-fn is_of_leases(object: &Value) -> bool {
-    let metadata = &object["metadata"];
-    metadata["namespace"] == LEASES || (object["kind"] == "Namespace" && metadata["name"] == LEASES)
-}
-
-/// Waits until the API server serves our kinds.
-async fn served(client: &Client) -> Result<()> {
-    for _ in 0..200 {
-        let runs = Api::<MutexRunConfig>::all(client.clone())
-            .list(&ListParams::default())
-            .await;
-        let changes = Api::<NodeChange>::all(client.clone())
-            .list(&ListParams::default())
-            .await;
-        if runs.is_ok() && changes.is_ok() {
-            return Ok(());
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    bail!("not served within 10 s")
 }

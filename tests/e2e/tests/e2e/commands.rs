@@ -9,7 +9,7 @@ use k8s_openapi::{
 };
 use kube::{Api, Client, ResourceExt, api::ListParams};
 use numo_api::marks;
-use numo_cluster::{Cluster, Options, User};
+use numo_cluster::{Cluster, User};
 use numo_e2e::{NAMESPACE, Page, Terminal, binary, kubectl, manifests};
 use numo_plugin_tests::registry::{Kind, PASSWORD, Running, USER};
 use numo_world::{Fault, MachineApi, PoolSpec, Program, World, WorldSpec};
@@ -31,7 +31,7 @@ pub struct Site {
 
 impl Site {
     pub async fn set(world: WorldSpec) -> Result<Self> {
-        let cluster = Cluster::start(Options::default()).await?;
+        let cluster = numo_e2e::with_kinds().await?;
         let mut spec = world;
         spec.programs.insert("kubectl".to_owned(), kubectl(&cluster));
         let numo = Program {
@@ -46,7 +46,6 @@ impl Site {
         };
         spec.programs.insert("numo".to_owned(), numo);
         let theirs = cluster.client(User::World).await?;
-        World::install_kinds(&theirs).await?;
         let world = World::create(theirs, spec).await?;
         world.remember().await?;
         Ok(Self {
@@ -95,7 +94,7 @@ impl Site {
 
     pub async fn strike(self) -> Result<()> {
         self.world.stop().await;
-        self.cluster.stop().await;
+        self.cluster.give_back().await;
         Ok(())
     }
 }

@@ -37,9 +37,10 @@ pub(crate) async fn start(spec: WorldSpec) -> Result<(Cluster, World)> {
         .with_test_writer()
         .try_init();
     let began = std::time::Instant::now();
-    let cluster =
-        Cluster::prepared(async |cluster| World::install_kinds(&cluster.client(User::World).await?).await)
-            .await?;
+    let cluster = Cluster::prepared("a world", async |cluster| {
+        World::install_kinds(&cluster.client(User::World).await?).await
+    })
+    .await?;
     let cluster_ready = began.elapsed();
     let world = World::create(cluster.client(User::World).await?, spec).await?;
     println!("cluster {cluster_ready:?}, with world {:?}", began.elapsed());
