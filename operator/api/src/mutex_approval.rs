@@ -60,7 +60,7 @@ pub struct ApprovedOwner {
     /// API group of its kind.
     #[schemars(length(min = 1, max = 253))]
     pub api_group: String,
-    /// MutexRunConfig, Plan or NodeVersion.
+    /// MutexRunConfig, Plan, NodeMaintenance or NodeVersion.
     #[schemars(length(min = 1, max = 63))]
     pub kind: String,
     /// Its namespace.

@@ -90,6 +90,10 @@ pub struct NodeMaintenanceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub last_update: Option<String>,
+    /// node-maintenance-operator had drained the node for this object when numo saw it first: nobody is asked for that again, until the
+    /// node is put back. Absent: no.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopted: Option<bool>,
     /// What waits for a person's word; absent while nothing does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<crate::approval::ApprovalStatus>,

@@ -28,12 +28,17 @@ pub(crate) fn failed<'a>(
     changes: impl Iterator<Item = &'a ChangeView>,
 ) -> Vec<&'a ChangeView> {
     let has_failed = |change: &&ChangeView| {
-        matches!(change.status.step, Some(Step::Held | Step::Failed))
+        (matches!(change.status.step, Some(Step::Held | Step::Failed)) || is_given_up(change))
             && (FAILED.iter().any(|reason| is_for(change, *reason))
                 || (is_for(change, Reason::NodeGone) && is_lost(observed, change)))
             && !is_ended_by_person(change)
     };
     changes.filter(has_failed).collect()
+}
+
+/// A NodeMaintenance has one node: a rule that would end others gives that one back, and it has failed all the same.
+fn is_given_up(change: &ChangeView) -> bool {
+    change.status.step == Some(Step::Skipped) && is_for(change, Reason::RuleFailed)
 }
 
 fn is_ended_by_person(change: &ChangeView) -> bool {

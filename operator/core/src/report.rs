@@ -370,6 +370,8 @@ pub struct MaintenanceReport {
     pub pods: Option<(Vec<Key>, usize)>,
     /// How often in a row the lease was held by another.
     pub lease_errors: i64,
+    /// Whether the operator that numo replaces had drained the node for this object when numo saw it first.
+    pub adopted: bool,
 }
 
 /// The phase of a maintenance.

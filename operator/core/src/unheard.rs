@@ -57,6 +57,11 @@ pub fn standing(
 ) -> Standing {
     let owner = words_of(&view.spec.owner);
     let Some(report) = report else {
+        // A NodeMaintenance is gone when it is over.
+        if before.is_some_and(|before| before.holds) {
+            let message = format!("it held, and {owner} is not there any more");
+            return Standing::new(true, Reason::ApprovalOver, message);
+        }
         let message = format!("{owner} is not there, or is none that numo looks after");
         return Standing::new(false, Reason::OwnerNotFound, message);
     };

@@ -58,8 +58,16 @@ pub(crate) fn of_owner<'a>(
     namespace: &'a str,
     owner_uid: &'a str,
 ) -> impl Iterator<Item = &'a ChangeView> {
+    of_namespace(observed, namespace).filter(move |change| change.spec.owner_ref.uid == owner_uid)
+}
+
+/// The journals of all owners whose journals are in this namespace, in the order of their names.
+pub(crate) fn of_namespace<'a>(
+    observed: &'a Observed,
+    namespace: &'a str,
+) -> impl Iterator<Item = &'a ChangeView> {
     let from = observed.changes.range(Key::new(namespace, "")..);
     from.map(|(_, change)| change)
         .take_while(move |change| change.key.namespace == namespace)
-        .filter(move |change| change.spec.owner_ref.uid == owner_uid && !change.deleting)
+        .filter(|change| !change.deleting)
 }

@@ -7,6 +7,7 @@ use crate::{
     cluster::{Cluster, NAMESPACE, at},
     words::{check_cluster, decision},
 };
+use numo_api::conditions::Condition;
 use serde_json::json;
 
 const WAVES: &str = r#""waves":[{"name":"canary","nodeSelector":{"matchLabels":{"canary":"yes"}}},{"nodeSelector":{"matchLabels":{"blue":"yes"}}}]"#;
@@ -282,9 +283,94 @@ fn a_node_that_is_drained_already_waits_for_no_wave_and_no_word() {
     );
     check_cluster(&drained, "hold FirstNodes\n asks the beginning");
     let node = drained.observed.nodes.get_mut("a").expect("node a");
+    node.unschedulable = true;
     node.taints = json!([{"key": "medik8s.io/drain", "effect": "NoSchedule"}]);
     for view in drained.observed.maintenances.values_mut() {
         view.status.phase = Some("Succeeded".to_owned());
     }
     check_cluster(&drained, "asks -\n > admit a");
+}
+
+/// A taint is anybody's: who puts it on a node that waits has it begun no sooner.
+#[test]
+fn a_taint_of_node_maintenance_operator_alone_lets_no_node_begin() {
+    let mut tainted = cluster("", BEGIN, "");
+    let node = tainted.observed.nodes.get_mut("a").expect("node a");
+    node.taints = json!([{"key": "medik8s.io/drain", "effect": "NoSchedule"}]);
+    node.unschedulable = true;
+    for view in tainted.observed.maintenances.values_mut() {
+        view.status.phase = Some("Running".to_owned());
+        view.status.conditions = vec![condition("Ready", "False")];
+    }
+    check_cluster(&tainted, "hold WaitsForApproval\n > nothing");
+    // What that operator wrote has no conditions, and numo notes it with the first that it writes.
+    for view in tainted.observed.maintenances.values_mut() {
+        view.status.adopted = Some(true);
+    }
+    check_cluster(&tainted, "> admit a");
+    // Nobody drains a node anew by that which somebody has opened.
+    let node = tainted.observed.nodes.get_mut("a").expect("node a");
+    node.unschedulable = false;
+    check_cluster(&tainted, "hold WaitsForApproval\n > nothing");
+}
+
+fn condition(type_: &str, status: &str) -> Condition {
+    Condition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        ..Condition::default()
+    }
+}
+
+/// A canary whose rule said Abort is given back, and the others wait for a person.
+#[test]
+fn a_rule_that_ends_a_maintenance_ends_those_of_later_waves() {
+    let ended = away("b", "Skipped reason:RuleFailed");
+    check_cluster(
+        &cluster("label:blue=yes", WAVES, &ended),
+        "hold WaitsForWave ~ b is not\n ends a ClusterAdmin\n > nothing",
+    );
+    check_cluster(
+        &cluster("label:blue=yes", "\"failureBudget\":1", &ended),
+        "hold FailureBudgetSpent\n > nothing",
+    );
+    check_cluster(
+        &cluster(
+            "label:blue=yes",
+            "\"approval\":{\"afterFailure\":\"Manual\"}",
+            &ended,
+        ),
+        "hold WaitsForApproval ~ Node b has failed\n > nothing",
+    );
+}
+
+/// One that waits for a person has those after it say so.
+#[test]
+fn who_waits_for_a_maintenance_that_is_stalled_waits_for_a_person() {
+    let mut stalled = cluster("label:blue=yes", WAVES, &waits("b"));
+    for view in stalled.observed.maintenances.values_mut() {
+        if view.spec.node_name == "b" {
+            view.status.conditions = vec![condition("Stalled", "True")];
+        }
+    }
+    check_cluster(&stalled, "hold WaitsForWave\n ends a ClusterAdmin\n > nothing");
+}
+
+/// Two orders could wait for each other for ever.
+#[test]
+fn two_bindings_that_order_a_maintenance_hold_it() {
+    for (one, other) in [
+        (WAVES, "\"domains\":{\"key\":\"zone\"}"),
+        (
+            "\"first\":{\"matchLabels\":{\"canary\":\"yes\"}}",
+            "\"domains\":{\"key\":\"zone\"}",
+        ),
+    ] {
+        let second =
+            format!("binding other spec {{\"ownerSelector\":{{\"kind\":\"NodeMaintenance\"}},{other}}}");
+        check_cluster(
+            &cluster("label:zone=a", one, &second),
+            "hold InvalidField ~ MutexBinding other spec.domains: found it beside MutexBinding gate spec.\n > nothing",
+        );
+    }
 }

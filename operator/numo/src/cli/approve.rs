@@ -43,7 +43,7 @@ pub struct ApproveArgs {
     /// Namespace of the object [default: that of the kubeconfig's context]
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
-    /// MutexRunConfig (NAME or mutexrunconfig/NAME), plan/NAME or nodeversion/NAME
+    /// MutexRunConfig (NAME or mutexrunconfig/NAME), plan/NAME, nodemaintenance/NAME or nodeversion/NAME
     #[arg(value_parser = ObjectArg::of_approval, value_name = "RUN|KIND/NAME", required_unless_present = "list", add = clap_complete::ArgValueCompleter::new(completion::owners))]
     object: Option<ObjectArg>,
     /// The wave that you approve, by its number or its name; another one is refused

@@ -60,6 +60,7 @@ pub fn status(view: &MaintenanceView, report: &Report, now: Timestamp) -> NodeMa
         },
         error_on_lease_count: Some(said.lease_errors).filter(|count| *count > 0),
         conditions: conditions.done(),
+        adopted: Some(said.adopted).filter(|adopted| *adopted),
         approval: super::approval::status(report, old.approval.as_ref(), now),
         ..old.clone()
     };

@@ -6,7 +6,7 @@ use kube::{
     Api,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
-use numo_api::{Condition, MutexApproval, MutexRunConfig, Plan, conditions::types};
+use numo_api::{Condition, MutexApproval, MutexBinding, MutexRunConfig, Plan, conditions::types};
 use numo_e2e::{NAMESPACE, Stage, client_of};
 use serde_json::{Value, json};
 
@@ -73,6 +73,7 @@ async fn takes_out_no_approval(stage: &Stage, user: &str) -> Result<()> {
         assert!(said.contains(&wanted), "{field} {value}: {said}");
     }
     of_a_plan(stage, &kubeconfig).await?;
+    of_a_binding(stage, &kubeconfig).await?;
     // Who may approve may say that nobody has to.
     stage
         .patch_run(
@@ -80,6 +81,41 @@ async fn takes_out_no_approval(stage: &Stage, user: &str) -> Result<()> {
             json!({"spec": {"approval": {"begin": "Manual", "afterFailure": "Manual"}}}),
         )
         .await
+}
+
+/// The same for a MutexBinding, which nobody deletes either who may not approve.
+async fn of_a_binding(stage: &Stage, editor: &std::path::Path) -> Result<()> {
+    let binding = json!({
+        "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBinding", "metadata": {"name": "guarded"},
+        "spec": {"ownerSelector": {"kind": "NodeMaintenance"}, "approval": {"begin": "Manual"}},
+    });
+    apply(stage, &[binding]).await?;
+    let bindings: Api<MutexBinding> = Api::all(client_of(editor).await?);
+    let edit = async |spec: Value| {
+        let patch = Patch::Merge(json!({"spec": spec}));
+        bindings.patch("guarded", &PatchParams::default(), &patch).await
+    };
+    edit(json!({"soakSeconds": 1})).await?;
+    for (field, spec) in [
+        ("spec.approval", json!({"approval": null})),
+        (
+            "spec.ownerSelector",
+            json!({"ownerSelector": {"labels": {"matchLabels": {"a": "b"}}}}),
+        ),
+    ] {
+        let said = edit(spec.clone()).await.err();
+        let said = said.map(|error| error.to_string()).unwrap_or_default();
+        assert!(
+            said.contains(&format!("{field}: found an edit by ")),
+            "{spec}: {said}"
+        );
+    }
+    let said = bindings.delete("guarded", &DeleteParams::default()).await.err();
+    let said = said.map(|error| error.to_string()).unwrap_or_default();
+    assert!(said.contains("spec.approval: found a deletion by "), "{said}");
+    let bindings: Api<MutexBinding> = Api::all(stage.person.clone());
+    bindings.delete("guarded", &DeleteParams::default()).await?;
+    Ok(())
 }
 
 /// The same for a Plan, whose fields are in spec.mutex.

@@ -162,6 +162,25 @@ fn of_bindings(all: &[Gating<'_>], observed: &Observed) -> Option<Why> {
     })
 }
 
+/// That two MutexBindings order the maintenance among others. These could wait for each other for ever: each orders others, too.
+fn ordered_twice(all: &[Gating<'_>]) -> Option<String> {
+    let field = |one: &Gating<'_>| {
+        let settings = one.settings;
+        let fields = [
+            (settings.waves.is_some(), "waves"),
+            (settings.first.is_some(), "first"),
+            (settings.domains.is_some(), "domains"),
+        ];
+        let mut given = fields.into_iter().filter(|(is_given, _)| *is_given);
+        given.next().map(|(_, name)| format!("{}.{name}", one.field))
+    };
+    let mut fields = all.iter().filter_map(field);
+    let (first, second) = (fields.next()?, fields.next()?);
+    Some(format!(
+        "{second}: found it beside {first}, wanted one MutexBinding that orders a NodeMaintenance among others"
+    ))
+}
+
 /// Whether a node that is not Ready waits, and after how long it is left out (seconds; none if it is waited for). Without a binding that
 /// says so it is drained like any.
 pub(super) fn of_not_ready(all: &[Gating<'_>]) -> (bool, Option<i64>) {
@@ -192,7 +211,10 @@ pub(super) fn parse<'a>(view: &'a MaintenanceView, observed: &'a Observed) -> In
         Schedule::default()
     });
     let mut said = settings::together(&settings, &mut wrong);
-    if is_as_the_reference_left_it(view, observed) {
+    if let Some(problem) = ordered_twice(&settings) {
+        wrong(problem);
+    }
+    if is_drained_already(view, observed) {
         // What is drained already waits for nobody.
         (said.waves, said.domains, said.approval) = (Vec::new(), None, Wanted::default());
     }
@@ -237,7 +259,13 @@ pub(super) fn parse<'a>(view: &'a MaintenanceView, observed: &'a Observed) -> In
 }
 
 /// Whether node-maintenance-operator has drained the node for this very object: it is kept so, and not begun anew.
-fn is_as_the_reference_left_it(view: &MaintenanceView, observed: &Observed) -> bool {
+fn is_drained_already(view: &MaintenanceView, observed: &Observed) -> bool {
+    let node = observed.nodes.get(&view.spec.node_name);
+    node.is_some_and(|node| node.unschedulable) && is_adopted(view, observed)
+}
+
+/// Whether the node is as node-maintenance-operator left it for this very object.
+pub(super) fn is_adopted(view: &MaintenanceView, observed: &Observed) -> bool {
     let node = observed.nodes.get(&view.spec.node_name);
     let OwnerKind::NodeMaintenance(group) = view.owner.kind else {
         return false;
@@ -259,7 +287,7 @@ fn schedule_of<'a>(
     all: &[Gating<'a>],
     observed: &'a Observed,
 ) -> Result<Schedule<'a>, String> {
-    if is_as_the_reference_left_it(view, observed) {
+    if is_drained_already(view, observed) {
         return Ok(Schedule::exempt());
     }
     gating::schedule(all)

@@ -70,6 +70,7 @@ impl<'a> Pass<'a> {
             out,
             report: MaintenanceReport {
                 phase: last_phase(view),
+                adopted: intent::is_adopted(view, observed),
                 ..MaintenanceReport::default()
             },
             over: false,
@@ -196,14 +197,14 @@ fn other_of_node<'a>(view: &MaintenanceView, observed: &'a Observed) -> Option<&
         .filter(|other| other.spec.node_name == view.spec.node_name && other.owner != view.owner)
         .filter(|other| !other.deleting || changes(observed, &other.uid).any(ChangeView::in_flight))
         .collect();
-    others.sort_by_cached_key(|other| place(other, observed));
+    let place = |one: &MaintenanceView| place(one, changes(observed, &one.uid).any(ChangeView::in_flight));
+    others.sort_by_cached_key(|other| place(other));
     let first = others.into_iter().next()?;
-    (place(first, observed) < place(view, observed)).then_some(first)
+    (place(first) < place(view)).then_some(first)
 }
 
 /// The place of a maintenance among those of its node: who has a turn is first.
-fn place(one: &MaintenanceView, observed: &Observed) -> impl Ord + use<> {
-    let has_turn = changes(observed, &one.uid).any(ChangeView::in_flight);
+fn place(one: &MaintenanceView, has_turn: bool) -> impl Ord + use<> {
     (!has_turn, one.deleting, one.created, one.owner.clone())
 }
 

@@ -26,6 +26,9 @@ pub(super) fn has_taint(taints: &Value, key: &str) -> bool {
 }
 
 /// The node as node-maintenance-operator leaves it when it stops: its taint is there, and no mark of numo's.
+///
+/// A taint alone is anybody's: the object must be as that operator wrote it when numo saw it first. numo writes conditions, and that
+/// operator has none.
 pub(super) fn is_references(
     node: &NodeView,
     group: MaintenanceGroup,
@@ -35,7 +38,9 @@ pub(super) fn is_references(
     let mut maintenances = observed.maintenances.values();
     let others = maintenances
         .any(|other| other.owner != view.owner && other.spec.node_name == node.name && !other.deleting);
+    let is_its = view.status.conditions.is_empty() || view.status.adopted == Some(true);
     view.status.phase.is_some()
+        && is_its
         && !others
         && has_taint(&node.taints, taints(group)[0])
         && mark::cordoned_by(node).is_none()

@@ -4,9 +4,7 @@
 //! NodeMaintenance exists. Each is approved by itself: another one that comes meanwhile changes nothing of what was approved.
 
 use super::{
-    in_hand,
     intent::{gatings, of_binding, of_not_ready},
-    known::changes,
     pass::Pass,
     place,
 };
@@ -21,10 +19,14 @@ use crate::{
     failures,
     ledger::is_kept,
     observed::{ChangeView, MaintenanceView, NodeView, Observed},
-    turn::journal,
+    turn::{directive::skip_asked, journal, reservation},
 };
 use jiff::Timestamp;
+use numo_api::{Reason, Step, conditions::types};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The journals of all NodeMaintenances, by the uids of these: each decision goes through all of them once.
+type Journals<'a> = BTreeMap<&'a str, Vec<&'a ChangeView>>;
 
 /// The order of a maintenance among others.
 pub(super) struct Order<'a> {
@@ -65,7 +67,7 @@ impl<'a> Pass<'a> {
         });
         let own = Waves::of_those_there(&intent.waves, &[self.own_row(node)], self.now);
         Order {
-            approvals: self.approvals(&own),
+            approvals: self.approvals(node, &own),
             waves,
             domains,
             own,
@@ -87,24 +89,25 @@ impl<'a> Pass<'a> {
     /// The nodes of all maintenances that those of its bindings speak of which `has` means, in the order of their names. Of several
     /// maintenances of one node it is the one whose turn it is.
     fn rows(&self, has: impl Fn(&Gating<'_>) -> bool) -> Vec<Row<'a>> {
+        let journals = self.journals();
+        let of = |view: &MaintenanceView| journals.get(view.uid.as_str()).into_iter().flatten().copied();
+        let turn = |view: &MaintenanceView| of(view).find(|change| change.in_flight());
         let mut of_nodes: BTreeMap<&'a str, &'a MaintenanceView> = BTreeMap::new();
         let bindings = self.intent.settings.iter().filter(|one| has(one));
         for view in bindings.flat_map(|one| of_binding(self.observed, one.binding.unwrap_or_default())) {
-            let node = in_hand(view, self.observed).unwrap_or(&view.spec.node_name);
+            let of_turn = turn(view).map(|change| change.spec.node_name.as_str());
+            let node = of_turn.unwrap_or(&view.spec.node_name);
             let first = of_nodes.entry(node).or_insert(view);
-            if place(view, self.observed) < place(first, self.observed) {
+            if place(view, turn(view).is_some()) < place(first, turn(first).is_some()) {
                 *first = view;
             }
         }
-        let journals = of_nodes
-            .values()
-            .flat_map(|view| changes(self.observed, &view.uid));
-        let failed = failures::failed(self.observed, journals);
+        let of_rows = of_nodes.values().flat_map(|view| of(view));
+        let failed = failures::failed(self.observed, of_rows);
         let failed: BTreeSet<&str> = failed.iter().map(|change| change.key.name.as_str()).collect();
         let rows = of_nodes.into_iter().filter_map(|(name, view)| {
             let node = self.observed.nodes.get(name)?;
-            let of_node = |change: &&ChangeView| change.spec.node_uid == node.uid;
-            let change = changes(self.observed, &view.uid).find(of_node);
+            let change = of(view).find(|change| change.spec.node_uid == node.uid);
             Some(Row {
                 node,
                 name: &node.name,
@@ -118,22 +121,33 @@ impl<'a> Pass<'a> {
         rows.collect()
     }
 
+    fn journals(&self) -> Journals<'a> {
+        let mut journals = Journals::new();
+        for change in reservation::of_namespace(self.observed, &self.observed.settings.namespace) {
+            let of_owner = journals.entry(change.spec.owner_ref.uid.as_str());
+            of_owner.or_default().push(change);
+        }
+        journals
+    }
+
     /// What of the maintenance was approved, and what waits for that.
-    fn approvals(&self, own: &Waves<'_>) -> Approvals {
+    fn approvals(&self, node: &NodeView, own: &Waves<'_>) -> Approvals {
         let intent = &self.intent;
         let subject = || {
             let spec = serde_json::to_value(&self.view.spec).unwrap_or_default();
             let settings = intent.settings.iter().map(Gating::approved);
             let wants = |one: &&Gating<'_>| one.settings.approval.is_some();
             let names = intent.settings.iter().filter(wants).filter_map(|one| one.binding);
+            let all = self.journals();
             let journals = names
                 .flat_map(|name| of_binding(self.observed, name))
-                .flat_map(|view| changes(self.observed, &view.uid));
+                .flat_map(|view| all.get(view.uid.as_str()).into_iter().flatten().copied());
             About {
                 owner: &self.view.owner,
                 uid: &self.view.uid,
                 specs: std::iter::once(("spec", spec)).chain(settings).collect(),
-                target: [&self.id, ""],
+                // Another machine under the name of the node is another node.
+                target: [&self.id, &node.uid],
                 rules: intent.rules.clone(),
                 failed: failures::failed(self.observed, journals),
             }
@@ -168,12 +182,21 @@ fn stand(
     if view.deleting {
         return None;
     }
-    let is_over = change.is_some_and(|change| change.status.step.is_some_and(numo_api::Step::is_terminal));
-    if is_over || super::was_given_up(view) {
+    let over = change.filter(|change| change.status.step.is_some_and(Step::is_terminal));
+    // A rule has ended it, and those after it: a person has the last word.
+    let is_ended = |over: &ChangeView| {
+        over.status.step == Some(Step::Skipped) && journal::is_for(over, Reason::RuleFailed)
+    };
+    if over.is_some_and(|over| is_ended(over) && !skip_asked(over)) {
+        return Some(Stand::Behind { goes_on: false });
+    }
+    if over.is_some() || super::was_given_up(view) {
         return Some(Stand::LeftOut);
     }
-    if node.ready {
-        return Some(Stand::Behind { goes_on: true });
+    let mut conditions = view.status.conditions.iter();
+    let is_stalled = conditions.any(|one| one.type_ == types::STALLED && one.status == "True");
+    if node.ready || is_stalled {
+        return Some(Stand::Behind { goes_on: !is_stalled });
     }
     let (awaits_ready, leave_out_after) = of_not_ready(&gatings(view, observed));
     let left_out_at = leave_out_after

@@ -11,7 +11,7 @@ use crate::shell::{
 };
 use jiff::{SignedDuration, Timestamp};
 use kube::{ResourceExt, api::ListParams};
-use numo_api::{ApprovalStatus, ApprovedOwner, MutexApproval, Reason};
+use numo_api::{ApprovalStatus, ApprovedOwner, MutexApproval, Reason, conditions::types};
 use numo_core::{
     MaintenanceGroup, Owner,
     observed::Key,
@@ -104,6 +104,12 @@ fn unheard(one: &MutexApproval, owners: &Owners, now: Timestamp) -> Option<Strin
     let created = one.metadata.creation_timestamp.as_ref()?.0;
     let spec = &one.spec;
     if now.duration_since(created) < SEEN || owners.unknown.contains(spec.owner.kind.as_str()) {
+        return None;
+    }
+    // Its owner has gone on by it: a NodeMaintenance is gone when it is over.
+    let status = one.status.iter();
+    let mut conditions = status.flat_map(|status| &status.conditions);
+    if conditions.any(|condition| condition.type_ == types::HOLDS && condition.status == "True") {
         return None;
     }
     let Some(status) = owners.waits.get(&id(&spec.owner)) else {
