@@ -413,8 +413,13 @@ fn of_what_is_over_the_last_word_stays() {
         assert!(forged.message.ends_with("waits for no approval"), "{forged:?}");
         let view = &over.observed.approvals["a0"];
         check_standing(
-            &standing(view, None, Some(&held), at(0)),
+            &standing(view, None, None, at(0)),
             "False OwnerNotFound is not there",
+        );
+        // A NodeMaintenance is gone when it is over.
+        check_standing(
+            &standing(view, None, Some(&held), at(0)),
+            "True ApprovalOver is not there any more",
         );
     }
 }

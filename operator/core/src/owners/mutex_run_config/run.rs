@@ -501,10 +501,8 @@ fn drive<'m>(decision: &mut RunDecision<'m>, waves: Waves<'m>, hold: Option<Why>
     report.wave = waves.report();
     (report.approval, report.approved) = (approvals.report(), approvals.given());
     report.heard = approvals.heard();
-    if let Some(at) = report.wave.as_ref().and_then(|wave| wave.soak_until) {
-        decision.wake(at);
-    }
-    if let Some(at) = approvals.ends() {
+    let soaked = report.wave.as_ref().and_then(|wave| wave.soak_until);
+    for at in [soaked, approvals.ends()].into_iter().flatten() {
         decision.wake(at);
     }
     admit::admit(decision, (waves, approvals), hold.as_ref());

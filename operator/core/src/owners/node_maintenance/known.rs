@@ -9,6 +9,10 @@ use crate::{
 };
 use numo_api::{NodeChangeSpec, Target};
 
+/// How often a lease that was ours may be found with another before the maintenance is given up
+/// (`spec/node-maintenance.md` §2).
+pub(super) const MAX_LEASE_ERRORS: i64 = 3;
+
 /// Id of what a maintenance asks of its node.
 pub fn id(uid: &str) -> String {
     names::run_id(uid, "maintenance")
@@ -24,6 +28,17 @@ pub(super) fn last_phase(view: &MaintenanceView) -> MaintenancePhase {
         Some("Failed") => MaintenancePhase::Failed,
         _ => MaintenancePhase::Running,
     }
+}
+
+/// The place of a maintenance among those of its node: who has a turn is first.
+pub(super) fn place(one: &MaintenanceView, has_turn: bool) -> impl Ord + use<> {
+    (!has_turn, one.deleting, one.created, one.owner.clone())
+}
+
+/// Whether node-maintenance-operator lost the lease of the node and gave the node back: it stays so.
+pub(super) fn was_given_up(view: &MaintenanceView) -> bool {
+    last_phase(view) == MaintenancePhase::Failed
+        && view.status.error_on_lease_count.unwrap_or(0) > MAX_LEASE_ERRORS
 }
 
 /// The journals of a NodeMaintenance: those of the operator's own namespace.

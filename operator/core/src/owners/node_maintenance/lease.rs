@@ -1,7 +1,7 @@
 //! The lease of the node, shared with other operators: taken, kept, and lost. No other lease is touched.
 
 use super::{
-    known::{changes, last_phase},
+    known::{MAX_LEASE_ERRORS, changes, last_phase},
     node::shielding,
     pass::{Pass, held},
 };
@@ -20,10 +20,6 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{Reason, Step, marks};
-
-/// How often a lease that was ours may be found with another before the maintenance is given up
-/// (`spec/node-maintenance.md` §2).
-pub(super) const MAX_LEASE_ERRORS: i64 = 3;
 
 /// How the lease of the node stands for a maintenance.
 pub(super) fn lease<'a>(observed: &'a Observed, node: &str, now: Timestamp) -> Lease<'a> {

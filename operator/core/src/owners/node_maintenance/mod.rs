@@ -33,8 +33,7 @@ use crate::{
     verdict::Answers,
     why::Why,
 };
-use known::last_phase;
-use lease::MAX_LEASE_ERRORS;
+use known::{MAX_LEASE_ERRORS, last_phase, place, was_given_up};
 use numo_api::{Reason, Step, marks, plan::PLAN_GROUP};
 use waiting::Waiting;
 
@@ -201,17 +200,6 @@ fn other_of_node<'a>(view: &MaintenanceView, observed: &'a Observed) -> Option<&
     others.sort_by_cached_key(|other| place(other));
     let first = others.into_iter().next()?;
     (place(first) < place(view)).then_some(first)
-}
-
-/// The place of a maintenance among those of its node: who has a turn is first.
-fn place(one: &MaintenanceView, has_turn: bool) -> impl Ord + use<> {
-    (!has_turn, one.deleting, one.created, one.owner.clone())
-}
-
-/// Whether node-maintenance-operator lost the lease of the node and gave the node back: it stays so.
-fn was_given_up(view: &MaintenanceView) -> bool {
-    last_phase(view) == MaintenancePhase::Failed
-        && view.status.error_on_lease_count.unwrap_or(0) > MAX_LEASE_ERRORS
 }
 
 fn group_of(view: &MaintenanceView) -> &'static str {

@@ -5,8 +5,8 @@
 
 use super::{
     intent::{gatings, of_binding, of_not_ready},
+    known::{place, was_given_up},
     pass::Pass,
-    place,
 };
 use crate::{
     admit::{
@@ -190,7 +190,7 @@ fn stand(
     if over.is_some_and(|over| is_ended(over) && !skip_asked(over)) {
         return Some(Stand::Behind { goes_on: false });
     }
-    if over.is_some() || super::was_given_up(view) {
+    if over.is_some() || was_given_up(view) {
         return Some(Stand::LeftOut);
     }
     let mut conditions = view.status.conditions.iter();
