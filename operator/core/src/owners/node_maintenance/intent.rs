@@ -195,6 +195,16 @@ pub(super) fn of_not_ready(all: &[Gating<'_>]) -> (bool, Option<i64>) {
     (awaits_ready, leave_out_after)
 }
 
+/// A gate of its own spec that is gone from the object, and not from the manifest.
+fn gate_lost(view: &MaintenanceView) -> Option<Why> {
+    view.pruned.map(|field| {
+        let message = format!(
+            "spec.{field} is in the manifest that kubectl apply remembers and not in the object: the CRD of another operator drops it, or somebody took it away; put it back, or apply the manifest without it (a MutexBinding gates as well)"
+        );
+        Why::new(Reason::GateLost, message)
+    })
+}
+
 pub(super) fn parse<'a>(view: &'a MaintenanceView, observed: &'a Observed) -> Intent<'a> {
     let settings = gatings(view, observed);
     let rules = named_rules(view, &settings, observed);
@@ -222,12 +232,6 @@ pub(super) fn parse<'a>(view: &'a MaintenanceView, observed: &'a Observed) -> In
         .stood_off(ForeignController::NodeMaintenance)
         .or_else(|| suspended::of_maintenance(view))
         .or_else(|| observed.list_failed(view.owner.kind));
-    let pruned = view.pruned.map(|field| {
-        let message = format!(
-            "spec.{field} is in the manifest that kubectl apply remembers and not in the object: the CRD of another operator drops it, or somebody took it away; put it back, or apply the manifest without it (a MutexBinding gates as well)"
-        );
-        Why::new(Reason::GateLost, message)
-    });
     let (awaits_ready, leave_out_after) = of_not_ready(&settings);
     let node = observed.nodes.get(&view.spec.node_name);
     let wave = node.and_then(|node| wave_rules::surely_in(node, &said.waves));
@@ -252,7 +256,7 @@ pub(super) fn parse<'a>(view: &'a MaintenanceView, observed: &'a Observed) -> In
             .or_else(|| of_drain.clone())
             .or(invalid)
             .or(of_rules)
-            .or(pruned),
+            .or_else(|| gate_lost(view)),
         of_drain,
         settings,
     }
