@@ -65,24 +65,12 @@ impl<'a> Pass<'a> {
             });
             Domains::of(order, behind, away)
         });
-        let own = Waves::of_those_there(&intent.waves, &[self.own_row(node)], self.now);
+        let own = Waves::of_those_there(&intent.waves, &[alone(node)], self.now);
         Order {
             approvals: self.approvals(node, &own),
             waves,
             domains,
             own,
-        }
-    }
-
-    fn own_row(&self, node: &'a NodeView) -> Row<'a> {
-        Row {
-            node,
-            name: &node.name,
-            pool: "",
-            begun: None,
-            in_flight: false,
-            has_failed: false,
-            stand: Stand::Behind { goes_on: true },
         }
     }
 
@@ -165,6 +153,19 @@ impl<'a> Pass<'a> {
         if let Some(at) = order.approvals.ends() {
             self.out.wake(at);
         }
+    }
+}
+
+/// A node that nobody is compared with.
+fn alone(node: &NodeView) -> Row<'_> {
+    Row {
+        node,
+        name: &node.name,
+        pool: "",
+        begun: None,
+        in_flight: false,
+        has_failed: false,
+        stand: Stand::Behind { goes_on: true },
     }
 }
 
