@@ -6,6 +6,7 @@ use super::{
     completion,
     error::{self, CliError},
     live::{self, Look},
+    maintained,
     object::{ObjectArg, What},
     word::{SayArgs, Speaker},
     written::Written,
@@ -165,7 +166,8 @@ fn decisions(look: &Look) -> impl Iterator<Item = (Owner, Cow<'_, Decision>)> {
         .iter()
         .map(|(key, one)| (Owner::node_version(key.name.as_str()), one));
     let maintenances = look.store.observed.maintenances.keys();
-    let maintenances = maintenances.map(|owner| (owner.clone(), Cow::Owned(look.maintained(owner))));
+    let maintenances =
+        maintenances.map(|owner| (owner.clone(), Cow::Owned(maintained::decision(look, owner))));
     let others = runs.chain(plans).chain(versions);
     others
         .map(|(owner, one)| (owner, Cow::Borrowed(one)))

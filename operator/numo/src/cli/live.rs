@@ -327,17 +327,6 @@ impl Look {
         changes.find(|change| change.key.to_string() == *named)
     }
 
-    /// What is decided for a NodeMaintenance: status says what it waits for, and the decision what of it is to be approved.
-    pub fn maintained(&self, owner: &Owner) -> Decision {
-        let snapshot = Snapshot {
-            now: self.now,
-            observed: &self.store.observed,
-            owner,
-            asked: None,
-        };
-        decide(&snapshot, &Answers::default())
-    }
-
     /// What is decided on what was seen.
     pub fn of(mut store: Store, unseen: Vec<String>, now: Timestamp) -> Self {
         let keys: Vec<Key> = store.observed.runs.keys().cloned().collect();

@@ -20,6 +20,7 @@ mod given_back;
 mod help;
 mod live;
 mod maintain;
+mod maintained;
 mod object;
 mod output;
 mod pause;

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::cli::{
     live::{self, Look},
-    remedy,
+    maintained, remedy,
     word::Word,
 };
 use numo_api::{
@@ -63,7 +63,7 @@ pub(super) fn maintenance(look: &Look, view: &MaintenanceView) -> Explanation {
         one.also = also(look, &view.owner, &view.spec.node_name, reason);
     }
     if status.phase.as_deref() != Some("Succeeded") {
-        waves(&mut one, &look.maintained(&view.owner).report);
+        waves(&mut one, &maintained::decision(look, &view.owner).report);
     }
     drained(&mut one, view);
     if let Some(seen) = look.store.observed.nodes.get(&view.spec.node_name)
