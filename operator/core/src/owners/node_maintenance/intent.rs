@@ -162,18 +162,22 @@ fn of_bindings(all: &[Gating<'_>], observed: &Observed) -> Option<Why> {
     })
 }
 
+/// The field by which a binding orders the maintenances that it speaks of, if it does.
+pub(super) fn orders_by(one: &Gating<'_>) -> Option<&'static str> {
+    let settings = one.settings;
+    let fields = [
+        (settings.waves.is_some(), "waves"),
+        (settings.first.is_some(), "first"),
+        (settings.domains.is_some(), "domains"),
+    ];
+    fields
+        .into_iter()
+        .find_map(|(is_given, name)| is_given.then_some(name))
+}
+
 /// That two MutexBindings order the maintenance among others. These could wait for each other for ever: each orders others, too.
 fn ordered_twice(all: &[Gating<'_>]) -> Option<String> {
-    let field = |one: &Gating<'_>| {
-        let settings = one.settings;
-        let fields = [
-            (settings.waves.is_some(), "waves"),
-            (settings.first.is_some(), "first"),
-            (settings.domains.is_some(), "domains"),
-        ];
-        let mut given = fields.into_iter().filter(|(is_given, _)| *is_given);
-        given.next().map(|(_, name)| format!("{}.{name}", one.field))
-    };
+    let field = |one: &Gating<'_>| Some(format!("{}.{}", one.field, orders_by(one)?));
     let mut fields = all.iter().filter_map(field);
     let (first, second) = (fields.next()?, fields.next()?);
     Some(format!(

@@ -36,14 +36,17 @@ pub(super) fn is_references(
     observed: &Observed,
 ) -> bool {
     let mut maintenances = observed.maintenances.values();
-    let others = maintenances
-        .any(|other| other.owner != view.owner && other.spec.node_name == node.name && !other.deleting);
+    // Last of all: it goes through all of them.
+    let mut others = || {
+        maintenances
+            .any(|other| other.owner != view.owner && other.spec.node_name == node.name && !other.deleting)
+    };
     let is_its = view.status.conditions.is_empty() || view.status.adopted == Some(true);
     view.status.phase.is_some()
         && is_its
-        && !others
         && has_taint(&node.taints, taints(group)[0])
         && mark::cordoned_by(node).is_none()
+        && !others()
 }
 
 /// The shield. On a node that node-maintenance-operator shielded for this very object its label was not there before.

@@ -4,7 +4,7 @@
 //! NodeMaintenance exists. Each is approved by itself: another one that comes meanwhile changes nothing of what was approved.
 
 use super::{
-    intent::{gatings, of_binding, of_not_ready},
+    intent::{gatings, of_binding, of_not_ready, orders_by},
     known::{place, was_given_up},
     pass::Pass,
 };
@@ -48,14 +48,11 @@ impl<'a> Pass<'a> {
     /// How the maintenance stands among those that the same MutexBindings speak of, and what a person has approved of it.
     pub(super) fn order(&self, node: &'a NodeView) -> Order<'a> {
         let intent = &self.intent;
-        let has_waves = |one: &Gating<'_>| one.settings.waves.is_some() || one.settings.first.is_some();
-        let waves = if intent.waves.is_empty() {
-            Waves::default()
-        } else {
-            Waves::of_those_there(&intent.waves, &self.rows(has_waves), self.now)
-        };
+        // One MutexBinding at most orders it, so waves and domains have the same nodes.
+        let is_ordered = !intent.waves.is_empty() || intent.domains.is_some();
+        let rows = if is_ordered { self.rows() } else { Vec::new() };
+        let waves = Waves::of_those_there(&intent.waves, &rows, self.now);
         let domains = intent.domains.clone().map(|order| {
-            let rows = self.rows(|one| one.settings.domains.is_some());
             let away = rows.iter().filter(|row| row.in_flight);
             let away = away.map(|row| (row.node, row.stand == Stand::Behind { goes_on: false }));
             let behind = rows.iter().filter(|row| waves.refusal(row.name).is_none());
@@ -74,14 +71,14 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The nodes of all maintenances that those of its bindings speak of which `has` means, in the order of their names. Of several
+    /// The nodes of all maintenances that the binding speaks of which orders this one, in the order of their names. Of several
     /// maintenances of one node it is the one whose turn it is.
-    fn rows(&self, has: impl Fn(&Gating<'_>) -> bool) -> Vec<Row<'a>> {
+    fn rows(&self) -> Vec<Row<'a>> {
         let journals = self.journals();
         let of = |view: &MaintenanceView| journals.get(view.uid.as_str()).into_iter().flatten().copied();
         let turn = |view: &MaintenanceView| of(view).find(|change| change.in_flight());
         let mut of_nodes: BTreeMap<&'a str, &'a MaintenanceView> = BTreeMap::new();
-        let bindings = self.intent.settings.iter().filter(|one| has(one));
+        let bindings = self.intent.settings.iter().filter(|one| orders_by(one).is_some());
         for view in bindings.flat_map(|one| of_binding(self.observed, one.binding.unwrap_or_default())) {
             let of_turn = turn(view).map(|change| change.spec.node_name.as_str());
             let node = of_turn.unwrap_or(&view.spec.node_name);
