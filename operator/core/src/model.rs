@@ -13,7 +13,7 @@ use crate::{
         Map, Observed, RuleAnswer, RuleView, RuleWords,
     },
     owner::{Owner, OwnerKind},
-    owners::plan,
+    owners::{node_version, plan},
     pools,
     report::{ApprovalReport, Point, Report},
     selector,
@@ -420,6 +420,9 @@ impl Imagined {
             view.spec.owner_ref.clone(),
             view.spec.owner_ref.uid.clone(),
         );
+        if owner.kind == OwnerKind::NodeVersion.name() {
+            return node_version::imagine_replaced(&mut self.observed, &owner.name, &node);
+        }
         let pools = self.observed.pools.values();
         let selectors: Vec<_> = pools
             .map(|pool| (pool.name.clone(), mark::own_selector(pool)))

@@ -275,9 +275,13 @@ impl Cluster {
         let mut command = binaries.command(component);
         command.args(self.flags(component)).current_dir(self.dir.data());
         if std::env::var_os("GOGC").is_none() {
-            // Collecting garbage at the default of 100 takes a third of an API server's processor time, and memory is not scarce: an API
-            // server takes 740 MB at 1000, and 610 at 400. With thousands of nodes it would be.
-            command.env("GOGC", if self.options.scale { "400" } else { "1000" });
+            // Collecting garbage at the default of 100 takes a third of an API server's processor time. With thousands of nodes memory
+            // would be scarce; without, an API server comes to 1.5 GB after ten tests, and nine of them stand beside each other.
+            if self.options.scale {
+                command.env("GOGC", "400");
+            } else {
+                command.env("GOGC", "1000").env("GOMEMLIMIT", "800MiB");
+            }
         }
         self.processes.push(Process::spawn(
             component,

@@ -390,7 +390,8 @@ impl Stage {
         F: Future<Output = Result<Option<T>>>,
     {
         let seconds = seconds * BUSY;
-        let deadline = tokio::time::Instant::now() + Duration::from_secs(seconds);
+        let began = tokio::time::Instant::now();
+        let deadline = began + Duration::from_secs(seconds);
         let mut last = None;
         while tokio::time::Instant::now() < deadline {
             match ask().await {
@@ -398,7 +399,13 @@ impl Stage {
                 Ok(None) => {}
                 Err(error) => last = Some(error),
             }
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            // Who asks for long asks less often: answers take the time of others beside it.
+            let pause = match began.elapsed().as_secs() {
+                0 => 50,
+                1..10 => 100,
+                _ => 200,
+            };
+            tokio::time::sleep(Duration::from_millis(pause)).await;
         }
         bail!(
             "not within {seconds} s: {what}; last error: {last:?}\n{}",

@@ -276,7 +276,13 @@ pub fn previewed(current: &std::ffi::OsStr) -> Vec<CompletionCandidate> {
     names(
         Names {
             nodes: false,
-            kinds: &[What::Run, What::Plan, What::Maintenance, What::Rule],
+            kinds: &[
+                What::Run,
+                What::Plan,
+                What::Maintenance,
+                What::Version,
+                What::Rule,
+            ],
             budgets: false,
         },
         current,

@@ -169,7 +169,9 @@ impl ObjectArg {
 
     /// As `numo preview` takes it.
     pub fn of_preview(given: &str) -> Result<Self, String> {
-        Self::parse(given, &[What::Run, What::Plan, What::Maintenance, What::Rule])
+        let owners = OWNERS.into_iter();
+        let all: Vec<What> = owners.chain([What::Rule]).collect();
+        Self::parse(given, &all)
     }
 
     /// As a verb takes it that is about a node.

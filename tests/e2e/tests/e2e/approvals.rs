@@ -393,7 +393,7 @@ async fn an_approval_that_is_too_old_lets_no_node_begin_and_is_given_anew() -> R
 }
 
 /// The name by which the API server knows who applies objects here.
-async fn applicant(stage: &Stage) -> Result<String> {
+pub async fn applicant(stage: &Stage) -> Result<String> {
     let api: Api<SelfSubjectReview> = Api::all(stage.client.clone());
     let review = SelfSubjectReview::default();
     let review = api.create(&PostParams::default(), &review).await?;

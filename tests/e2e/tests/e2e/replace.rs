@@ -221,6 +221,26 @@ async fn wave_by_wave(stage: &Stage) -> Result<()> {
             },
         )
         .await?;
+    stage
+        .until(
+            "a preview tells who goes next, and whose word it takes",
+            60,
+            || async {
+                play(stage).await?;
+                let said = stage
+                    .say(&["preview", "nodeversion/constellation-version"])
+                    .await?;
+                let tells = [
+                    "to img2",
+                    "waits   for approval of wave 2 of 2 (others)",
+                    "old-2, old-3",
+                ];
+                let missing = tells.into_iter().find(|words| !said.contains(words));
+                ensure!(missing.is_none(), "no {missing:?} in\n{said}");
+                Ok(Some(()))
+            },
+        )
+        .await?;
     let found = images(stage).await?;
     let others = found.values().filter(|(_, team)| team != "red");
     ensure!(

@@ -157,6 +157,7 @@ async fn numo_asks_for_nothing_beyond_its_rights_and_has_none_that_it_does_not_u
     crate::plans::open(&stage).await?;
     apply(&stage, &optional()?).await?;
     let spec = json!({"canary": {"name": "canary"}, "pauseHealthChecks": true, "mutexTargets": [{"name": "workers"}, {"name": "infras"}]});
+    let approver = crate::approvals::applicant(&stage).await?;
     let objects = [
         json!({
             "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBudget",
@@ -179,6 +180,15 @@ async fn numo_asks_for_nothing_beyond_its_rights_and_has_none_that_it_does_not_u
         json!({
             "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBinding",
             "metadata": {"name": "plenty"}, "spec": {"ownerSelector": {"kind": "Plan"}, "maxUnavailable": 5},
+        }),
+        // Its owner is not there: what numo says of that in its status is what numo has a right for.
+        json!({
+            "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexApproval",
+            "metadata": {"name": "nobody"},
+            "spec": {
+                "approvedBy": approver, "reason": "a test", "digest": "of-nothing",
+                "owner": {"apiGroup": "upgrade.cattle.io", "kind": "Plan", "namespace": NAMESPACE, "name": "nobody"},
+            },
         }),
         quick(),
         target("workers", &["worker"]),

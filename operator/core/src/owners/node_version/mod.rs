@@ -28,6 +28,7 @@ pub(crate) use known::changes;
 pub use known::{request, reservation, run_id};
 pub(crate) use lint::Lint;
 pub(crate) use pass::Pass;
+pub(crate) use sets::imagine_replaced;
 pub use sets::{Class, Sets, class};
 
 use crate::{

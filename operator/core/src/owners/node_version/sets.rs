@@ -186,6 +186,33 @@ pub(super) fn is_node_of(fleet: &FleetView, pending: &PendingNodeView, node: &No
     !pending.node().is_empty() && pending.node() == node.name && is_machine
 }
 
+/// As if the turn of a node had come to its end, in what was seen: a new machine has its place, here under its name. One that was to
+/// go, or whose place another node has, is gone.
+pub(crate) fn imagine_replaced(observed: &mut Observed, version: &str, node: &str) {
+    let fleet = &observed.fleet;
+    let (Some(view), Some(found)) = (fleet.versions.get(version), observed.nodes.get(node)) else {
+        return;
+    };
+    if matches!(class(view, fleet, found), Class::Obsolete | Class::Donor) {
+        let heir = found.annotation(annotations::HEIR).to_owned();
+        observed.nodes.remove(node);
+        if let Some(heir) = observed.nodes.get_mut(&heir) {
+            heir.annotations.remove(annotations::DONOR);
+        }
+        return;
+    }
+    let image = view.spec.image.clone().unwrap_or_default();
+    let wanted = components(view).to_owned();
+    let Some(found) = observed.nodes.get_mut(node) else {
+        return;
+    };
+    let notes = &mut found.annotations;
+    notes.insert(annotations::NODE_IMAGE.to_owned(), image);
+    if !wanted.is_empty() {
+        notes.insert(annotations::KUBERNETES_COMPONENTS.to_owned(), wanted);
+    }
+}
+
 impl Class {
     /// Whether a node of the class is to be replaced, or to go.
     pub const fn is_behind(self) -> bool {

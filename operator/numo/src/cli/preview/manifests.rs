@@ -39,7 +39,7 @@ pub(super) fn manifests(path: &PathBuf) -> Result<Vec<DynamicObject>, CliError> 
 }
 
 /// Kinds that decisions read.
-const OURS: [Kind; 10] = [
+const OURS: [Kind; 12] = [
     Kind::MutexRule,
     Kind::MutexTarget,
     Kind::MutexRunConfig,
@@ -49,6 +49,8 @@ const OURS: [Kind; 10] = [
     Kind::NodeMaintenance,
     Kind::KubeVirtMaintenance,
     Kind::Plan,
+    Kind::NodeVersion,
+    Kind::ScalingGroup,
     Kind::Namespace,
 ];
 
@@ -154,6 +156,7 @@ fn owner(kind: Kind, object: &DynamicObject) -> Option<Owner> {
     let group = match kind {
         Kind::MutexRunConfig => return Some(Owner::run(key)),
         Kind::Plan => return Some(Owner::plan(key)),
+        Kind::NodeVersion => return Some(Owner::node_version(key.name)),
         Kind::NodeMaintenance => MaintenanceGroup::Medik8s,
         Kind::KubeVirtMaintenance => MaintenanceGroup::KubeVirt,
         _ => return None,

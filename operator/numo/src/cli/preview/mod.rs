@@ -232,7 +232,7 @@ async fn asked(
         }
         if owners.is_empty() && rules.is_empty() && args.object.is_none() {
             return Err(CliError::Usage(format!(
-                "-f {}: found no MutexRunConfig, Plan, NodeMaintenance or MutexRule; name one of the cluster's: mutexrunconfig/NAME",
+                "-f {}: found no MutexRunConfig, Plan, NodeMaintenance, NodeVersion or MutexRule; name one of the cluster's: mutexrunconfig/NAME",
                 path.display()
             )));
         }

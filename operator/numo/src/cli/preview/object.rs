@@ -29,9 +29,13 @@ pub(super) fn owner_of(
             let mut all = observed.maintenances.keys();
             all.find(|owner| owner.key.name == object.name).cloned()
         }
+        What::Version => {
+            let owner = Owner::node_version(object.name.as_str());
+            observed.uid_of(&owner).is_some().then_some(owner)
+        }
         _ => {
             return Err(CliError::Usage(format!(
-                "found {}/{}, wanted mutexrunconfig/NAME, plan/NAME, nodemaintenance/NAME or mutexrule/NAME",
+                "found {}/{}, wanted mutexrunconfig/NAME, plan/NAME, nodemaintenance/NAME, nodeversion/NAME or mutexrule/NAME",
                 what.singular(),
                 object.name
             )));

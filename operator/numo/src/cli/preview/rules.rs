@@ -12,6 +12,7 @@ use numo_api::MutexRule;
 use numo_core::{
     Owner, OwnerKind,
     action::{Action, JobRequest, NodePurpose},
+    decision::Decision,
     model::{self, Imagined},
     observed::Observed,
     report::Report,
@@ -47,7 +48,7 @@ pub(super) async fn rules(
     for _ in 0..STEPS {
         let decision = imagined.decide(owner);
         settle(&mut imagined.observed, owner, &decision.report, now);
-        if decision.actions.is_empty() && decision.questions.is_empty() {
+        if is_idle(&decision) {
             break;
         }
         for question in &decision.questions {
@@ -88,6 +89,14 @@ pub(super) async fn rules(
         }
     }
     said
+}
+
+/// Whether nothing follows from it here: nobody is asked about machines, and none is made.
+fn is_idle(decision: &Decision) -> bool {
+    let mut actions = decision.actions.iter();
+    let mut questions = decision.questions.iter();
+    actions.all(|planned| matches!(planned.action, Action::Fleet(_)))
+        && questions.all(|question| matches!(question, Question::Fleet(_)))
 }
 
 /// What the API server would say of a rule's Job, by dry run.

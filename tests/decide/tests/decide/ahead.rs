@@ -4,6 +4,7 @@
 
 use crate::cluster::{Cluster, at, now};
 use jiff::Timestamp;
+use numo_api::machines::annotations;
 use numo_core::{
     calendar::Calendar,
     eta::{Eta, eta},
@@ -246,6 +247,45 @@ fn waves(cluster: &Cluster, takes: Option<i64>) -> Vec<String> {
         format!("{}{times}", nodes.join(","))
     });
     each.collect()
+}
+
+/// Nodes of two zones of a NodeVersion, its settings, and more lines.
+fn version(spec: &str, rest: &str) -> Cluster {
+    Cluster::parse(&format!(
+        "node a worker v0 zone:z1
+         node b worker v0 zone:z2
+         node c worker v0 zone:z1
+         version img2 finalizer spec {spec}
+         host a img1
+         host b img1
+         host c img1
+         group w image:img2
+         groups w
+         {rest}"
+    ))
+}
+
+#[test]
+fn nodes_of_a_version_are_replaced_in_a_preview_as_many_at_once_as_surge_allows() {
+    assert_eq!(begun(&version("{}", "")), ["a", "b", "c"]);
+    assert_eq!(begun(&version(r#"{"surge":2}"#, "")), ["a,b", "c"]);
+    let zones = r#"{"surge":9,"mutex":{"domains":{"key":"topology.kubernetes.io/zone"}}}"#;
+    assert_eq!(begun(&version(zones, "")), ["a,c", "b"]);
+    let one = r#"{"surge":9,"mutex":{"maxUnavailable":1}}"#;
+    assert_eq!(begun(&version(one, "")), ["a", "b", "c"]);
+    // Whoever is at the image is not replaced, and nothing keeps the others waiting for it.
+    let mut cluster = version("{}", "");
+    let b = cluster.observed.nodes.get_mut("b").unwrap();
+    b.annotations
+        .insert(annotations::NODE_IMAGE.to_owned(), "img2".to_owned());
+    assert_eq!(begun(&cluster), ["a", "c"]);
+}
+
+/// The nodes of each wave of a preview.
+fn begun(cluster: &Cluster) -> Vec<String> {
+    let mut imagined = Imagined::new(cluster.observed.clone(), now());
+    let found = imagined.waves(&cluster.owner(), 20, |_, _, _| {});
+    found.waves.iter().map(|nodes| nodes.join(",")).collect()
 }
 
 #[test]

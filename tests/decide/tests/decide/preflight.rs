@@ -469,11 +469,11 @@ fn reasons_of(source: &str, from: &str, to: &str) -> BTreeSet<String> {
 /// The list of refusals is what the code refuses for, so that a reason which comes to it needs a row end to end.
 #[test]
 fn every_reason_for_which_a_run_is_refused_is_in_the_list() {
-    let gates = include_str!("../../src/owners/mutex_run_config/gates/run.rs");
-    let intent = include_str!("../../src/intent.rs");
-    let targets = include_str!("../../src/targets.rs");
-    let rules = include_str!("../../src/rules/wrong.rs");
-    let run_view = include_str!("../../src/owners/mutex_run_config/run_view.rs");
+    let gates = include_str!("../../../../operator/core/src/owners/mutex_run_config/gates/run.rs");
+    let intent = include_str!("../../../../operator/core/src/intent.rs");
+    let targets = include_str!("../../../../operator/core/src/targets.rs");
+    let rules = include_str!("../../../../operator/core/src/rules/wrong.rs");
+    let run_view = include_str!("../../../../operator/core/src/owners/mutex_run_config/run_view.rs");
     let mut found = reasons_of(gates, "pub fn refusal(", "fn paused_by_other(");
     found.extend(reasons_of(intent, "pub fn parse(", "impl Intent<'_>"));
     found.extend(reasons_of(intent, "fn rules<", "fn turn("));
