@@ -25,6 +25,7 @@ use numo_api::{
     DrainBy, MutexBindingSpec, MutexSettings, Phase, Reason,
     mutex_binding::{GATED_KINDS, groups_of},
 };
+use std::fmt::Write as _;
 
 /// The phases in which the nodes of a Plan ask their rules.
 pub const PLAN_PHASES: [Phase; 6] = [
@@ -273,6 +274,26 @@ fn asks_nothing(spec: &MutexBindingSpec) -> bool {
     spec.drain.is_none() && spec.settings == nothing
 }
 
+/// That waves select no node of the cluster, in sentences. Owners of several nodes say it of their own; NodeMaintenances have one each.
+fn of_nobody(view: &BindingView, observed: &Observed) -> String {
+    if view.spec.owner_selector.kind != "NodeMaintenance" || observed.nodes.is_empty() {
+        return String::new();
+    }
+    let waves = waves(&view.spec, observed).unwrap_or_default();
+    let mut said = String::new();
+    for wave in waves {
+        let mut nodes = observed.nodes.values();
+        if !nodes.any(|node| wave.may_take(&node.labels)) {
+            let _ = write!(
+                said,
+                " {} selects no Node of the cluster: nobody waits for it.",
+                wave.field
+            );
+        }
+    }
+    said
+}
+
 /// Whether a binding gates, what a person should know of it (why it does not gate, or `ValidConfig`), and the owners that it speaks of.
 pub fn state(view: &BindingView, observed: &Observed) -> (bool, Why, Vec<Owner>) {
     let owners = owners_of(&view.spec, observed);
@@ -292,7 +313,8 @@ pub fn state(view: &BindingView, observed: &Observed) -> (bool, Why, Vec<Owner>)
         );
         (false, Reason::NothingAsked, message)
     } else {
-        (true, Reason::ValidConfig, format!("The binding gates {number}."))
+        let message = format!("The binding gates {number}.{}", of_nobody(view, observed));
+        (true, Reason::ValidConfig, message)
     };
     (is_ready, Why::new(reason, message), owners)
 }

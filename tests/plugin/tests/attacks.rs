@@ -35,8 +35,8 @@ fn limits() -> Limits {
 fn engine() -> Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     let patient = || Limits {
-        evaluation_seconds: 60,
-        describe_seconds: 60,
+        evaluation_seconds: 25,
+        describe_seconds: 10,
         ..limits()
     };
     // As the operator has it: a guest that ends the compiler ends a child.

@@ -3,7 +3,7 @@
 
 use crate::{
     key::Key,
-    observed::{IntOrPercent, Observed},
+    observed::{IntOrPercent, Map, Observed},
     rules::wrong,
     selector,
     why::Why,
@@ -66,6 +66,18 @@ impl Wave {
             failure_budget: None,
             needs_approval: false,
             rules: Vec::new(),
+        }
+    }
+}
+
+impl Wave {
+    /// Whether a node with these labels is one of the wave, if no earlier one took it. Waves of so many nodes may take any.
+    pub fn may_take(&self, labels: &Map) -> bool {
+        match &self.takes {
+            Takes::First(selectors) => selectors.iter().any(|one| selector::matches(one, labels)),
+            Takes::Labels(one) => selector::matches(one, labels),
+            Takes::Pools(_) => false,
+            Takes::Next { .. } => true,
         }
     }
 }

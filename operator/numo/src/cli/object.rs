@@ -369,7 +369,7 @@ mod tests {
             (ObjectArg::of_upgrade("foo/bar"), "mutexrunconfig, plan"),
             (
                 ObjectArg::of_preview("foo/bar"),
-                "mutexrunconfig, plan, nodemaintenance, mutexrule",
+                "mutexrunconfig, plan, nodemaintenance, nodeversion, mutexrule",
             ),
             (ObjectArg::of_node("foo/bar"), "node"),
             (ObjectArg::of_retry("foo/bar"), "node, mutexrunconfig"),

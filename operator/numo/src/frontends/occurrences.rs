@@ -119,6 +119,19 @@ pub fn occurrences(facts: &Facts<'_>) -> Vec<Occurrence> {
     all
 }
 
+/// The same. Of a kind whose status does not say when its run began, the time is that of its first turn: whichever node is in flight
+/// now may have begun days later.
+pub fn occurrences_of(facts: &Facts<'_>, observed: &Observed) -> Vec<Occurrence> {
+    let mut all = occurrences(facts);
+    let of_run = all.iter_mut().find(|one| one.transition == Transition::RunBegan);
+    if let Some(one) = of_run
+        && let Some(at) = began_at(facts, observed)
+    {
+        one.at = Some(at);
+    }
+    all
+}
+
 impl Facts<'_> {
     fn occurrence(
         &self,

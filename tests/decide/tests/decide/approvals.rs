@@ -147,6 +147,42 @@ fn a_wave_is_approved_by_its_name_and_what_has_its_turn_goes_on() {
     }
 }
 
+/// Who edits an owner after its nodes have their turns has them changed by what nobody approved.
+#[test]
+fn a_turn_that_disrupted_nothing_goes_on_only_while_the_word_holds() {
+    let run = run_with(BEGIN, "a flies; b");
+    let waiting = "node a worker v0\n node b worker v0\n plan concurrency:9 cordon finalizer\n begun a PreRules entered:Admitted\n keeps a";
+    let plan = Cluster::parse(&format!(
+        "{waiting}\n binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},{BEGIN},\"order\":\"Name\"}}"
+    ));
+    for mut cluster in [run, plan] {
+        let kind = cluster.owner().kind.name();
+        check_cluster(
+            &cluster,
+            "node b Selected WaitsForApproval\n not release a\n not cordon a",
+        );
+        let said = decision(&cluster).report.nodes["a"].why.clone();
+        assert_eq!(said.reason.name(), "WaitsForApproval", "{kind}: {said:?}");
+        approve(&mut cluster, 10, |_| {});
+        let said = decision(&cluster).report.nodes["a"].why.clone();
+        assert_ne!(said.reason.name(), "WaitsForApproval", "{kind}: {said:?}");
+        // It is edited.
+        for run in cluster.observed.runs.values_mut() {
+            run.spec.soak_seconds = Some(5);
+        }
+        for plan in cluster.observed.plans.values_mut() {
+            let container = plan.spec.upgrade.get_or_insert_default();
+            "another".clone_into(&mut container.image);
+        }
+        let said = decision(&cluster).report.nodes["a"].why.clone();
+        assert_eq!(said.reason.name(), "ApprovalExpired", "{kind}: {said:?}");
+    }
+    // What is disrupted is brought to its end.
+    let disrupted = plan_with(BEGIN, "a flies; b");
+    let said = decision(&disrupted).report.nodes["a"].why.clone();
+    assert_ne!(said.reason.name(), "WaitsForApproval", "{said:?}");
+}
+
 #[test]
 fn an_approval_is_for_what_was_approved() {
     for [mut first, mut second] in [owners(BEGIN, "a; b")]

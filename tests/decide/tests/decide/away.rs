@@ -376,3 +376,28 @@ fn a_dark_node_of_a_plan_waits_and_the_others_go() {
         "node a Skipped LeftOutNotReady",
     );
 }
+
+#[test]
+fn a_canary_of_a_plan_that_goes_dark_in_its_turn_keeps_the_others_waiting() {
+    let waves =
+        r#""waves":[{"name":"canary","nodeSelector":{"matchLabels":{"canary":"yes"}}},{"nodeSelector":{}}]"#;
+    let plan = |turn: &str| {
+        format!(
+            "node a worker v0 label:canary=yes NotReady dark:60
+             node b worker v0
+             node c worker v0
+             plan concurrency:2 cordon finalizer
+             binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"notReadyPolicy\":\"LeaveOutAfter\",\"leaveOutAfterSeconds\":30,{waves}}}
+             {turn}"
+        )
+    };
+    check(
+        &plan("begun a Cordoned entered:Admitted entered:Cordoned\n keeps a cordoned"),
+        "node b Selected WaitsForWave\n node c Selected WaitsForWave",
+    );
+    // Before its turn nobody waits for it.
+    check(
+        &plan(""),
+        "node a Skipped LeftOutNotReady\n > admit b\n > admit c",
+    );
+}

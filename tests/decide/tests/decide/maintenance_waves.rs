@@ -246,6 +246,35 @@ fn a_maintenance_begins_when_a_person_has_approved_it() {
 }
 
 #[test]
+fn a_turn_of_a_maintenance_waits_for_the_word_until_its_cordon() {
+    let turn = |step: &str| cluster("", BEGIN, &format!("kept a\n turn a {step}"));
+    let mut begun = turn("Admitted");
+    check_cluster(&begun, "node a PreRelease WaitsForApproval\n > journal a closed");
+    approve(&mut begun, 10, |_| {});
+    check_cluster(&begun, "not node a PreRelease WaitsForApproval");
+    check_cluster(
+        &cluster("", BEGIN, "kept a cordoned\n turn a Cordoned"),
+        "not node a Cordoned WaitsForApproval",
+    );
+}
+
+#[test]
+fn a_binding_says_which_of_its_waves_selects_no_node() {
+    let said = |settings: &str| {
+        let cluster = cluster("", settings, "");
+        let (is_ready, why, _) =
+            numo_core::binding::state(&cluster.observed.bindings["gate"], &cluster.observed);
+        assert!(is_ready, "{why:?}");
+        why.message.to_string()
+    };
+    assert_eq!(said(WAVES), "The binding gates 1 NodeMaintenance.");
+    assert_eq!(
+        said(&WAVES.replace("\"canary\":\"yes\"", "\"canary\":\"ture\"")),
+        "The binding gates 1 NodeMaintenance. spec.waves[0] selects no Node of the cluster: nobody waits for it."
+    );
+}
+
+#[test]
 fn a_wave_of_maintenances_is_approved_one_by_one() {
     let manual = WAVES.replace("\"blue\":\"yes\"}}", "\"blue\":\"yes\"}},\"approval\":\"Manual\"");
     check_cluster(&cluster("label:canary=yes", &manual, ""), "asks -\n > admit a");

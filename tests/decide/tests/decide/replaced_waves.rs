@@ -147,6 +147,28 @@ fn the_control_plane_goes_before_every_wave_and_domain() {
     }
 }
 
+/// Who asks for a word, a rule or a soak of all nodes means these, too.
+#[test]
+fn the_control_plane_has_what_the_waves_ask_that_select_it() {
+    let lines = "rule backup Pre\n node cp1 master v0 zone:z9\n host cp1 img1 group:cp
+         node cp2 master v0 zone:z9\n host cp2 img2 group:cp\n node cp3 master v0 zone:z9\n host cp3 img2 group:cp
+         group cp image:img2 role:ControlPlane\n groups w,cp";
+    let asks = "\"approval\":\"Manual\",\"soakSeconds\":3600,\"rules\":[{\"name\":\"backup\"}]";
+    let all = format!("\"waves\":[{{\"name\":\"all\",\"nodeSelector\":{{}},{asks}}}]");
+    let mut cluster = Cluster::parse(&three(&all, lines));
+    check_cluster(
+        &cluster,
+        "node cp1 Selected WaitsForApproval ~ wave 1 of 2 begins when it is approved (spec.mutex.waves[0].approval)
+         asks wave 1 of 2
+         > nothing",
+    );
+    approve(&mut cluster, 10, |_| {});
+    assert_eq!(begun(&cluster), "cp1");
+    let workers =
+        format!("\"waves\":[{{\"nodeSelector\":{{\"matchLabels\":{{\"canary\":\"yes\"}}}},{asks}}}]");
+    assert_eq!(begun(&Cluster::parse(&three(&workers, lines))), "cp1");
+}
+
 #[test]
 fn a_domain_is_finished_before_the_next_begins() {
     let settings = r#""domains":{"key":"topology.kubernetes.io/zone"}"#;

@@ -131,7 +131,7 @@ impl Judge {
         if is_maintenance(owner) {
             return self.is_maintained(seen, owner, node);
         }
-        if is_left_out(seen, owner, node) {
+        if is_left_out_by_word(seen, owner, node) {
             return false;
         }
         let in_turn = || {
@@ -145,7 +145,11 @@ impl Judge {
                     && change.is_some_and(|one| one.in_flight() && one.spec.target.run_id == run_id)
             })
         };
-        is_behind(world, seen, owner, node) || (is_selected(world, seen, owner, node) && in_turn())
+        // What went dark in its turn keeps it.
+        if in_turn() {
+            return is_behind(world, seen, owner, node) || is_selected(world, seen, owner, node);
+        }
+        !is_dark(seen, owner, node) && is_behind(world, seen, owner, node)
     }
 
     /// Whether another NodeMaintenance of the node keeps those of later nodes waiting: it is yet to begin, or not over.
@@ -483,6 +487,11 @@ pub(super) fn is_behind(world: &World, seen: &Observed, owner: &Owner, node: &No
 
 /// Whether a person or a rule left the node out, or it has been away for too long.
 pub(super) fn is_left_out(seen: &Observed, owner: &Owner, node: &NodeView) -> bool {
+    is_left_out_by_word(seen, owner, node) || is_dark(seen, owner, node)
+}
+
+/// Whether a person or a rule left the node out.
+fn is_left_out_by_word(seen: &Observed, owner: &Owner, node: &NodeView) -> bool {
     let uid = seen.uid_of(owner).unwrap_or_default();
     let mut changes = seen
         .changes
@@ -491,7 +500,12 @@ pub(super) fn is_left_out(seen: &Observed, owner: &Owner, node: &NodeView) -> bo
     let by_word = changes.any(|change| {
         change.spec.directive.is_some() || matches!(change.status.step, Some(Step::Skipped | Step::Failed))
     });
-    by_word || !node.ready && leaves_out(seen, owner)
+    by_word
+}
+
+/// Whether it may have been away for too long.
+fn is_dark(seen: &Observed, owner: &Owner, node: &NodeView) -> bool {
+    !node.ready && leaves_out(seen, owner)
 }
 
 fn leaves_out(seen: &Observed, owner: &Owner) -> bool {

@@ -106,6 +106,7 @@ impl Pass for Run<'_> {
         let hold = hold.or_else(|| no_longer_passed(decision.view, decision.answers));
         let members = &decision.view.members;
         let pass = turn::Pass {
+            order: (&self.waves, &waves::approvals(decision.view, &self.waves)),
             hold: hold.as_ref(),
             leaving: self.leaving.as_ref(),
             out_of_turn: admit::out_of_turn(decision.view, members, hold.as_ref(), &mut decision.out.report),

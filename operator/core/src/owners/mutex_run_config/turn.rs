@@ -4,7 +4,11 @@
 use super::{admit, gates, machine, member::Member, run_decision::RunDecision, run_view::RunView};
 use crate::{
     action::{Action, Event, EventAction},
-    admit::gates::{Gate, weigh},
+    admit::{
+        approval::Approvals,
+        gates::{Gate, weigh},
+        waves::Waves,
+    },
     intent::InForce,
     key::Key,
     ledger, mark,
@@ -36,6 +40,8 @@ pub struct Pass<'m> {
     pub hold: Option<&'m Why>,
     /// Why the run is being left, if it is.
     pub leaving: Option<&'m Why>,
+    /// Which nodes go before others, and what a person has approved.
+    pub order: (&'m Waves<'m>, &'m Approvals),
     /// Nodes that were admitted and are not to begin.
     pub out_of_turn: BTreeMap<&'m str, Why>,
 }
@@ -417,15 +423,20 @@ impl steps::Turn for Turn<'_, '_> {
 
     fn weigh_gates(&mut self, phase: Phase) -> Option<Why> {
         let view = self.decision.view;
+        let (pass, name) = (self.pass, &self.member.node.name);
+        let (waves, approvals) = pass.order;
+        let unapproved = || approvals.refusal(waves, name);
         if phase == Phase::Pre {
             let hold = self.pass.hold.cloned();
             return hold
                 .or_else(|| ledger::stop(view.observed, self.member.node))
-                .or_else(|| view.closed_to(self.member.node));
+                .or_else(|| view.closed_to(self.member.node))
+                .or_else(unapproved);
         }
         let against = weigh(view.is_asked(self.member), |gate| match gate {
             Gate::Owner => self.pass.hold.cloned(),
             Gate::Room => gates::node::not_for_canary(view, self.member),
+            Gate::Approval => unapproved(),
             gate => gates::node::against(view, self.member, gate),
         });
         against.worst(&mut self.decision.out.report)

@@ -198,6 +198,7 @@ impl steps::Turn for Turn<'_, '_> {
             }
             Gate::Person => directive::held(self.change),
             Gate::State => self.pass.not_ready(self.node),
+            Gate::Approval => self.pass.ask_approval(self.node),
             gate => self.pass.at_any_time(self.node, gate),
         });
         against.worst(&mut self.pass.out.report)

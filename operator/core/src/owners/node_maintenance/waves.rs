@@ -20,6 +20,7 @@ use crate::{
     ledger::is_kept,
     observed::{ChangeView, MaintenanceView, NodeView, Observed},
     turn::{directive::skip_asked, journal, reservation},
+    why::Why,
 };
 use jiff::Timestamp;
 use numo_api::{Reason, Step, conditions::types};
@@ -39,7 +40,7 @@ pub(super) struct Order<'a> {
 
 impl Order<'_> {
     /// Why the node waits for a person's word, if so.
-    pub(super) fn not_approved(&self, node: &str) -> Option<crate::why::Why> {
+    pub(super) fn not_approved(&self, node: &str) -> Option<Why> {
         self.approvals.refusal(&self.own, node)
     }
 }
@@ -68,6 +69,29 @@ impl<'a> Pass<'a> {
             waves,
             domains,
             own,
+        }
+    }
+
+    /// Asks for a person's word in a turn of the node that has disrupted nothing yet, and says why it waits, if so.
+    pub(super) fn ask_approval(&mut self, node: &NodeView) -> Option<Why> {
+        let intent = &self.intent;
+        if !intent.approval.is_any() && !intent.waves.iter().any(|wave| wave.needs_approval) {
+            return None;
+        }
+        let own = Waves::of_those_there(&intent.waves, &[alone(node)], self.now);
+        let approvals = self.approvals(node, &own);
+        let why = approvals.refusal(&own, &node.name);
+        self.report_approvals(&approvals);
+        why
+    }
+
+    fn report_approvals(&mut self, approvals: &Approvals) {
+        let report = &mut self.out.report;
+        report.approval = approvals.report();
+        report.approved = approvals.given();
+        report.heard = approvals.heard();
+        if let Some(at) = approvals.ends() {
+            self.out.wake(at);
         }
     }
 
@@ -142,14 +166,8 @@ impl<'a> Pass<'a> {
 
     /// Says how far the maintenances are with their waves, and what waits for a person's word.
     pub(super) fn report_order(&mut self, order: &Order<'_>) {
-        let report = &mut self.out.report;
-        report.wave = order.waves.report();
-        report.approval = order.approvals.report();
-        report.approved = order.approvals.given();
-        report.heard = order.approvals.heard();
-        if let Some(at) = order.approvals.ends() {
-            self.out.wake(at);
-        }
+        self.out.report.wave = order.waves.report();
+        self.report_approvals(&order.approvals);
     }
 }
 

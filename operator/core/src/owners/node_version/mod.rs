@@ -143,6 +143,10 @@ impl crate::pass::Pass for Pass<'_> {
             self.wave_rules = self.waves().rules();
         }
         self.wave_rules.keep(self.flying.iter().copied());
+        if self.intent.approval.is_any() || self.intent.waves.iter().any(|wave| wave.needs_approval) {
+            self.waves = self.waves();
+            self.approvals = self.approvals();
+        }
         let twice = contradiction::twice(self.flying.iter().copied());
         for change in self.flying.clone() {
             let name = &change.spec.node_name;

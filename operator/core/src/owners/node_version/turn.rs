@@ -252,6 +252,7 @@ impl<'a> Pass<'a> {
                     .or_else(|| self.no_provider())
             }
             Gate::Window if !is_disrupted => self.intent.schedule.closed_to(donor, self.observed, self.now),
+            Gate::Approval if !is_disrupted => self.approvals.refusal(&self.waves, &donor.name),
             Gate::Stop => ledger::stop(self.observed, donor),
             Gate::Person => directive::held(change),
             Gate::State => not_ready().or_else(heir_away),

@@ -158,9 +158,33 @@ impl<'a> Pass<'a> {
         let mut waves = self.intent.waves.clone();
         let mut nodes = self.sets.all();
         if is_ordered && nodes.any(|(node, _)| quorum::is_control_plane(node)) {
-            waves.insert(0, Wave::first(quorum::control_plane_selectors(), CONTROL_PLANE));
+            waves.insert(0, self.of_control_plane());
         }
         Waves::of(&waves, &self.rows(), self.now)
+    }
+
+    /// The wave of the control plane. Approval, rules and soak of the waves that its nodes would else be of hold for it: who asks for
+    /// them of all nodes has them for these, too.
+    fn of_control_plane(&self) -> Wave {
+        let mut all = Wave::first(quorum::control_plane_selectors(), CONTROL_PLANE);
+        let nodes = self.sets.all().map(|(node, _)| node);
+        for node in nodes.filter(|node| quorum::is_control_plane(node)) {
+            let mut waves = self.intent.waves.iter();
+            let Some(of) = waves.find(|wave| wave.may_take(&node.labels)) else {
+                continue;
+            };
+            if of.needs_approval && !all.needs_approval {
+                all.needs_approval = true;
+                all.field.clone_from(&of.field);
+            }
+            all.soak_seconds = all.soak_seconds.max(of.soak_seconds);
+            for rule in &of.rules {
+                if !all.rules.contains(rule) {
+                    all.rules.push(rule.clone());
+                }
+            }
+        }
+        all
     }
 
     /// How far the NodeVersion is with its domains, in the wave under way; none if nobody asks for an order of such.

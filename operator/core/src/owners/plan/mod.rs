@@ -208,6 +208,10 @@ impl crate::pass::Pass for Pass<'_> {
             self.wave_rules = waiting::waves(self).rules();
         }
         self.wave_rules.keep(self.flying.iter().copied());
+        if self.intent.approval.is_any() || self.intent.waves.iter().any(|wave| wave.needs_approval) {
+            self.waves = waiting::waves(self);
+            self.approvals = waiting::approvals(self);
+        }
         let twice = contradiction::twice(self.flying.iter().copied());
         for change in self.flying.clone() {
             let node = self.observed.nodes.get(&change.spec.node_name);

@@ -125,6 +125,10 @@ impl<'a> Pass<'a> {
                 let closed = || self.intent.schedule.closed_to(turn.node, self.observed, self.now);
                 (!turn.is_disrupted()).then(closed).flatten()
             }
+            Gate::Approval => {
+                let unapproved = || self.approvals.refusal(&self.waves, &turn.node.name);
+                (!turn.is_disrupted()).then(unapproved).flatten()
+            }
             Gate::Stop => ledger::stop(self.observed, turn.node),
             Gate::Person => directive::held(turn.change),
             Gate::State => not_ready(),
@@ -136,7 +140,6 @@ impl<'a> Pass<'a> {
             | Gate::Lease
             | Gate::Wave
             | Gate::Domain
-            | Gate::Approval
             | Gate::Room
             | Gate::Budget
             | Gate::Drain => None,

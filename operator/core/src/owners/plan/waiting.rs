@@ -214,7 +214,8 @@ fn stand(pass: &Pass<'_>, node: &NodeView, turn: Option<&ChangeView>, ended: Opt
         return Stand::Done(ended.and_then(journal::done_at));
     }
     let is_left_out = ended.is_some_and(|change| stays_out(change) || skip_asked(change));
-    if is_left_out || pass.given_up(node).is_some() {
+    // One that went dark in its turn keeps it: what took it away may be what the next wave is kept from.
+    if turn.is_none() && (is_left_out || pass.given_up(node).is_some()) {
         return Stand::LeftOut;
     }
     // One that is not Ready has no turn, and the others wait for it.

@@ -1,10 +1,11 @@
 use super::*;
-use crate::frontends::occurrences::{Status, began_at};
-use numo_api::{PlanStatus, RunStatus};
+use crate::frontends::occurrences::{Status, began_at, occurrences_of};
+use numo_api::{PlanStatus, Reason, RunStatus};
 use numo_core::{
     Owner,
     observed::Key,
-    report::{Report, WaveOver},
+    report::{NodeReport, Report, WaveOver},
+    why::Why,
 };
 use serde_json::json;
 
@@ -254,11 +255,23 @@ fn a_run_began_with_its_first_turn() {
         observed.changes.insert(change.key.clone(), change);
     }
     let owner = Owner::plan(Key::new("upgrades", "os"));
+    // One is in flight that began its present step later than all.
+    let late = NodeReport {
+        pool: "".into(),
+        step: Step::PreRules,
+        why: Why::new(Reason::Progressing, ""),
+        since: Some(at(40)),
+        change: None,
+    };
     let report = Report {
         run_id: "run".to_owned(),
+        nodes: [("e".to_owned(), late)].into(),
         ..Report::default()
     };
-    let status = PlanStatus::default();
+    let status = PlanStatus {
+        latest_hash: Some("hash".to_owned()),
+        ..PlanStatus::default()
+    };
     let facts = Facts {
         owner: &owner,
         uid: "uid",
@@ -266,4 +279,6 @@ fn a_run_began_with_its_first_turn() {
         status: Status::Plan(&status),
     };
     assert_eq!(began_at(&facts, &observed), Some(moment(8)));
+    let told = occurrences_of(&facts, &observed);
+    assert_eq!(told.first().and_then(|one| one.at), Some(moment(8)), "{told:?}");
 }

@@ -6,7 +6,7 @@ use super::context::Context;
 use crate::{
     frontends::{
         notification::Notification,
-        occurrences::{Facts, Status, began_at, occurrences, succeeded},
+        occurrences::{Facts, Status, began_at, occurrences_of, succeeded},
         silence::{self, Turns},
         spans::{Told, over},
     },
@@ -126,7 +126,8 @@ impl Notices {
             return;
         }
         let now = context.now();
-        let (uid, found) = (facts.uid.to_owned(), occurrences(&facts));
+        let found = occurrences_of(&facts, &context.store.observed);
+        let uid = facts.uid.to_owned();
         let mut known = self.told.remove(owner).unwrap_or_default();
         let mut all = Vec::with_capacity(found.len());
         let before = known.len();
