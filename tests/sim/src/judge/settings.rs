@@ -497,10 +497,9 @@ fn is_left_out_by_word(seen: &Observed, owner: &Owner, node: &NodeView) -> bool 
         .changes
         .values()
         .filter(|change| change.spec.owner_ref.uid == uid && change.spec.node_uid == node.uid);
-    let by_word = changes.any(|change| {
+    changes.any(|change| {
         change.spec.directive.is_some() || matches!(change.status.step, Some(Step::Skipped | Step::Failed))
-    });
-    by_word
+    })
 }
 
 /// Whether it may have been away for too long.

@@ -86,8 +86,12 @@ impl Simulation {
             let mut others = self.reports.iter().filter(|(other, _)| *other != owner);
             open().any(|node| node.why.who() == Actor::OtherNode)
                 && others.any(|(other, of_other)| {
-                    let by_clock = of_other.hold.as_ref().is_some_and(|why| why.until.is_some());
-                    is_stalled(other.kind, of_other) || by_clock
+                    // The clock ends what the other one waits for, or somebody who is no person.
+                    let by_itself = of_other.hold.as_ref().is_some_and(|why| {
+                        why.until.is_some()
+                            || matches!(why.who(), Actor::ClusterItself | Actor::OtherController)
+                    });
+                    is_stalled(other.kind, of_other) || by_itself
                 })
         };
         let of_others = by_other_run()
