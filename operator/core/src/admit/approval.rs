@@ -1,8 +1,8 @@
 //! With whose word the nodes of an owner begin: what it wants approved, what has been, and what waits for that.
 //!
 //! An approval names a digest of what it is about. It holds while the digest is still that, so that nobody approves one thing and gets
-//! another. The digest has four parts, so that it can be said which of them has changed. It stops admission only: what has its turn
-//! is brought to its end.
+//! another. The digest has four parts, so that it can be said which of them has changed. It is asked for until the node is disrupted:
+//! what is under way on a node is brought to its end.
 
 use super::{
     wave_rules::Rules,
