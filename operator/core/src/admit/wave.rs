@@ -68,9 +68,7 @@ impl Wave {
             rules: Vec::new(),
         }
     }
-}
 
-impl Wave {
     /// Whether a node with these labels is one of the wave, if no earlier one took it. Waves of so many nodes may take any.
     pub fn may_take(&self, labels: &Map) -> bool {
         match &self.takes {

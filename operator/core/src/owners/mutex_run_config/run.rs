@@ -7,10 +7,10 @@ use super::{
     run_decision::RunDecision,
     run_rules::{no_longer_passed, run_rules_hold},
     run_view::RunView,
-    turn, ungated, waves,
+    turn, ungated,
+    waves::{self, Order},
 };
 use crate::{
-    admit::waves::Waves,
     decision::Decision,
     ledger,
     observed::{ChangeView, ForeignController},
@@ -46,7 +46,7 @@ pub(crate) struct Run<'m> {
     hold: Option<Why>,
     /// Nothing is to be written.
     dry: bool,
-    waves: Waves<'m>,
+    order: Order<'m>,
 }
 
 impl<'m> Run<'m> {
@@ -54,21 +54,21 @@ impl<'m> Run<'m> {
     pub(crate) fn of(view: &'m RunView<'m>, answers: &'m Answers) -> Self {
         let leaving = view.leaving();
         let refusal = gates::run::refusal(view);
-        let waves = waves::waves(view);
+        let order = waves::order(view);
         Self {
-            hold: gates::run::hold(view, leaving.as_ref(), refusal.as_ref(), &waves),
+            hold: gates::run::hold(view, leaving.as_ref(), refusal.as_ref(), &order.0),
             dry: view.intent.dry_run && leaving.is_none() && !view.has_begun(),
             decision: RunDecision {
                 view,
                 answers,
-                wave_rules: waves.rules(),
+                wave_rules: order.0.rules(),
                 out: Decision::default(),
                 said: Vec::new(),
                 pool: None,
             },
             leaving,
             refusal,
-            waves,
+            order,
         }
     }
 
@@ -106,7 +106,7 @@ impl Pass for Run<'_> {
         let hold = hold.or_else(|| no_longer_passed(decision.view, decision.answers));
         let members = &decision.view.members;
         let pass = turn::Pass {
-            order: (&self.waves, &waves::approvals(decision.view, &self.waves)),
+            order: &self.order,
             hold: hold.as_ref(),
             leaving: self.leaving.as_ref(),
             out_of_turn: admit::out_of_turn(decision.view, members, hold.as_ref(), &mut decision.out.report),
@@ -129,14 +129,14 @@ impl Pass for Run<'_> {
     fn go_on(&mut self) {
         let decision = &mut self.decision;
         orphans::free_jobs(decision, decision.view.run.deleting);
-        decision.out.report.waves_over = self.waves.over(decision.view.now);
+        decision.out.report.waves_over = self.order.0.over(decision.view.now);
         let over = self.leaving.is_some() || is_over(decision.view);
         quarantine::tend(decision, decision.view.is_active() && !over);
         if over {
             leave(decision, self.leaving.as_ref());
         } else {
-            let waves = std::mem::take(&mut self.waves);
-            drive(decision, waves, self.hold.take(), self.refusal.as_ref());
+            let order = std::mem::take(&mut self.order);
+            drive(decision, order, self.hold.take(), self.refusal.as_ref());
         }
     }
 
@@ -460,7 +460,7 @@ fn rest(decision: &mut RunDecision<'_>, hold: Option<Why>, refusal: Option<&Why>
 }
 
 /// Arms the pools and admits nodes, as far as the gates allow.
-fn drive<'m>(decision: &mut RunDecision<'m>, waves: Waves<'m>, hold: Option<Why>, refusal: Option<&Why>) {
+fn drive<'m>(decision: &mut RunDecision<'m>, order: Order<'m>, hold: Option<Why>, refusal: Option<&Why>) {
     if !decision.view.is_active() {
         rest(decision, hold, refusal);
         return;
@@ -493,7 +493,7 @@ fn drive<'m>(decision: &mut RunDecision<'m>, waves: Waves<'m>, hold: Option<Why>
         }
     });
     let closed = || decision.view.intent.schedule.closed(decision.view.now);
-    let approvals = waves::approvals(decision.view, &waves);
+    let (waves, approvals) = order;
     let report = &mut decision.out.report;
     report.hold = said
         .or_else(closed)

@@ -1,14 +1,12 @@
 //! A node that has its turn in a run: what the steps of `turn/steps.rs` are for it. It is pinned to its pool's configuration first;
 //! its release lets the MCO go, and it is changed once it runs that configuration in its own pool.
 
-use super::{admit, gates, machine, member::Member, run_decision::RunDecision, run_view::RunView};
+use super::{
+    admit, gates, machine, member::Member, run_decision::RunDecision, run_view::RunView, waves::Order,
+};
 use crate::{
     action::{Action, Event, EventAction},
-    admit::{
-        approval::Approvals,
-        gates::{Gate, weigh},
-        waves::Waves,
-    },
+    admit::gates::{Gate, weigh},
     intent::InForce,
     key::Key,
     ledger, mark,
@@ -41,7 +39,7 @@ pub struct Pass<'m> {
     /// Why the run is being left, if it is.
     pub leaving: Option<&'m Why>,
     /// Which nodes go before others, and what a person has approved.
-    pub order: (&'m Waves<'m>, &'m Approvals),
+    pub order: &'m Order<'m>,
     /// Nodes that were admitted and are not to begin.
     pub out_of_turn: BTreeMap<&'m str, Why>,
 }

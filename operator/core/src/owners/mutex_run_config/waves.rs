@@ -16,7 +16,7 @@ use crate::{
 use std::collections::BTreeSet;
 
 /// The waves of the run.
-pub(super) fn waves<'a>(view: &RunView<'a>) -> Waves<'a> {
+fn waves<'a>(view: &RunView<'a>) -> Waves<'a> {
     if view.intent.waves.is_empty() && !view.intent.approval.is_any() {
         return Waves::default();
     }
@@ -38,8 +38,18 @@ pub(super) fn waves<'a>(view: &RunView<'a>) -> Waves<'a> {
     Waves::of(&view.intent.waves, &rows, view.now)
 }
 
+/// Which nodes of a run go before others, and what a person has approved of it.
+pub(super) type Order<'a> = (Waves<'a>, Approvals);
+
+/// Both, once a decision.
+pub(super) fn order<'a>(view: &RunView<'a>) -> Order<'a> {
+    let waves = waves(view);
+    let approvals = approvals(view, &waves);
+    (waves, approvals)
+}
+
 /// What of the run was approved, and what waits for that.
-pub(super) fn approvals(view: &RunView<'_>, waves: &Waves<'_>) -> Approvals {
+fn approvals(view: &RunView<'_>, waves: &Waves<'_>) -> Approvals {
     let subject = || {
         let changes = view.changes();
         let of_run = changes.filter(|change| change.spec.target.run_id == view.run_id);

@@ -74,11 +74,7 @@ impl<'a> Pass<'a> {
 
     /// Asks for a person's word in a turn of the node that has disrupted nothing yet, and says why it waits, if so.
     pub(super) fn ask_approval(&mut self, node: &NodeView) -> Option<Why> {
-        let intent = &self.intent;
-        if !intent.approval.is_any() && !intent.waves.iter().any(|wave| wave.needs_approval) {
-            return None;
-        }
-        let own = Waves::of_those_there(&intent.waves, &[alone(node)], self.now);
+        let own = Waves::of_those_there(&self.intent.waves, &[alone(node)], self.now);
         let approvals = self.approvals(node, &own);
         let why = approvals.refusal(&own, &node.name);
         self.report_approvals(&approvals);

@@ -139,14 +139,10 @@ impl crate::pass::Pass for Pass<'_> {
         self.keep_joining_nodes();
         self.keep_groups();
         self.keep_pending();
-        if self.intent.waves.iter().any(|wave| !wave.rules.is_empty()) {
-            self.wave_rules = self.waves().rules();
-        }
+        self.waves = self.waves();
+        self.approvals = self.approvals();
+        self.wave_rules = self.waves.rules();
         self.wave_rules.keep(self.flying.iter().copied());
-        if self.intent.approval.is_any() || self.intent.waves.iter().any(|wave| wave.needs_approval) {
-            self.waves = self.waves();
-            self.approvals = self.approvals();
-        }
         let twice = contradiction::twice(self.flying.iter().copied());
         for change in self.flying.clone() {
             let name = &change.spec.node_name;
@@ -163,8 +159,6 @@ impl crate::pass::Pass for Pass<'_> {
     }
 
     fn restore_rest(&mut self) {
-        self.waves = self.waves();
-        self.approvals = self.approvals();
         let spent = || self.waves.failures_spent();
         self.hold = self.hold.clone().or_else(spent);
         self.mend_pairs();

@@ -204,14 +204,10 @@ impl crate::pass::Pass for Pass<'_> {
         report.run_id.clone_from(&self.run_id);
         report.target = Some(self.resolved.version.clone()).filter(|version| !version.is_empty());
         self.ask_channel();
-        if self.intent.waves.iter().any(|wave| !wave.rules.is_empty()) {
-            self.wave_rules = waiting::waves(self).rules();
-        }
+        self.waves = waiting::waves(self);
+        self.approvals = waiting::approvals(self);
+        self.wave_rules = self.waves.rules();
         self.wave_rules.keep(self.flying.iter().copied());
-        if self.intent.approval.is_any() || self.intent.waves.iter().any(|wave| wave.needs_approval) {
-            self.waves = waiting::waves(self);
-            self.approvals = waiting::approvals(self);
-        }
         let twice = contradiction::twice(self.flying.iter().copied());
         for change in self.flying.clone() {
             let node = self.observed.nodes.get(&change.spec.node_name);
@@ -230,8 +226,6 @@ impl crate::pass::Pass for Pass<'_> {
     }
 
     fn restore_rest(&mut self) {
-        self.waves = waiting::waves(self);
-        self.approvals = waiting::approvals(self);
         self.hold = self.hold();
         self.kept = self.give_back();
         self.remove_jobs();
