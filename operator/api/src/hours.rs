@@ -23,8 +23,8 @@ pub struct Hours {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64))]
     pub time_zone: Option<String>,
-    /// A node begins only if at least so many seconds remain before the end. Default: as long as a node of its owner took in
-    /// the median; no bound before one is done.
+    /// A node begins only if at least so many seconds remain before the end. Default: the forecast of a node
+    /// of its owner (median and spread of those that are done); no bound before one is done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 604_800))]
     pub min_remaining_seconds: Option<i64>,

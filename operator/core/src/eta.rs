@@ -8,7 +8,7 @@ use crate::{
     calendar::Calendar,
     observed::Observed,
     owner::Owner,
-    pace::{Pace, pace},
+    pace::{Pace, Took, pace},
     report::{NodeReport, Report, RunPhase},
     text::counted,
     time::{later, words},
@@ -209,7 +209,7 @@ pub fn eta(owner: &Owner, report: &Report, observed: &Observed, now: Timestamp) 
     let slots = slots(&pace, now);
     let at_once = slots.len();
     let slots = (slots, !pace.under_way.is_empty());
-    let Some((at, openings)) = walk(groups, slots, pace.took.median_seconds, now) else {
+    let Some((at, openings)) = walk(groups, slots, &pace.took, now) else {
         return Eta::NotInSight {
             left: left_over,
             opens,
@@ -270,15 +270,16 @@ fn slots(pace: &Pace, now: Timestamp) -> Vec<Timestamp> {
 fn walk(
     groups: Vec<(Ahead<'_>, usize)>,
     (slots, is_any_in_flight): (Vec<Timestamp>, bool),
-    median: i64,
+    took: &Took,
     now: Timestamp,
 ) -> Option<(Timestamp, usize)> {
+    let (median, forecast) = (took.median_seconds, Some(took.at_most_seconds()));
     let mut done = slots.iter().copied().max().unwrap_or(now);
     let mut free: BinaryHeap<Reverse<Timestamp>> = slots.into_iter().map(Reverse).collect();
     let mut used: BTreeSet<Option<Timestamp>> = BTreeSet::new();
     let mut queues = Vec::new();
     for (ahead, nodes) in groups {
-        let opening = ahead.opening(now, Some(median))?;
+        let opening = ahead.opening(now, forecast)?;
         if is_any_in_flight && opening.from == now && opening.until.is_some() {
             used.insert(opening.until);
         }
@@ -294,7 +295,7 @@ fn walk(
         for (ahead, _, opening) in &mut queues {
             if !opening.has(at) {
                 asked += 1;
-                *opening = ahead.opening(at, Some(median)).filter(|_| asked <= OPENINGS)?;
+                *opening = ahead.opening(at, forecast).filter(|_| asked <= OPENINGS)?;
             }
         }
         let begins = |opening: &Opening| opening.from.max(at);

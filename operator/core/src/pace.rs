@@ -41,6 +41,11 @@ pub struct Took {
 }
 
 impl Took {
+    /// What nine of ten nodes take at most, if the spread is the same on both sides (seconds).
+    pub const fn at_most_seconds(&self) -> i64 {
+        self.median_seconds.saturating_add(self.spread_seconds)
+    }
+
     /// What it is known by, for people: `median of 7`, `median of 7 of earlier runs`.
     pub fn basis(&self) -> String {
         let earlier = if self.is_earlier { " of earlier runs" } else { "" };

@@ -40,9 +40,9 @@ pub struct Ahead<'a> {
 }
 
 impl Ahead<'_> {
-    /// The first opening from `at` on in which a node begins, of which such ones took `median` seconds; none if there is none in
+    /// The first opening from `at` on in which a node begins, which needs `forecast` seconds; none if there is none in
     /// sight.
-    pub fn opening(&self, at: Timestamp, median: Option<i64>) -> Option<Opening> {
+    pub fn opening(&self, at: Timestamp, forecast: Option<i64>) -> Option<Opening> {
         let starts = self.schedule.starts.iter().map(|(_, start)| *start);
         let mut at = starts.chain([at]).max()?;
         for _ in 0..LOOKED_AT {
@@ -51,7 +51,7 @@ impl Ahead<'_> {
                 at = open;
                 continue;
             }
-            let ends: Vec<(Timestamp, Timestamp)> = self.ends(at, median);
+            let ends: Vec<(Timestamp, Timestamp)> = self.ends(at, forecast);
             let first = ends.iter().copied().min();
             match first {
                 Some((last, end)) if last < at => at = end,
@@ -80,11 +80,11 @@ impl Ahead<'_> {
     }
 
     /// Of each of the hours that is open at this time and has an end: the last moment at which a node begins, and the end.
-    fn ends(&self, at: Timestamp, median: Option<i64>) -> Vec<(Timestamp, Timestamp)> {
+    fn ends(&self, at: Timestamp, forecast: Option<i64>) -> Vec<(Timestamp, Timestamp)> {
         let of_source = |source: &Source<'_>| match source.union().at(at) {
             State::Open { until: Some(end) } => {
                 // The end itself is outside.
-                let needed = source.needed(at, median).unwrap_or(0).max(1);
+                let needed = source.needed(at, forecast).unwrap_or(0).max(1);
                 Some((later(end, -needed), end))
             }
             State::Open { until: None } | State::Shut { .. } => None,

@@ -66,6 +66,11 @@ impl Wanted {
         Ok(())
     }
 
+    /// Whether a person lets the next node begin after a failure.
+    pub fn is_after_failure(&self) -> bool {
+        self.after_failure.is_some()
+    }
+
     /// Whether something other than a wave is to be approved.
     pub fn is_any(&self) -> bool {
         self.begin.is_some() || self.after_failure.is_some()

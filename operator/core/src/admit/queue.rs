@@ -102,7 +102,7 @@ impl<'a> Shut<'a> {
         node: &NodeView,
         schedule: &Schedule<'a>,
         now: Timestamp,
-        median: &impl Fn() -> Option<i64>,
+        forecast: &impl Fn() -> Option<i64>,
     ) -> Option<Why> {
         let each = self.windows.iter().enumerate();
         let selecting = each.filter(|(_, (_, selector))| selector.matches(&node.labels));
@@ -116,7 +116,7 @@ impl<'a> Shut<'a> {
             .map(|(window, _)| *window)
             .collect();
         let why = match schedule.under(&windows) {
-            Ok(schedule) => schedule.refusal(now, median),
+            Ok(schedule) => schedule.refusal(now, forecast),
             Err(why) => Some(why),
         };
         self.known.insert(places, why.clone());
@@ -129,7 +129,7 @@ fn forecast<'a>(observed: &'a Observed, whose: Option<Whose<'_>>) -> impl Fn() -
     let whose = whose.map(|whose| (whose.owner_uid.to_owned(), whose.run_id.to_owned()));
     move || {
         let (owner_uid, run_id) = whose.as_ref()?;
-        Some(pace::took(observed, Whose { owner_uid, run_id })?.median_seconds)
+        Some(pace::took(observed, Whose { owner_uid, run_id })?.at_most_seconds())
     }
 }
 
@@ -140,7 +140,7 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
     let mut ledger = Ledger::of(observed, now);
     let mut probes = Probes::default();
     let mut asking = 0;
-    let median = forecast(observed, queue.whose());
+    let forecast = forecast(observed, queue.whose());
     let mut shut = Shut::of(observed);
     let changes = [
         queue.schedule().changes_after(now),
@@ -159,7 +159,7 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
         let (node, change) = (queue.node(one), queue.change(one));
         let against = gates::weigh(queue.is_asked(one), |gate| match gate {
             Gate::Stop => ledger::stop(observed, node),
-            Gate::Window => shut.refusal(node, queue.schedule(), now, &median),
+            Gate::Window => shut.refusal(node, queue.schedule(), now, &forecast),
             Gate::Leaving => {
                 let (why, at) = leaving(node, &taken, now)?;
                 if let Some(at) = at {

@@ -79,13 +79,13 @@ impl Source<'_> {
         Union(&self.hours)
     }
 
-    /// How much must be left before the end for a node to begin (seconds), of which such ones took `median`; none if nothing says.
-    pub(super) fn needed(&self, at: Timestamp, median: Option<i64>) -> Option<i64> {
-        Some(self.least(at, &|| median)?.0)
+    /// How much must be left before the end for a node to begin (seconds), which needs `forecast`; none if nothing says.
+    pub(super) fn needed(&self, at: Timestamp, forecast: Option<i64>) -> Option<i64> {
+        Some(self.least(at, &|| forecast)?.0)
     }
 
-    /// The same with the field that says so, or with the median: of several hours that are open the one counts that asks for the least.
-    fn least(&self, at: Timestamp, median: &impl Fn() -> Option<i64>) -> Option<(i64, String)> {
+    /// The same with the field that says so, or with the forecast: of several hours that are open the one counts that asks for the least.
+    fn least(&self, at: Timestamp, forecast: &impl Fn() -> Option<i64>) -> Option<(i64, String)> {
         let hours = self.union();
         let mut least: Option<(i64, String)> = None;
         for (place, hours) in hours.opened_by(at) {
@@ -93,9 +93,9 @@ impl Source<'_> {
                 let field = self.fields.get(place).map_or("", String::as_str);
                 (seconds, format!("{field}.minRemainingSeconds is {seconds}"))
             } else {
-                let median = median()?;
-                let basis = format!("a node of it took {} in the median", words(median));
-                (median, basis)
+                let forecast = forecast()?;
+                let basis = format!("a node of it takes up to {}", words(forecast));
+                (forecast, basis)
             };
             if least.as_ref().is_none_or(|(known, _)| needed < *known) {
                 least = Some((needed, basis));
@@ -258,14 +258,15 @@ impl<'a> Schedule<'a> {
         if *at == now { known.clone() } else { work_out() }
     }
 
-    /// Why no node begins: the window is closed, or would be before the node is done. `median` is what a node took until now (seconds):
+    /// Why no node begins: the window is closed, or would be before the node is done. `forecast` is what a node takes
+    /// at most, as far as is known (seconds):
     /// all journals are read for it, and it is asked for only where an end is in sight that says nothing itself.
-    pub fn refusal(&self, now: Timestamp, median: impl Fn() -> Option<i64>) -> Option<Why> {
+    pub fn refusal(&self, now: Timestamp, forecast: impl Fn() -> Option<i64>) -> Option<Why> {
         self.closed(now).or_else(|| {
             let states = self.states(now);
             let mut open = states.iter().zip(&self.hours);
             open.find_map(|(state, source)| match state {
-                State::Open { until: Some(end) } => ends_soon(source, (now, *end), &median),
+                State::Open { until: Some(end) } => ends_soon(source, (now, *end), &forecast),
                 State::Open { until: None } | State::Shut { .. } => None,
             })
         })
@@ -350,11 +351,11 @@ fn shut(source: &Source<'_>, freeze: Option<&Freeze>, opens: Option<Timestamp>) 
 fn ends_soon(
     source: &Source<'_>,
     (now, end): (Timestamp, Timestamp),
-    median: &impl Fn() -> Option<i64>,
+    forecast: &impl Fn() -> Option<i64>,
 ) -> Option<Why> {
     let hours = source.union();
     let left = end.as_second() - now.as_second();
-    let (needed, basis) = source.least(now, median).filter(|(needed, _)| left < *needed)?;
+    let (needed, basis) = source.least(now, forecast).filter(|(needed, _)| left < *needed)?;
     let name = &source.name;
     let message = format!(
         "{name} {} in {} ({}), and {basis}",

@@ -82,6 +82,8 @@ struct Group<'a> {
     needs_approval: bool,
     rules: Vec<Key>,
     soak_seconds: i64,
+    max_unavailable: Option<IntOrPercent>,
+    failure_budget: Option<IntOrPercent>,
     /// How many nodes it has.
     nodes: usize,
     done: usize,
@@ -114,6 +116,8 @@ pub(crate) struct Waves<'a> {
     groups: Vec<Group<'a>>,
     /// The wave of each node that is in one. Whoever goes through it sorts.
     places: HashMap<&'a str, usize>,
+    /// The nodes of no wave that were left out before their turn. They count nowhere, and were approved with the others.
+    left_out: Vec<&'a str>,
     /// The wave under way, and until when it soaks if its nodes are done.
     current: Option<(usize, Option<Timestamp>)>,
     /// The room that the wave under way has of its own.
@@ -148,8 +152,8 @@ impl<'a> Waves<'a> {
             .filter_map(|(row, place)| Some((row.name, (*place)?)))
             .collect();
         all.current = all.under_way(now);
-        all.room = all.own_room(waves, rows, &places);
-        all.set_budgets(waves);
+        all.room = all.own_room(rows, &places);
+        all.set_budgets();
         all
     }
 
@@ -192,6 +196,8 @@ impl<'a> Waves<'a> {
             if place.is_none() && row.counts() {
                 *place = Some(rest);
                 is_any = true;
+            } else if place.is_none() && row.stand == Stand::LeftOut {
+                self.left_out.push(row.name);
             }
         }
         if is_any {
@@ -281,15 +287,14 @@ impl<'a> Waves<'a> {
     }
 
     /// The room that the wave under way has of its own.
-    fn own_room(&self, waves: &[Wave], rows: &[Row<'a>], places: &[Option<usize>]) -> Option<Room<'a>> {
+    fn own_room(&self, rows: &[Row<'a>], places: &[Option<usize>]) -> Option<Room<'a>> {
         let (index, _) = self.current?;
         let group = self.groups.get(index)?;
-        let wave = waves.iter().find(|wave| wave.field == group.field)?;
-        let limit = wave.max_unavailable?.of(group.nodes);
+        let limit = group.max_unavailable?.of(group.nodes);
         let words = Words {
             state: "in flight",
             whose: String::new(),
-            limit: format!("{}.maxUnavailable", wave.field),
+            limit: format!("{}.maxUnavailable", group.field),
             keys: String::new(),
         };
         let mut room = Room::of(limit, [], words);
@@ -300,10 +305,9 @@ impl<'a> Waves<'a> {
         Some(room)
     }
 
-    fn set_budgets(&mut self, waves: &[Wave]) {
+    fn set_budgets(&mut self) {
         for group in &mut self.groups {
-            let wave = waves.iter().find(|wave| wave.field == group.field);
-            let budget = wave.and_then(|wave| wave.failure_budget);
+            let budget = group.failure_budget;
             group.budget = budget.map(|budget| budget.of(group.nodes).max(1));
         }
     }
@@ -436,11 +440,15 @@ impl<'a> Waves<'a> {
         self.places.get(node) == Some(&wave)
     }
 
-    /// The names of the nodes of one wave, or of all, sorted.
+    /// The names of the nodes of one wave, or of all, sorted. A node that was left out stays among those that were approved.
     pub fn names(&self, wave: Option<usize>) -> Vec<&'a str> {
         let all = self.places.iter();
         let of_wave = all.filter(|(_, place)| wave.is_none_or(|wave| **place == wave));
         let mut names: Vec<&str> = of_wave.map(|(name, _)| *name).collect();
+        let is_rest = |wave: usize| self.groups.get(wave).is_some_and(|group| group.field.is_empty());
+        if wave.is_none_or(is_rest) {
+            names.extend(&self.left_out);
+        }
         names.sort_unstable();
         names
     }
@@ -514,6 +522,8 @@ impl<'a> Group<'a> {
             needs_approval: wave.needs_approval,
             rules: wave.rules.clone(),
             soak_seconds: wave.soak_seconds,
+            max_unavailable: wave.max_unavailable,
+            failure_budget: wave.failure_budget,
             ..Self::default()
         }
     }

@@ -243,6 +243,7 @@ pub fn standing(report: &Report) -> Standing {
         }
         RunPhase::Refused => (Reason::InvalidConfig, "the spec cannot be carried out".to_owned()).into(),
         RunPhase::Active => Standing::of_stuck(report)
+            .or_else(|| Standing::of_hours(report))
             .unwrap_or_else(|| (Reason::Progressing, format!("{done} of {total} nodes are done")).into()),
     }
 }

@@ -61,6 +61,9 @@ fn said(report: &Report) -> Standing {
             stalled: why.who().is_person(),
         };
     }
+    if let Some(shut) = Standing::of_hours(report) {
+        return shut;
+    }
     let reason = match report.phase {
         RunPhase::Idle => Reason::UpToDate,
         _ => Reason::Progressing,

@@ -44,6 +44,27 @@ impl Standing {
         Some(Self::wedged(name, &node.why))
     }
 
+    /// How an owner stands that has no node in flight, and each of whose nodes that are left waits for its hours; none if one does not.
+    /// It says what the node says that begins first.
+    pub fn of_hours(report: &Report) -> Option<Self> {
+        if report.phase != RunPhase::Active || report.hold.is_some() {
+            return None;
+        }
+        let left = || report.nodes.iter().filter(|(_, node)| !node.step.is_terminal());
+        let waits = |reason: Reason| reason.is_of_hours() || reason.is_of_order();
+        if left().any(|(_, node)| node.in_flight() || !waits(node.why.reason)) {
+            return None;
+        }
+        let closed = left().filter(|(_, node)| node.why.reason.is_of_hours());
+        let (name, node) = closed.min_by_key(|(_, node)| (node.why.until.is_none(), node.why.until))?;
+        Some(Self {
+            reason: node.why.reason,
+            message: named(name, &node.why.message),
+            who: node.why.who(),
+            stalled: node.why.who().is_person(),
+        })
+    }
+
     /// Whether all is as it should be: nothing is open, and nothing is wrong.
     pub const fn is_good(&self) -> bool {
         matches!(
@@ -72,7 +93,7 @@ fn named(name: &str, message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frontends::{mutex_run_config, plan};
+    use crate::frontends::{mutex_run_config, node_version, plan};
     use numo_api::Step;
     use numo_core::report::NodeReport;
 
@@ -111,6 +132,29 @@ mod tests {
         let report = waits(full());
         assert_eq!(mutex_run_config::standing(&report).reason, Reason::Progressing);
         assert_eq!(plan::standing(&report).who, Actor::OtherNode);
+    }
+
+    /// Whoever looks in a freeze is not to look for what hangs.
+    #[test]
+    fn an_owner_whose_nodes_all_wait_for_their_hours_says_so() {
+        let frozen = Why::new(Reason::Frozen, "frozen").until(jiff::Timestamp::UNIX_EPOCH);
+        let mut report = waits(frozen);
+        for standing in [
+            mutex_run_config::standing(&report),
+            node_version::standing(&report),
+        ] {
+            assert_eq!(standing.reason, Reason::Frozen, "{standing:?}");
+            assert_eq!(standing.message, "Node a: frozen");
+            assert!(!standing.stalled, "{standing:?}");
+        }
+        let mut other = report.nodes["a"].clone();
+        other.why = Why::new(Reason::WaitsForWave, "after a");
+        report.nodes.insert("b".to_owned(), other.clone());
+        assert_eq!(mutex_run_config::standing(&report).reason, Reason::Frozen);
+        other.why = Why::new(Reason::WaitingForTurn, "waits");
+        other.step = Step::PreRules;
+        report.nodes.insert("c".to_owned(), other);
+        assert_eq!(mutex_run_config::standing(&report).reason, Reason::Progressing);
     }
 
     #[test]

@@ -220,10 +220,7 @@ fn before_a_node_is_done_those_of_earlier_runs_tell_what_one_takes() {
     earlier(&mut cluster);
     let decision = Imagined::new(cluster.observed.clone(), now()).decide(&cluster.owner());
     let why = &decision.report.nodes["n000"].why;
-    assert!(
-        why.message.contains("a node of it took 30m00s in the median"),
-        "{why:?}"
-    );
+    assert!(why.message.contains("a node of it takes up to 30m00s"), "{why:?}");
     // Those of another owner tell nothing.
     for change in cluster.observed.changes.values_mut() {
         "another".clone_into(&mut change.spec.owner_ref.uid);

@@ -517,3 +517,38 @@ fn an_approval_of_a_later_point_holds_though_an_earlier_one_waits() {
         );
     }
 }
+
+/// Whom numo leaves out at night would else take the word for all others with it.
+#[test]
+fn a_node_that_is_left_out_takes_no_word_with_it() {
+    for [mut first, mut second] in [
+        ["a; b; c", "a; b skipped; c"].map(|nodes| run_with(BEGIN, nodes)),
+        ["a; b; c", "a; b skipped; c"].map(|nodes| plan_with(BEGIN, nodes)),
+    ] {
+        approve(&mut first, 10, |_| {});
+        assert_eq!(begun(&first), "a b c");
+        second.observed.approvals = first.observed.approvals;
+        assert_eq!(begun(&second), "a c");
+    }
+}
+
+/// The default budget would let nothing begin, whoever approves.
+#[test]
+fn after_a_failure_a_word_counts_where_nobody_wrote_a_budget() {
+    let without_budget = |settings: &str| {
+        let mut cluster = run_with(settings, "a; b held; c");
+        for run in cluster.observed.runs.values_mut() {
+            run.spec.failure_budget = None;
+        }
+        cluster
+    };
+    check_cluster(
+        &without_budget("\"soakSeconds\":0"),
+        "hold FailureBudgetSpent\n > nothing",
+    );
+    let mut failed = without_budget(r#""approval":{"afterFailure":"Manual"}"#);
+    check_cluster(&failed, "asks the next node after the failure of Node b");
+    assert_eq!(begun(&failed), "");
+    approve(&mut failed, 10, |_| {});
+    assert_eq!(begun(&failed), "a c");
+}

@@ -2,7 +2,8 @@
 
 use crate::{
     cluster::Cluster,
-    words::{check, decision},
+    waves::begun,
+    words::{check, check_cluster, decision},
 };
 use numo_api::marks;
 use numo_core::{action::Action, names};
@@ -550,6 +551,24 @@ fn a_closed_window_begins_nothing_and_holds_what_has_not_begun() {
          > journal a Done
          > release lease a",
     );
+}
+
+/// Whoever may write Plans would else keep numo busy for minutes with one.
+#[test]
+fn a_digest_names_so_many_fields_at_most() {
+    let digest = |fields: usize| {
+        let mut cluster = Cluster::parse(&two("plan concurrency:1 cordon finalizer"));
+        for plan in cluster.observed.plans.values_mut() {
+            plan.digest = vec!["spec"; fields].join(",");
+        }
+        cluster
+    };
+    check_cluster(
+        &digest(65),
+        "invalid ~ annotation upgrade.cattle.io/digest: found 65 fields, wanted at most 64
+         plan false NotReady: plan is not valid and resolved",
+    );
+    assert!(!begun(&digest(64)).is_empty());
 }
 
 #[test]

@@ -2,10 +2,11 @@
 
 use crate::{
     approvals::approve,
-    cluster::Cluster,
+    cluster::{Cluster, at},
     waves::begun,
-    words::{check, check_cluster, decision},
+    words::{check, check_cluster, decision, words},
 };
+use numo_api::{Entry, Step};
 use numo_core::{action::Action, binding};
 
 /// Nodes a (canary, zone z1), b (z1) and c (z2) of a NodeVersion with these settings of its own, and more lines.
@@ -279,4 +280,96 @@ fn a_node_version_keeps_to_hours_and_leaves_dead_nodes_out() {
         &dead("\"notReadyPolicy\":\"LeaveOutAfter\",\"leaveOutAfterSeconds\":600"),
         "node b Skipped LeftOutNotReady",
     );
+}
+
+/// The wave in front of the others is not one of the fields that have the limits.
+#[test]
+fn a_control_plane_takes_no_limit_from_the_waves() {
+    let lines = "node cp1 master v0 zone:z9\n host cp1 img2 group:cp
+         node cp2 master v0 zone:z9\n host cp2 img2 group:cp\n node cp3 master v0 zone:z9\n host cp3 img2 group:cp
+         group cp image:img2 role:ControlPlane\n groups w,cp";
+    let all = |more: &str| format!("\"waves\":[{{\"nodeSelector\":{{}},\"approval\":\"Manual\",{more}}}]");
+    let mut limited = Cluster::parse(&three(&all("\"maxUnavailable\":1"), lines));
+    approve(&mut limited, 10, |_| {});
+    assert_eq!(begun(&limited), "a");
+}
+
+/// The machine is replaced, and what it runs is not as it shall be.
+#[test]
+fn a_rule_that_fails_after_the_change_counts_as_a_failure() {
+    let failed = |settings: &str| {
+        let mut cluster = Cluster::parse(&replaced(settings, "Held reason:RuleFailed"));
+        for change in cluster.observed.changes.values_mut() {
+            let last = change.status.entries.last().expect("an entry").clone();
+            let of = |step: Step| Entry { step, ..last.clone() };
+            let steps = [Step::Released, Step::Changed, Step::PostRules, Step::Held];
+            change.status.entries = steps.map(of).to_vec();
+        }
+        cluster
+    };
+    for settings in [
+        r#""failureBudget":1"#,
+        r#""waves":[{"nodeSelector":{},"failureBudget":1}]"#,
+    ] {
+        let cluster = failed(settings);
+        check_cluster(&cluster, "hold FailureBudgetSpent");
+        assert_eq!(begun(&cluster), "", "{settings}");
+    }
+    check_cluster(
+        &failed(r#""approval":{"afterFailure":"Manual"}"#),
+        "node b Selected WaitsForApproval",
+    );
+}
+
+/// A cluster is not to stand without its autoscaler for a freeze of two weeks, or until somebody comes to work.
+#[test]
+fn the_autoscaler_rests_only_while_a_node_may_begin() {
+    let switched = |cluster: &Cluster| {
+        let said = words(cluster, &decision(cluster));
+        let switched = ["autoscaler on", "autoscaler off"].map(|way| format!("> {way}"));
+        let mut said = said.into_iter().filter(|line| switched.contains(line));
+        said.next().unwrap_or_default()
+    };
+    let closed = r#"{"openings":[{"days":["mon"],"startTime":"22","endTime":"23"}]}"#;
+    let window = format!("window nights {closed}");
+    assert_eq!(
+        switched(&Cluster::parse(&three("", "strategy on"))),
+        "> autoscaler off"
+    );
+    for text in [
+        three("", &format!("{window}\n strategy")),
+        three(r#""approval":{"begin":"Manual"}"#, "strategy"),
+        format!(
+            "{}\n strategy",
+            replaced(&canary("\"soakSeconds\":600,"), "Done since:-60")
+        ),
+    ] {
+        assert_eq!(switched(&Cluster::parse(&text)), "> autoscaler on", "{text}");
+    }
+    // Another NodeVersion that may begin says when it runs again.
+    let text = three(
+        &format!("\"window\":{closed}"),
+        "group other image:img2 of:other\n groups w,other\n strategy",
+    );
+    let mut two = Cluster::parse(&text.replace("host c img1", "host c img1 group:other"));
+    assert_eq!(switched(&two), "> autoscaler on");
+    let versions = &mut two.observed.fleet.versions;
+    let mut other = versions.values().next().expect("one").clone();
+    other.name = "other".to_owned();
+    other.spec.mutex = None;
+    versions.insert(other.name.clone(), other);
+    assert_eq!(switched(&two), "");
+}
+
+/// The turn holds a place in every budget: nobody waits for a machine that is not made before Monday.
+#[test]
+fn a_turn_whose_machine_was_not_made_is_given_back_when_the_hours_close() {
+    let closed = r#""window":{"openings":[{"days":["mon"],"startTime":"22","endTime":"23"}]}"#;
+    let text = three(closed, "replacing a PreRules machine:m-a\n pending request for:a");
+    let mut cluster = Cluster::parse(&text);
+    check_cluster(&cluster, "node a PreRules OutsideWindow");
+    for change in cluster.observed.changes.values_mut() {
+        change.status.closed_since = Some(at(-61).to_string());
+    }
+    check_cluster(&cluster, "node a Selected OutsideWindow");
 }

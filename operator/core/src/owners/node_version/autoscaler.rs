@@ -1,11 +1,15 @@
 //! The cluster autoscaler, which rests while nodes are replaced: it would take new machines away, or make more.
 
-use super::{pass::Pass, sets::Sets};
+use super::{intent::Intent, pass::Pass, sets::Sets};
 use crate::{
     action::FleetAction,
-    observed::{AutoscalerView, FleetView, ScalingGroupView, StrategyView},
+    observed::{
+        AutoscalerView, FleetView, NodeVersionView, NodeView, Observed, ScalingGroupView, StrategyView,
+    },
+    owner::OwnerKind,
     why::Why,
 };
+use jiff::Timestamp;
 use numo_api::Reason;
 
 /// What the cluster autoscaler is started with (`spec/constellation.md` §2): its groups and the further flags, in order.
@@ -40,7 +44,9 @@ fn nodes_flag(group: &ScalingGroupView) -> Result<String, String> {
 impl Pass<'_> {
     /// Has cluster autoscalers rest while nodes are replaced, and run otherwise.
     pub(super) fn keep_autoscalers(&mut self) {
-        let wanted = !self.is_replacing();
+        let Some(wanted) = self.autoscalers_wanted() else {
+            return;
+        };
         for strategy in self.fleet.strategies.values() {
             let chain = format!("autoscaler {}", strategy.name);
             if strategy.spec.enabled != wanted {
@@ -89,21 +95,36 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether nodes are replaced, of this NodeVersion or another one. An owner that begins nothing, and has nothing in hand, does
-    /// not: the cluster is not to stand without its autoscaler for as long as a window is closed.
-    fn is_replacing(&self) -> bool {
-        let others = self
-            .fleet
-            .versions
-            .values()
-            .filter(|other| other.name != self.view.name);
-        let mut others = others.filter(|other| !other.deleting);
-        if others.any(|other| Sets::of(other, self.observed).is_outdated()) {
-            return true;
+    /// Whether cluster autoscalers are to run; none while that is for another NodeVersion to say, which replaces nodes or may do so now.
+    fn autoscalers_wanted(&self) -> Option<bool> {
+        if self.is_replacing() {
+            return Some(false);
         }
+        let others = self.fleet.versions.values();
+        let mut others = others.filter(|other| other.name != self.view.name && !other.deleting);
+        let is_others = others.any(|other| may_replace(other, self.observed, self.now));
+        (!is_others).then_some(true)
+    }
+
+    /// Whether nodes of this NodeVersion are replaced. One that begins nothing, and has nothing in hand, replaces none: the cluster is
+    /// not to stand without its autoscaler for as long as a window is closed, a wave soaks, or a person is waited for.
+    fn is_replacing(&self) -> bool {
         let in_hand = !self.flying.is_empty() || !self.sets.pending.is_empty();
-        let begins = self.hold.is_none() && self.intent.schedule.closed(self.now).is_none();
-        in_hand || (begins && self.leaving.is_none() && self.sets.is_outdated())
+        let begins = self.hold.is_none()
+            && self.leaving.is_none()
+            && self.idle.is_none()
+            && self.intent.schedule.closed(self.now).is_none();
+        in_hand || (begins && self.sets.is_outdated() && self.can_any_begin())
+    }
+
+    /// Whether a node that is behind waits for neither a time nor a person's word.
+    fn can_any_begin(&self) -> bool {
+        let waits = |reason: Reason| reason.is_of_hours() || reason.is_of_order() || reason.is_of_approval();
+        let mut behind = self.sets.all().filter(|(_, class)| class.is_behind());
+        behind.any(|(node, _)| {
+            let said = self.out.report.nodes.get(&node.name);
+            said.is_none_or(|said| !waits(said.why.reason))
+        })
     }
 
     /// Why no machine is made yet: a cluster autoscaler still runs.
@@ -120,4 +141,19 @@ impl Pass<'_> {
         );
         Some(Why::new(Reason::AutoscalerRuns, message))
     }
+}
+
+/// Whether a NodeVersion has a node in hand, or may begin with one now, as far as its hours tell.
+fn may_replace(view: &NodeVersionView, observed: &Observed, now: Timestamp) -> bool {
+    let mut changes = observed.changing();
+    let in_hand = changes.any(|change| {
+        let of = &change.spec.owner_ref;
+        of.kind == OwnerKind::NodeVersion.name() && of.name == view.name
+    });
+    let intent = Intent::parse(view, observed);
+    let is_open = |node: &NodeView| intent.schedule.closed_to(node, observed, now).is_none();
+    let sets = Sets::of(view, observed);
+    let mut behind = sets.all().filter(|(_, class)| class.is_behind());
+    let may_begin = intent.problem.is_none() && intent.suspended.is_none();
+    in_hand || (may_begin && behind.any(|(node, _)| is_open(node)))
 }

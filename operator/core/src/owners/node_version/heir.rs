@@ -233,8 +233,8 @@ impl<'a> Going<'_, 'a> {
         }
         if pending.provider_id().is_empty() {
             if let Some(why) = closed {
-                let why = why.clone();
-                return self.say(Step::PreRules, why);
+                // None was made as far as is known, and one that was is looked for before its PendingNode goes.
+                return self.close(Step::PreRules, why.clone());
             }
             // One that is given up in this very pass is not made.
             let is_late = pending.deadline().is_some_and(|deadline| deadline <= pass.now);

@@ -20,7 +20,7 @@ use crate::{
     turn::{directive::skip_asked, journal},
     why::Why,
 };
-use numo_api::{Order, Step};
+use numo_api::{Order, Reason, Step};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is said of the nodes that are replaced before any wave.
@@ -71,8 +71,12 @@ impl<'a> Pass<'a> {
     fn failed_turns(&self) -> Vec<&'a ChangeView> {
         let current = self.flying.iter().chain(&self.over).copied();
         let current = current.filter(|change| change.spec.target.run_id == self.run_id);
-        // A node that was let go is gone because it was done.
-        let current = current.filter(|change| journal::entered(change, Step::Changed).is_none());
+        // A node that was let go is gone because it was done. What fails then, such as a rule after the change, has failed.
+        let is_let_go = |change: &ChangeView| {
+            journal::reason(change) == Some(Reason::NodeGone)
+                && journal::entered(change, Step::Changed).is_some()
+        };
+        let current = current.filter(|change| !is_let_go(change));
         failures::failed(self.observed, current)
     }
 

@@ -18,6 +18,9 @@ const CONTROL_PLANE: [&str; 2] = [
     "node-role.kubernetes.io/master",
 ];
 
+/// So many Plans of a chain are looked at. Those of a longer circle wait for each other, and say so as any that waits for a Plan.
+const CHAIN: usize = 100;
+
 /// The Plan that this one waits for.
 fn awaited(view: &PlanView) -> Option<Key> {
     let args = view.spec.prepare.as_ref()?.args.as_deref()?;
@@ -40,8 +43,8 @@ pub fn cycle(view: &PlanView, observed: &Observed) -> Option<String> {
                 view.key.name
             ));
         }
-        if seen.contains(&next) {
-            // The circle is one of others.
+        if seen.len() >= CHAIN || seen.contains(&next) {
+            // The circle is one of others, if there is one.
             return None;
         }
         let following = observed.plans.get(&next).and_then(awaited);

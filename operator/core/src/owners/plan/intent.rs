@@ -1,7 +1,7 @@
 //! What a Plan asks, with every default filled in, and what is wrong with it. Parsing never fails as a whole: what is
 //! wrong becomes a reason to wait, in the reference's words where it has some.
 
-use super::{duration::duration_millis, watched::stood_off};
+use super::{duration::duration_millis, resolve::DIGEST_FIELDS, watched::stood_off};
 use crate::{
     admit::{
         approval::Wanted,
@@ -237,6 +237,12 @@ fn invalid(view: &PlanView, delay_millis: Option<i64>) -> Option<String> {
                 "spec.drain.timeout: found {found}, wanted a duration such as \"5m\", or nanoseconds"
             ));
         }
+    }
+    let fields = view.digest.split(',').count();
+    if fields > DIGEST_FIELDS {
+        return Some(format!(
+            "annotation upgrade.cattle.io/digest: found {fields} fields, wanted at most {DIGEST_FIELDS}"
+        ));
     }
     if let Some(Err(problem)) = &view.window {
         return Some(format!("spec.window is invalid: {problem}"));

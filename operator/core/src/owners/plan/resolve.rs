@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use numo_api::{Reason, marks};
 use serde_json::Value;
 use sha2::{Digest, Sha224, Sha256};
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 /// What a Plan goes to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -133,6 +133,9 @@ fn answered(view: &PlanView, observed: &Observed, known: &ChannelView, now: Time
     }
 }
 
+/// Fields that the digest of a Plan may name; with more of them the Plan is invalid.
+pub const DIGEST_FIELDS: usize = 64;
+
 /// The hash: SHA-224 over version, ServiceAccount, digest fields, and the hashes of Secrets in order. `secrets` are those
 /// that are not ignored.
 pub fn digest<'s>(view: &PlanView, version: &str, secrets: impl Iterator<Item = &'s str>) -> String {
@@ -169,8 +172,11 @@ pub fn digest<'s>(view: &PlanView, version: &str, secrets: impl Iterator<Item = 
         });
         prune(&mut whole);
         normalise(&mut whole);
-        for path in view.digest.split(',') {
-            digest.update(field(&whole, path).as_bytes());
+        // A path may name the whole spec, and be there a thousand times.
+        let mut printed = BTreeMap::new();
+        for path in view.digest.split(',').take(DIGEST_FIELDS) {
+            let text = printed.entry(path).or_insert_with(|| field(&whole, path));
+            digest.update(text.as_bytes());
         }
     }
     for secret in secrets {
@@ -185,7 +191,7 @@ pub fn digest<'s>(view: &PlanView, version: &str, secrets: impl Iterator<Item = 
 /// The hash of a Secret as kubectl makes it (`kubectl create secret --append-hash`): of kind, type, name, data and
 /// whether it is immutable.
 pub fn secret_hash(name: &str, type_: &str, data: Option<&Value>, immutable: Option<bool>) -> String {
-    let mut whole = std::collections::BTreeMap::new();
+    let mut whole = BTreeMap::new();
     whole.insert("data", data.cloned().unwrap_or(Value::Null));
     whole.insert("kind", "Secret".into());
     whole.insert("name", name.into());

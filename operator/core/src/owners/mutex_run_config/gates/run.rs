@@ -455,8 +455,12 @@ pub fn control_plane(view: &RunView<'_>) -> Option<Why> {
     None
 }
 
-/// As many nodes have failed as the budget allows.
+/// As many nodes have failed as the budget allows. Where a person approves what begins after a failure, the budget that nobody wrote is no
+/// bound: it would make the approval worth nothing.
 fn failures(view: &RunView<'_>) -> Option<Why> {
+    if view.run.spec.failure_budget.is_none() && view.intent.approval.is_after_failure() {
+        return None;
+    }
     // Of all journals of the run, not only of its members: who was deleted in its turn is a member no more.
     let of_run = view
         .changes()

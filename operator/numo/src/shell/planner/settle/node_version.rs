@@ -18,8 +18,11 @@ pub async fn write(context: &mut Context, owner: &Owner, decision: &Decision) ->
     };
     let status = frontend::status(&view, &decision.report, context.now());
     context.show(owner, decision, ready_of(&status.conditions));
-    if status == view.status || !context.fence.holds() {
+    if status == view.status {
         return Outcome::Same;
+    }
+    if !context.fence.holds() {
+        return Outcome::Withheld;
     }
     let (connection, store) = (&context.connection, &mut context.store);
     let written = status::write(
