@@ -113,6 +113,24 @@ pub async fn large_rules(stage: &Stage, number: usize) -> Result<()> {
     Ok(())
 }
 
+/// So many rules and owners of strangers, and nothing else that is hostile. Each of them has a status that numo writes.
+pub async fn strangers(stage: &Stage, number: usize) -> Result<()> {
+    team(stage).await?;
+    let rules: Api<MutexRule> = Api::namespaced(stage.person.clone(), TEAM);
+    let runs: Api<MutexRunConfig> = Api::namespaced(stage.person.clone(), TEAM);
+    for number in 0..number {
+        let spec = json!({"type": "wasm", "wasm": {"image": "r.example/x:1", "config": nested(200)}});
+        create(
+            &rules,
+            &serde_json::from_value(rule(&format!("rule-{number}"), &spec))?,
+        )
+        .await?;
+        let run = json!({"metadata": {"name": format!("owner-{number}")}, "spec": {"mutexTargets": [{"name": "workers"}]}});
+        create(&runs, &serde_json::from_value(run)?).await?;
+    }
+    Ok(())
+}
+
 /// Small values of one rule that take just under 1 MiB of memory once they are read; as text they have 9 KiB.
 const VALUES: usize = 1300;
 /// Rules of that many values that fill the share of one namespace, and namespaces that fill all the room there is for rules, and more.
@@ -213,9 +231,9 @@ async fn objects(stage: &Stage) -> Result<Vec<Hostile>> {
         create(&rules, &serde_json::from_value(rule(&name, &spec))?).await?;
         all.push(Hostile::says(name, "levels of nesting"));
     }
-    // An array of small numbers takes forty times its bytes once it is read.
-    let zeros = Value::Array(vec![json!(0); 500_000]);
-    for number in 0..20 {
+    // An array of small numbers takes forty times its bytes once it is read. More of them, or larger ones, take the API server minutes.
+    let zeros = Value::Array(vec![json!(0); 300_000]);
+    for number in 0..6 {
         let spec = json!({"type": "wasm", "wasm": {"image": "r.example/x:1", "config": {"a": zeros}}});
         let name = format!("large-{number}");
         create(&rules, &serde_json::from_value(rule(&name, &spec))?).await?;

@@ -18,6 +18,21 @@ use numo_api::{NodeMaintenanceStatus, PlanStatus};
 use numo_core::{Owner, observed::Key};
 use serde::Serialize;
 use serde_json::{Value, json};
+use std::{future::Future, time::Duration};
+
+/// How long a status may take: nothing else is decided meanwhile.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long one may take that is only sent.
+const SENT_PATIENCE: Duration = Duration::from_mins(2);
+
+/// What the API server answers, if it does so in time.
+async fn within(
+    limit: Duration,
+    answer: impl Future<Output = Result<Item, kube::Error>>,
+) -> Result<Item, kube::Error> {
+    let in_time = tokio::time::timeout(limit, answer).await;
+    in_time.unwrap_or_else(|elapsed| Err(kube::Error::Service(elapsed.into())))
+}
 
 /// Writes a status, and puts the answer into the store.
 pub async fn write(
@@ -28,15 +43,35 @@ pub async fn write(
     uid: &str,
     status: &impl Serialize,
 ) -> Result<(), kube::Error> {
-    let mut answer = apply(&connection.write, kind, key, uid, status).await;
-    if let Ok(item) = &answer
-        // Of what is too large or too deep the conditions are as they were applied.
-        && let Ok(object) = item.read(kind)
-        && let Some(whole) = leftovers(&object, status)
-    {
-        answer = Ok(whole_list(&connection.write, kind, key, &whole).await?);
+    let answer = put(&connection.write, kind, key, uid, status);
+    keep(store, kind, within(PATIENCE, answer).await)
+}
+
+/// Writes a status. Who sends it puts the answer into the store: [`keep`].
+pub async fn send(
+    client: &Client,
+    kind: Kind,
+    key: &Key,
+    uid: &str,
+    status: &impl Serialize,
+) -> Result<Item, kube::Error> {
+    within(SENT_PATIENCE, put(client, kind, key, uid, status)).await
+}
+
+async fn put(
+    client: &Client,
+    kind: Kind,
+    key: &Key,
+    uid: &str,
+    status: &impl Serialize,
+) -> Result<Item, kube::Error> {
+    let item = apply(client, kind, key, uid, status).await?;
+    // Of what is too large or too deep the conditions are as they were applied.
+    let whole = item.read(kind).ok();
+    match whole.and_then(|object| leftovers(&object, status)) {
+        Some(whole) => whole_list(client, kind, key, &whole).await,
+        None => Ok(item),
     }
-    keep(store, kind, answer)
 }
 
 /// The words of the API server, or of an admission policy, that refuse a status; none of a failure that passes by itself.
@@ -51,7 +86,7 @@ pub fn refusal(error: &kube::Error) -> Option<String> {
 }
 
 /// Puts the answer to a status write into the store.
-fn keep(store: &mut Store, kind: Kind, answer: Result<Item, kube::Error>) -> Result<(), kube::Error> {
+pub fn keep(store: &mut Store, kind: Kind, answer: Result<Item, kube::Error>) -> Result<(), kube::Error> {
     match answer {
         Ok(item) => {
             let number = project::version(&item.metadata);
@@ -145,10 +180,9 @@ pub async fn write_maintenance(
     };
     let kind = kind_of(owner);
     let api = watch::items(&connection.write, kind, "");
-    let answer = api
-        .patch_status(&owner.key.name, &params, &Patch::Merge(body))
-        .await;
-    keep(store, kind, answer)
+    let body = Patch::Merge(body);
+    let answer = api.patch_status(&owner.key.name, &params, &body);
+    keep(store, kind, within(PATIENCE, answer).await)
 }
 
 /// Writes the status of a Plan whole: what system-upgrade-controller left in it goes too.
@@ -159,6 +193,21 @@ pub async fn write_plan(
     uid: &str,
     status: &PlanStatus,
 ) -> Result<(), kube::Error> {
+    let answer = put_plan(&connection.write, key, uid, status);
+    keep(store, Kind::Plan, within(PATIENCE, answer).await)
+}
+
+/// Writes the status of a Plan as [`write_plan`] does. Who sends it puts the answer into the store: [`keep`].
+pub async fn send_plan(
+    client: &Client,
+    key: &Key,
+    uid: &str,
+    status: &PlanStatus,
+) -> Result<Item, kube::Error> {
+    within(SENT_PATIENCE, put_plan(client, key, uid, status)).await
+}
+
+async fn put_plan(client: &Client, key: &Key, uid: &str, status: &PlanStatus) -> Result<Item, kube::Error> {
     const FIELDS: [&str; 4] = ["conditions", "latestVersion", "latestHash", "applying"];
     let fields = whole(status, &FIELDS);
     let body = json!({"metadata": {"uid": uid}, "status": fields});
@@ -166,9 +215,8 @@ pub async fn write_plan(
         field_manager: Some(format!("{FIELD_MANAGER}-status")),
         ..PatchParams::default()
     };
-    let api = watch::items(&connection.write, Kind::Plan, &key.namespace);
-    let answer = api.patch_status(&key.name, &params, &Patch::Merge(body)).await;
-    keep(store, Kind::Plan, answer)
+    let api = watch::items(client, Kind::Plan, &key.namespace);
+    api.patch_status(&key.name, &params, &Patch::Merge(body)).await
 }
 
 /// Says in numo's own conditions, and in nothing else, that an object is left to the operator that numo replaces. An object
@@ -183,7 +231,9 @@ pub async fn write_stood_off(
     let kind = kind_of(owner);
     let api = watch::items(&connection.write, kind, &owner.key.namespace);
     let params = ListParams::default().fields(&format!("metadata.name={}", owner.key.name));
-    let found = api.list(&params).await?.items.into_iter().next();
+    let listed = tokio::time::timeout(PATIENCE, api.list(&params)).await;
+    let listed = listed.map_err(|elapsed| kube::Error::Service(elapsed.into()))??;
+    let found = listed.items.into_iter().next();
     let Some(found) = found.filter(|found| found.metadata.uid.as_deref() == Some(uid)) else {
         return Ok(());
     };
@@ -207,10 +257,9 @@ pub async fn write_stood_off(
         field_manager: Some(format!("{FIELD_MANAGER}-status")),
         ..PatchParams::default()
     };
-    let answer = api
-        .patch_status(&owner.key.name, &params, &Patch::Merge(body))
-        .await;
-    keep(store, kind, answer)
+    let body = Patch::Merge(body);
+    let answer = api.patch_status(&owner.key.name, &params, &body);
+    keep(store, kind, within(PATIENCE, answer).await)
 }
 
 /// A status in which what is absent is null, so that a merge takes it away.

@@ -11,9 +11,9 @@ use anyhow::{Context, Result};
 use kube::{Api, api::PostParams};
 use numo_api::{MutexRuleStatus, NodeMaintenance, conditions::types, node_maintenance::MEDIK8S_GROUP};
 use numo_e2e::{
-    Numo, Stage,
+    Numo, Proxy, Slow, Stage, StageOptions,
     memory::{self, Fence},
-    siege::{Crowd, Ends, Hostile, TEAM, besiege, fill, heavy, peak_mib},
+    siege::{Crowd, Ends, Hostile, TEAM, besiege, fill, heavy, peak_mib, strangers},
 };
 use numo_world::WorldSpec;
 use serde_json::json;
@@ -221,6 +221,42 @@ async fn starts_among_them(stage: &mut Stage) -> Result<()> {
     is_unharmed(stage, &fence, pid)?;
     stage.stop_numo().await?;
     Ok(())
+}
+
+/// The API server takes minutes for each write in a namespace of strangers, as it takes half of one for a large object of theirs. An
+/// upgrade that begins meanwhile finds its pools paused.
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_writes_for_strangers_hold_up_no_pause() -> Result<()> {
+    let stage = Stage::set(StageOptions {
+        world: slow_control_plane(2),
+        without_numo: true,
+        ..StageOptions::default()
+    })
+    .await?;
+    let proxy = Proxy::open(stage.numo_kubeconfig(), None).await?;
+    proxy.slow(Some(Slow {
+        method: "PATCH",
+        path: "/namespaces/team/",
+        longer: Duration::from_mins(5),
+    }));
+    let numo = stage.numo_of(&proxy.kubeconfig(), &[])?;
+    strangers(&stage, 10).await?;
+    let sent = |kind: &str| {
+        let writes = proxy.writes();
+        let of_strangers = writes.iter().filter(|write| write.contains("/namespaces/team/"));
+        of_strangers.filter(|write| write.contains(kind)).count()
+    };
+    stage
+        .until("statuses of strangers are under way", 60, || async {
+            Ok((sent("/mutexrules/") > 0 && sent("/mutexrunconfigs/") > 0).then_some(()))
+        })
+        .await?;
+    prepare(&stage, &[quick()], json!({})).await?;
+    stage.world.upgrade_to(NEW).await?;
+    finish(&stage).await?;
+    stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    assert_eq!(numo.stop().await?, Some(0), "it waits for none of them");
+    stage.strike().await
 }
 
 /// Rules of other namespaces were there first, and take all the memory there is for rules.

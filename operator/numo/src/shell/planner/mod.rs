@@ -55,13 +55,15 @@ use super::{
     watched::{self, FLEET_KINDS, Place, etcd_pod::KUBE_SYSTEM},
 };
 use numo_api::marks;
-use numo_core::{Owner, observed::Settings, quorum::OPENSHIFT_ETCD};
+use numo_core::{Owner, observed::Settings, quorum::OPENSHIFT_ETCD, referred};
 use std::{collections::BTreeSet, time::Duration};
 use tokio::{sync::watch as signal, time::Instant};
 
 /// How often owners are decided again because one of them changed something; more goes on after the next look
 /// at the watches.
 const MAX_TURNS: usize = 5;
+/// How much of a pass may go to owners that are not watched, before what was seen meanwhile is taken in: whoever writes many holds up nobody.
+const STRANGERS: Duration = Duration::from_millis(250);
 /// How long changes are gathered before a pass, so that a burst of them is one pass.
 const GATHER: Duration = Duration::from_millis(10);
 /// How often the planner comes round at least: `/healthz` tells one that does not.
@@ -162,6 +164,14 @@ impl Planner {
                     }
                     tokio::time::sleep(GATHER).await;
                 }
+                sent = self.others.answered() => {
+                    self.others.take_in(&mut self.context, sent);
+                    dirty = dirty.max(self.context.store.take_news());
+                }
+                sent = self.statuses.answered() => {
+                    self.statuses.take_in(&mut self.context, &mut self.wakes, sent);
+                    dirty = dirty.max(self.context.store.take_news());
+                }
                 () = tokio::time::sleep(wake) => {}
             }
             dirty = dirty.max(self.rounds.take_in(&mut self.context));
@@ -223,14 +233,24 @@ impl Planner {
     /// Passes over each owner, and again over those whom that concerns: what one gives back, another may wait for. The owners that
     /// are still due in the end; none if nothing may be written now, and then those that had no pass are due again soon.
     async fn take_turns(&mut self, mut due: Vec<Owner>, stop: &signal::Receiver<bool>) -> Option<Vec<Owner>> {
+        let mut strangers = Duration::ZERO;
         for _ in 0..MAX_TURNS {
             self.wakes.begin_turn();
             for (done, owner) in due.iter().enumerate() {
+                let begun = Instant::now();
+                let is_watched = referred::is_watched(owner, &self.context.store.observed);
+                if !is_watched && strangers > STRANGERS {
+                    self.wakes.leave(due.split_off(done), self.context.now());
+                    return Some(self.due(self.wakes.changed()));
+                }
                 let goes_on = !*stop.borrow() && self.context.fence.holds() && self.pass(owner).await;
                 if !goes_on {
                     // The lease may be renewed a moment later, and nothing new would tell of them then.
                     self.wakes.wake_again(due.split_off(done), self.context.now());
                     return None;
+                }
+                if !is_watched {
+                    strangers += begun.elapsed();
                 }
             }
             due = self.due(self.wakes.changed());

@@ -31,6 +31,8 @@ pub struct Wakes {
     idle: BTreeSet<Owner>,
     /// Whose decisions the writes of this turn can change.
     changed: Reach,
+    /// The first of those that are not watched for which there was no time.
+    left: Option<Owner>,
 }
 
 /// Every owner that was seen.
@@ -102,6 +104,13 @@ impl Wakes {
         Some(Duration::try_from(next.duration_since(now)).unwrap_or(Duration::from_millis(1)))
     }
 
+    /// Has owners decided again that are not watched, for which there was no time: after what was seen meanwhile, and before others that
+    /// are not watched.
+    pub fn leave(&mut self, owners: Vec<Owner>, now: Timestamp) {
+        self.left = owners.first().cloned();
+        self.wake_all(owners, now);
+    }
+
     /// The owners that are to be decided: those within reach, and those whose time has come. Those that are watched come first.
     pub fn due(&self, reach: Reach, store: &Store, now: Timestamp) -> Vec<Owner> {
         let within = |owner: &Owner| match reach {
@@ -117,6 +126,9 @@ impl Wakes {
         owners.retain(|owner| (within(owner) || woken(owner)) && is_known(owner));
         let is_watched = |owner: &Owner| referred::is_watched(owner, &store.observed);
         let (mut first, others): (Vec<Owner>, Vec<Owner>) = owners.into_iter().partition(is_watched);
+        let is_left = |owner: &Owner| self.left.as_ref().is_some_and(|left| owner >= left);
+        let (left, others): (Vec<Owner>, Vec<Owner>) = others.into_iter().partition(is_left);
+        first.extend(left);
         first.extend(others);
         first
     }

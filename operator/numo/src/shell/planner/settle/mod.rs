@@ -12,17 +12,25 @@ mod plan;
 mod run;
 mod stood_off;
 mod transitions;
+mod unwatched;
 
 pub use others::Others;
 
-use self::{maintenance::Maintenances, outcome::Outcome, plan::Plans, stood_off::StoodOff};
+use self::{
+    maintenance::Maintenances,
+    outcome::Outcome,
+    plan::Plans,
+    stood_off::StoodOff,
+    unwatched::{Sends, Sent, Unwatched},
+};
 use super::{context::Context, wakes::Wakes};
-use crate::shell::{events::Published, status};
+use crate::shell::{events::Published, kind::kind_of, status};
 use jiff::SignedDuration;
 use numo_api::Reason;
 use numo_core::{
     Decision, Owner, OwnerKind,
     action::{Event, EventAction},
+    referred,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,6 +43,7 @@ pub struct Statuses {
     plans: Plans,
     maintenances: Maintenances,
     stood_off: StoodOff,
+    unwatched: Unwatched,
     /// Statuses that the API server refuses, and in which words that was told.
     refused: BTreeMap<Owner, String>,
 }
@@ -47,7 +56,29 @@ impl Statuses {
         self.refused.retain(|owner, _| owners.contains(owner));
     }
 
-    /// Shows what was decided of an owner, and writes its status if that differs.
+    /// The next status of an unwatched owner that the API server has answered; never, while none is under way. Nothing is lost if it is
+    /// not waited for to the end.
+    pub async fn answered(&mut self) -> Sent {
+        self.unwatched.answered().await
+    }
+
+    /// Takes in what the API server answered, and has the owner looked at again: it may have changed meanwhile.
+    pub fn take_in(&mut self, context: &mut Context, wakes: &mut Wakes, sent: Sent) {
+        let Sent { owner, decision, .. } = sent;
+        let now = context.now();
+        match status::keep(&mut context.store, kind_of(&owner), sent.answer) {
+            Ok(()) => {
+                wakes.wake_by(&owner, now);
+                self.note_written(context, &owner, sent.events);
+            }
+            Err(error) => {
+                wakes.wake(owner.clone(), now + STATUS_AGAIN);
+                self.note_failed(context, &owner, &decision, &error);
+            }
+        }
+    }
+
+    /// Shows what was decided of an owner, and writes its status if that differs; an unwatched owner's is only sent.
     pub async fn settle(
         &mut self,
         context: &mut Context,
@@ -60,6 +91,12 @@ impl Statuses {
         };
         let stood_off = &mut self.stood_off;
         if stood_off.leave(context, wakes, (owner, &uid), decision).await {
+            return;
+        }
+        if !referred::is_watched(owner, &context.store.observed) {
+            if self.unwatched.send(context, owner, &uid, decision) == Sends::Waits {
+                wakes.wake_again(vec![owner.clone()], context.now());
+            }
             return;
         }
         let outcome = match owner.kind {

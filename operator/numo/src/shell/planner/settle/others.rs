@@ -3,7 +3,7 @@
 
 use super::{
     announce::{Changed, Refused},
-    line::Line,
+    line::{Line, Sent},
 };
 use crate::{
     frontends,
@@ -34,7 +34,7 @@ pub struct Others {
 impl Others {
     /// When something is to be written next, if nothing changes.
     pub fn next(&self, now: Timestamp) -> Option<Duration> {
-        if self.withheld || self.more || !self.line.is_empty() {
+        if self.withheld || self.more || self.line.can_send() {
             return Some(Duration::ZERO);
         }
         let left = self.turns_at?.duration_since(now);
@@ -48,14 +48,25 @@ impl Others {
         self.write(context, standings).await;
     }
 
-    /// Writes the status of every budget, window and binding that differs, and of the first few rules, targets and approvals that
-    /// wait. While nothing may be written, all of them wait.
+    /// The next status of a rule or target that the API server has answered; never, while none is under way. Nothing is lost if it is
+    /// not waited for to the end.
+    pub async fn answered(&mut self) -> Sent {
+        self.line.answered().await
+    }
+
+    /// Takes in what the API server answered.
+    pub fn take_in(&mut self, context: &mut Context, sent: Sent) {
+        self.line.take_in(context, &mut self.refused, sent);
+    }
+
+    /// Writes the status of every budget, window and binding that differs, and of the first few approvals that wait; sends those of
+    /// the first few rules and targets. While nothing may be written, all of them wait.
     pub async fn write(&mut self, context: &mut Context, standings: &BTreeMap<String, Standing>) {
         self.withheld = !context.fence.holds();
         if self.withheld {
             return;
         }
-        self.line.write(context, &mut self.refused).await;
+        self.line.send(context);
         write_budgets(context, &mut self.refused).await;
         self.turns_at = windows::changes_after(&context.store.observed, context.now());
         write_windows(context, &mut self.refused).await;

@@ -25,18 +25,13 @@ pub struct Plans(BTreeMap<Key, Timestamp>);
 impl Plans {
     /// Writes the status of a Plan if it differs.
     pub async fn write(&mut self, context: &mut Context, owner: &Owner, decision: &Decision) -> Outcome {
-        let Some(view) = context.store.observed.plans.get(&owner.key).cloned() else {
+        let Some((view, status)) = due(context, owner, decision) else {
             return Outcome::Same;
         };
-        let now = context.now();
-        let status = frontend::status(&view, &decision.report, now);
-        context.show(owner, decision, ready_of(&status));
-        if status == view.status {
-            return Outcome::Same;
-        }
         if !context.fence.holds() {
             return Outcome::Withheld;
         }
+        let now = context.now();
         // What differs in words only can wait: a drain says something new of every pod.
         let last = self.0.get(&owner.key).copied();
         let due = last.and_then(|last| last.checked_add(WORDS).ok());
@@ -58,6 +53,14 @@ impl Plans {
     }
 }
 
+/// The status of a Plan, if it differs from the one that is there.
+pub fn due(context: &Context, owner: &Owner, decision: &Decision) -> Option<(PlanView, PlanStatus)> {
+    let view = context.store.observed.plans.get(&owner.key).cloned()?;
+    let status = frontend::status(&view, &decision.report, context.now());
+    context.show(owner, decision, ready_of(&status));
+    (status != view.status).then_some((view, status))
+}
+
 /// The reason of Ready, and whether there is a Stalled.
 fn ready_of(status: &PlanStatus) -> (Option<&str>, bool) {
     let conditions = status.conditions.iter().flatten();
@@ -67,7 +70,7 @@ fn ready_of(status: &PlanStatus) -> (Option<&str>, bool) {
 }
 
 /// What is told of a Plan whose status is another than before.
-fn events(context: &Context, owner: &Owner, view: &PlanView, status: &PlanStatus) -> Vec<Published> {
+pub fn events(context: &Context, owner: &Owner, view: &PlanView, status: &PlanStatus) -> Vec<Published> {
     let transitions = frontend::transitions(view, &view.status, status);
     let events = transitions.into_iter().map(|(reason, note, warning)| Event {
         node: None,

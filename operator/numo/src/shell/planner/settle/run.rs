@@ -17,20 +17,27 @@ use numo_core::{
     report::Why,
 };
 
+/// The status of a run, if it differs from the one that is there.
+pub fn due(
+    context: &Context,
+    owner: &Owner,
+    decision: &Decision,
+) -> Option<(RunConfigView, MutexRunConfigStatus)> {
+    let run = context.store.observed.runs.get(&owner.key).cloned()?;
+    let status = frontend::status(&run, &decision.report, context.now());
+    context.show(owner, decision, ready_of(&status.conditions));
+    (status != run.status && !run.keeps_status).then_some((run, status))
+}
+
 /// Writes the status of a run if it differs.
 pub async fn write(context: &mut Context, owner: &Owner, decision: &Decision) -> Outcome {
-    let Some(run) = context.store.observed.runs.get(&owner.key).cloned() else {
+    let Some((run, status)) = due(context, owner, decision) else {
         return Outcome::Same;
     };
-    let now = context.now();
-    let status = frontend::status(&run, &decision.report, now);
-    context.show(owner, decision, ready_of(&status.conditions));
-    if status == run.status || run.keeps_status {
-        return Outcome::Same;
-    }
     if !context.fence.holds() {
         return Outcome::Withheld;
     }
+    let now = context.now();
     let written = status::write(
         &context.connection,
         &mut context.store,
@@ -49,7 +56,7 @@ pub async fn write(context: &mut Context, owner: &Owner, decision: &Decision) ->
 }
 
 /// What is told of a run whose status is another than before.
-fn events(
+pub fn events(
     context: &Context,
     owner: &Owner,
     (run, status): (&RunConfigView, &MutexRunConfigStatus),
