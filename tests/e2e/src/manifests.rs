@@ -1,16 +1,18 @@
 //! Manifests from the repository: read, and applied by server-side apply, as `kubectl apply` would.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use kube::{
-    Api, Client, Discovery,
+    Api, Client,
     api::{Patch, PatchParams},
     core::{DynamicObject, GroupVersionKind, Request},
-    discovery::Scope,
+    discovery::{ApiCapabilities, ApiResource, Scope},
 };
 use serde_json::Value;
 use std::{
+    collections::HashMap,
     fmt::Write as _,
     path::{Path, PathBuf},
+    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
 };
 
 /// Root of the repository.
@@ -65,32 +67,52 @@ pub async fn apply_strictly(client: &Client, objects: &[Value], namespace: &str)
 }
 
 async fn apply_by(client: &Client, objects: &[Value], namespace: &str, params: &PatchParams) -> Result<()> {
-    let mut discovery: Option<Discovery> = None;
     for object in objects {
         let object: DynamicObject = serde_json::from_value(object.clone())?;
         let types = object.types.clone().context("apiVersion and kind")?;
         let gvk = GroupVersionKind::try_from(&types)?;
-        let known = discovery
-            .as_ref()
-            .and_then(|discovery| discovery.resolve_gvk(&gvk));
-        let (resource, capabilities) = match known {
-            Some(known) => known,
-            // The kind may have been defined a moment ago.
-            None => resolve(client, &gvk, &mut discovery).await?,
+        ensure!(
+            object.metadata.name.is_some(),
+            "a {} has no metadata.name",
+            types.kind
+        );
+        let known = known().get(&gvk).cloned();
+        let is_known = known.is_some();
+        let kind = match known {
+            Some(kind) => kind,
+            None => resolve(client, &gvk).await?,
         };
-        let name = object.metadata.name.clone().context("metadata.name")?;
-        let api: Api<DynamicObject> = match capabilities.scope {
-            Scope::Cluster => Api::all_with(client.clone(), &resource),
-            Scope::Namespaced => {
-                let own = object.metadata.namespace.clone();
-                Api::namespaced_with(client.clone(), own.as_deref().unwrap_or(namespace), &resource)
-            }
-        };
-        let request = Request::new(api.resource_url()).patch(&name, params, &Patch::Apply(&object));
-        let request = request?.map(|body| plain(&body));
-        let written = client.request::<DynamicObject>(request).await;
+        let mut written = apply_one(client, &object, &kind, namespace, params).await;
+        if is_known && matches!(&written, Err(kube::Error::Api(status)) if status.code == 404) {
+            // Another control plane served it; here the kind may have been defined a moment ago.
+            let kind = resolve(client, &gvk).await?;
+            written = apply_one(client, &object, &kind, namespace, params).await;
+        }
+        let name = object.metadata.name.as_deref().unwrap_or_default();
         written.with_context(|| format!("{} {name}", types.kind))?;
     }
+    Ok(())
+}
+
+async fn apply_one(
+    client: &Client,
+    object: &DynamicObject,
+    (resource, capabilities): &Served,
+    namespace: &str,
+    params: &PatchParams,
+) -> Result<(), kube::Error> {
+    let name = object.metadata.name.as_deref().unwrap_or_default();
+    let api: Api<DynamicObject> = match capabilities.scope {
+        Scope::Cluster => Api::all_with(client.clone(), resource),
+        Scope::Namespaced => {
+            let own = object.metadata.namespace.as_deref();
+            Api::namespaced_with(client.clone(), own.unwrap_or(namespace), resource)
+        }
+    };
+    let request = Request::new(api.resource_url()).patch(name, params, &Patch::Apply(object));
+    let request = request.map_err(kube::Error::BuildRequest)?;
+    let request = request.map(|body| plain(&body));
+    client.request::<DynamicObject>(request).await?;
     Ok(())
 }
 
@@ -107,20 +129,25 @@ fn plain(body: &[u8]) -> Vec<u8> {
     plain.into_bytes()
 }
 
-async fn resolve(
-    client: &Client,
-    gvk: &GroupVersionKind,
-    discovery: &mut Option<Discovery>,
-) -> Result<(kube::discovery::ApiResource, kube::discovery::ApiCapabilities)> {
+/// How a kind is served.
+type Served = (ApiResource, ApiCapabilities);
+
+/// The kinds that any control plane of this process was found to serve. They are the same in all of them, and asking takes longer than
+/// applying.
+static KNOWN: LazyLock<Mutex<HashMap<GroupVersionKind, Served>>> = LazyLock::new(Mutex::default);
+
+fn known() -> MutexGuard<'static, HashMap<GroupVersionKind, Served>> {
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits until the kind is served.
+async fn resolve(client: &Client, gvk: &GroupVersionKind) -> Result<Served> {
     let mut last = None;
     for _ in 0..100 {
-        match Discovery::new(client.clone()).run().await {
+        match kube::discovery::pinned_kind(client, gvk).await {
             Ok(found) => {
-                let known = found.resolve_gvk(gvk);
-                *discovery = Some(found);
-                if let Some(known) = known {
-                    return Ok(known);
-                }
+                known().insert(gvk.clone(), found.clone());
+                return Ok(found);
             }
             Err(error) => last = Some(error),
         }

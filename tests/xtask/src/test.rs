@@ -52,11 +52,15 @@ pub struct Arguments {
     all_tools: bool,
     /// Only the end-to-end tests, on clusters without the namespace of node leases, as OLM installs numo; at each step
     /// `explain` is compared with the journal. Those whose subject is the leases are left out
-    #[arg(long, conflicts_with = "every_write")]
+    #[arg(long, conflicts_with_all = ["every_write", "both_modes"])]
     without_leases: bool,
     /// Only the end-to-end tests that kill numo at its writes, at every write and not at a sample: for the night (an hour)
     #[arg(long)]
     every_write: bool,
+    /// Only the end-to-end tests of a run by desired config whose like in the canary is always run, and the other way round: for the
+    /// night
+    #[arg(long, conflicts_with = "every_write")]
+    both_modes: bool,
     /// Only what computes and waits for nothing: `cargo xtask test` runs itself so, beside the tests that wait
     #[arg(long, hide = true)]
     computing: bool,
@@ -163,6 +167,9 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     }
     if arguments.every_write {
         return every_write(run, &arguments.filter);
+    }
+    if arguments.both_modes {
+        return both_modes(run, &arguments.filter);
     }
     if arguments.computing {
         return computing(run, arguments);
@@ -304,7 +311,7 @@ fn without_leases(run: Run, filter: &[String]) -> ExitCode {
     let skipped = skipped.map(ToOwned::to_owned);
     let filter: Vec<String> = filter.iter().cloned().chain(skipped).collect();
     let title = "end-to-end tests without node leases";
-    end_to_end(run, title, &filter, ("NUMO_E2E_LEASES", "none"))
+    end_to_end(run, title, &filter, Some(("NUMO_E2E_LEASES", "none")))
 }
 
 /// Kills numo before and after every write of a run of each owner kind.
@@ -312,7 +319,17 @@ fn every_write(run: Run, filter: &[String]) -> ExitCode {
     let all = [CRASHES.to_owned()];
     let filter = if filter.is_empty() { &all[..] } else { filter };
     let title = "numo killed at every write";
-    end_to_end(run, title, filter, ("NUMO_E2E_EVERY_WRITE", "all"))
+    end_to_end(run, title, filter, Some(("NUMO_E2E_EVERY_WRITE", "all")))
+}
+
+/// Runs the tests of each pair that is the same in the two modes of a run, of which one is always run. What is left out for another reason
+/// stays so.
+fn both_modes(run: Run, filter: &[String]) -> ExitCode {
+    let others = [OLM, EARLIER, ALONE, FOREIGN.1];
+    let words = others.iter().flat_map(|name| ["--skip", name]);
+    let words = std::iter::once("--ignored").chain(words).map(ToOwned::to_owned);
+    let filter: Vec<String> = filter.iter().cloned().chain(words).collect();
+    end_to_end(run, "the other mode of a run", &filter, None)
 }
 
 /// Runs end-to-end tests alone, with this variable in their environment.
@@ -320,7 +337,7 @@ fn end_to_end(
     mut run: Run,
     title: &str,
     filter: &[String],
-    variable: (&'static str, &'static str),
+    variable: Option<(&'static str, &'static str)>,
 ) -> ExitCode {
     let ready = run.step("control plane", |_| numo_cluster::binary().map(|_| Outcome::Done))
         && run.step("wasm targets", |_| setup::wasm_targets().map(|()| Outcome::Done))
@@ -333,7 +350,7 @@ fn end_to_end(
         });
     tests.retain(|test| built && test.package == END_TO_END && test.target == "e2e");
     for test in &mut tests {
-        test.variables.push(variable);
+        test.variables.extend(variable);
         run.step(title, |counts| test.run(filter, counts));
     }
     run.finish()
@@ -655,6 +672,7 @@ mod tests {
             all_tools: true,
             without_leases: false,
             every_write: false,
+            both_modes: false,
             computing: false,
         };
         let words = std::iter::once("xtask".to_owned()).chain(arguments.of_computing());

@@ -43,6 +43,7 @@ async fn ordered(world: WorldSpec, spec: Value, order: &str) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "the other mode: cargo xtask test --both-modes"]
 async fn nodes_have_their_turns_zone_by_zone() -> Result<()> {
     ordered(workers(4), json!({}), "Zone").await
 }
@@ -128,6 +129,7 @@ async fn as_many_nodes_may_fail_as_the_budget_says() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "the other mode: cargo xtask test --both-modes"]
 async fn as_many_nodes_of_a_canary_run_may_fail_as_the_budget_says() -> Result<()> {
     two_failures(with_canary(workers(4)), canary()).await
 }
@@ -159,6 +161,7 @@ async fn abort(world: WorldSpec, spec: Value) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "the other mode: cargo xtask test --both-modes"]
 async fn a_failed_rule_whose_policy_is_abort_gives_the_run_up() -> Result<()> {
     abort(workers(3), json!({})).await
 }
@@ -255,6 +258,7 @@ async fn a_pause_that_is_always_adopted_is_worked_on_at_each_minor() -> Result<(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "the other mode: cargo xtask test --both-modes"]
 async fn a_pause_that_is_always_adopted_by_a_canary_run_is_worked_on_at_each_minor() -> Result<()> {
     always_adopted(with_canary(workers(2)), canary()).await
 }
@@ -299,6 +303,7 @@ async fn a_node_that_fails_its_post_rule_is_tainted_until_that_passes() -> Resul
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "the other mode: cargo xtask test --both-modes"]
 async fn a_node_of_a_canary_run_that_fails_its_post_rule_is_tainted_until_that_passes() -> Result<()> {
     quarantined_by_a_rule(with_canary(workers(3)), canary()).await
 }
@@ -325,6 +330,7 @@ async fn a_rule_with_a_dot_in_its_name_is_a_rule_like_any() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "the other mode: cargo xtask test --both-modes"]
 async fn a_rule_with_a_dot_in_its_name_guards_the_canary_like_any() -> Result<()> {
     dotted(with_canary(workers(2)), canary()).await
 }
@@ -372,6 +378,7 @@ async fn a_done_node_that_dies_holds_nobody() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "the other mode: cargo xtask test --both-modes"]
 async fn a_done_node_of_a_canary_run_that_dies_holds_nobody() -> Result<()> {
     done_and_dead(with_canary(workers(3)), canary()).await
 }

@@ -212,6 +212,7 @@ async fn masters_that_take_pods_and_windows_nodes_are_no_workers() -> Result<()>
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "the other mode: cargo xtask test --both-modes"]
 async fn masters_that_take_pods_and_windows_nodes_stay_out_of_the_canary() -> Result<()> {
     compact(with_canary(workers(2)), json!({"canary": {"name": "canary"}})).await
 }
@@ -254,6 +255,7 @@ async fn a_pool_that_is_no_target_is_left_to_the_mco() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "the other mode: cargo xtask test --both-modes"]
 async fn a_pool_that_is_no_target_stays_out_of_the_canary() -> Result<()> {
     infra_beside(true).await
 }
