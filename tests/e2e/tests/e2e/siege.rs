@@ -259,6 +259,38 @@ async fn slow_writes_for_strangers_hold_up_no_pause() -> Result<()> {
     stage.strike().await
 }
 
+/// A rule is judged while the API server still takes the status that says so: what it came to is said next, though nothing else happens.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_rule_came_to_is_said_after_a_slow_write() -> Result<()> {
+    let stage = Stage::set(StageOptions {
+        world: workers(1),
+        without_numo: true,
+        ..StageOptions::default()
+    })
+    .await?;
+    let proxy = Proxy::open(stage.numo_kubeconfig(), None).await?;
+    proxy.slow(Some(Slow {
+        method: "PATCH",
+        path: "/mutexrules/quick/status",
+        longer: Duration::from_secs(5),
+    }));
+    let numo = stage.numo_of(&proxy.kubeconfig(), &[])?;
+    apply(&stage, &[quick()]).await?;
+    let rules = stage.api::<numo_api::MutexRule>();
+    stage
+        .until("MutexRule quick is Ready", 60, || async {
+            let status = rules.get("quick").await?.status.unwrap_or_default();
+            let mut conditions = status.conditions.into_iter();
+            let ready = conditions.find(|one| one.type_ == types::READY);
+            let ready = ready.context("not judged yet")?;
+            anyhow::ensure!(ready.status == "True", "{ready:?}");
+            Ok(Some(()))
+        })
+        .await?;
+    assert_eq!(numo.stop().await?, Some(0));
+    stage.strike().await
+}
+
 /// Rules of other namespaces were there first, and take all the memory there is for rules.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rule_that_an_owner_refers_to_has_room_among_rules_that_take_all_of_it() -> Result<()> {

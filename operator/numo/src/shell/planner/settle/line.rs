@@ -126,19 +126,26 @@ impl Line {
         }
     }
 
-    /// Puts the answer into the store, and tells what came of it.
+    /// Puts the answer into the store, and tells what came of it. What is to be said by now is sent next, if it is something else.
     pub fn take_in(&mut self, context: &mut Context, refused: &mut Refused, sent: Sent) {
         let Sent { kind, key, uid, .. } = sent;
         let written = status::keep(&mut context.store, kind, sent.answer);
+        let is_written = written.is_ok();
+        let (before, after) = sent.conditions;
         let changed = Changed {
             kind,
             key: &key,
             uid: &uid,
-            before: &sent.conditions.0,
-            after: &sent.conditions.1,
+            before: &before,
+            after: &after,
         };
         refused.tell(&context.events, &changed, written);
-        self.known.remove(&(kind, key));
+        self.known.remove(&(kind, key.clone()));
+        // What the API server keeps otherwise than it was sent is no reason to send it again.
+        let due = conditions_due(&context.store, kind, &key, context.now());
+        if is_written && due.is_some_and(|due| due != after) {
+            self.add(kind, &key, true);
+        }
     }
 
     fn add(&mut self, kind: Kind, key: &Key, is_first: bool) {
@@ -152,6 +159,14 @@ impl Line {
             self.order.push_back(one);
         }
     }
+}
+
+/// The conditions of a rule or target, if its status differs from the one that is there.
+fn conditions_due(store: &Store, kind: Kind, key: &Key, now: Timestamp) -> Option<Vec<Condition>> {
+    if kind == Kind::MutexTarget {
+        return Some(target_due(store, key, now)?.2.conditions);
+    }
+    Some(rule_due(store, key, now)?.2.conditions)
 }
 
 /// The status of a rule, with its uid and the conditions before, if it differs from the one that is there.

@@ -62,13 +62,15 @@ impl Statuses {
         self.unwatched.answered().await
     }
 
-    /// Takes in what the API server answered, and has the owner looked at again: it may have changed meanwhile.
+    /// Takes in what the API server answered. An owner that was decided again meanwhile is looked at once more.
     pub fn take_in(&mut self, context: &mut Context, wakes: &mut Wakes, sent: Sent) {
         let Sent { owner, decision, .. } = sent;
         let now = context.now();
         match status::keep(&mut context.store, kind_of(&owner), sent.answer) {
             Ok(()) => {
-                wakes.wake_by(&owner, now);
+                if sent.is_old {
+                    wakes.wake_by(&owner, now);
+                }
                 self.note_written(context, &owner, sent.events);
             }
             Err(error) => {

@@ -6,7 +6,7 @@ use super::{plan, run};
 use crate::shell::{events::Published, item::Item, kind::Kind, planner::context::Context, status};
 use numo_api::{MutexRunConfigStatus, PlanStatus};
 use numo_core::{Decision, Owner, OwnerKind};
-use std::{collections::BTreeSet, future};
+use std::{collections::BTreeMap, future};
 use tokio::task::JoinSet;
 
 /// Statuses that are under way at once.
@@ -16,7 +16,8 @@ const UNDER_WAY: usize = 4;
 #[derive(Debug, Default)]
 pub struct Unwatched {
     under_way: JoinSet<Sent>,
-    owners: BTreeSet<Owner>,
+    /// Whose they are, each with whether something else was decided of it since.
+    owners: BTreeMap<Owner, bool>,
 }
 
 /// A status that was sent, and what the API server answered.
@@ -30,6 +31,8 @@ pub struct Sent {
     pub events: Vec<Published>,
     /// The object as the API server has it then.
     pub answer: Result<Item, kube::Error>,
+    /// Whether the owner was decided again since.
+    pub is_old: bool,
 }
 
 /// What came of an owner's status.
@@ -48,9 +51,10 @@ enum Due {
 }
 
 impl Unwatched {
-    /// Sends the status of an owner if it differs. The owner is looked at again once the API server has answered.
+    /// Sends the status of an owner if it differs. While one is under way, the next is for when the API server has answered.
     pub fn send(&mut self, context: &Context, owner: &Owner, uid: &str, decision: &Decision) -> Sends {
-        if self.owners.contains(owner) {
+        if let Some(is_old) = self.owners.get_mut(owner) {
+            *is_old = true;
             return Sends::Done;
         }
         let Some((due, events)) = due(context, owner, decision) else {
@@ -59,7 +63,7 @@ impl Unwatched {
         if self.under_way.len() >= UNDER_WAY || !context.fence.holds() {
             return Sends::Waits;
         }
-        self.owners.insert(owner.clone());
+        self.owners.insert(owner.clone(), false);
         let client = context.connection.write.clone();
         let (owner, uid, decision) = (owner.clone(), uid.to_owned(), decision.clone());
         self.under_way.spawn(async move {
@@ -73,6 +77,7 @@ impl Unwatched {
                 decision,
                 events,
                 answer,
+                is_old: false,
             }
         });
         Sends::Done
@@ -83,8 +88,8 @@ impl Unwatched {
         loop {
             match self.under_way.join_next().await {
                 Some(Ok(sent)) => {
-                    self.owners.remove(&sent.owner);
-                    return sent;
+                    let is_old = self.owners.remove(&sent.owner).unwrap_or(false);
+                    return Sent { is_old, ..sent };
                 }
                 // Which one it was nobody knows: each may be sent again.
                 Some(Err(_)) => self.owners.clear(),
