@@ -363,7 +363,6 @@ impl Cluster {
                 "--kube-api-qps=5000".to_owned(),
                 "--kube-api-burst=10000".to_owned(),
                 format!("--flex-volume-plugin-dir={}", path("volume-plugins")),
-                format!("--controllers={}", controllers()),
             ],
             Component::Scheduler => vec![
                 format!("--kubeconfig={}", auth(self.credentials.kubeconfig(SCHEDULER))),
@@ -424,34 +423,6 @@ impl Drop for Cluster {
             self.logs().display()
         );
     }
-}
-
-/// All controllers but those for what nobody here has: volumes, devices, certificates of kubelets and load balancers. Some of them look ten
-/// times a second.
-fn controllers() -> String {
-    const LEFT_OUT: [&str; 19] = [
-        "certificatesigningrequest-approving-controller",
-        "certificatesigningrequest-cleaner-controller",
-        "certificatesigningrequest-signing-controller",
-        "device-taint-eviction-controller",
-        "endpointslice-mirroring-controller",
-        "ephemeral-volume-controller",
-        "horizontal-pod-autoscaler-controller",
-        "node-ipam-controller",
-        "node-route-controller",
-        "persistentvolume-attach-detach-controller",
-        "persistentvolume-binder-controller",
-        "persistentvolume-expander-controller",
-        "persistentvolume-protection-controller",
-        "persistentvolumeclaim-protection-controller",
-        "podcertificaterequest-cleaner-controller",
-        "resourceclaim-controller",
-        "service-cidr-controller",
-        "service-lb-controller",
-        "volumeattributesclass-protection-controller",
-    ];
-    let left_out = LEFT_OUT.iter().map(|name| format!(",-{name}"));
-    std::iter::once("*".to_owned()).chain(left_out).collect()
 }
 
 fn scale_flags(component: Component) -> &'static [&'static str] {

@@ -8,13 +8,19 @@ use numo_sim::{Mutation, Options, Owners, run};
 /// Within how many seeds each mutation must be caught.
 const SEEDS: u64 = 1000;
 
-/// Within how many seeds a mutation was caught, and in which words; else what else failed.
+/// In which seed each was caught when this was written: it is tried first, as to go through all others takes minutes. What is caught there
+/// no more is searched for from the first seed on; `--nocapture` prints where it is found.
+const FOUND: [(&str, u64); 0] = [];
+
+/// In which seed a mutation was caught, and in which words; else what else failed.
 type Caught = Result<(u64, String), Vec<String>>;
 
 /// In which seed a mutation is caught by the invariant that it breaks, with the verdict; else what was said instead.
 fn caught(mutation: Mutation, wanted: &[&str]) -> Caught {
     let mut others = Vec::new();
-    for seed in 0..SEEDS {
+    let name = format!("{mutation:?}");
+    let found = FOUND.iter().filter(|(known, _)| *known == name);
+    for seed in found.map(|(_, seed)| *seed).chain(0..SEEDS) {
         let index = usize::try_from(seed % 4).unwrap_or(0);
         let options = Options {
             owners: Owners::EACH[index],
@@ -24,7 +30,7 @@ fn caught(mutation: Mutation, wanted: &[&str]) -> Caught {
         if let Err(failure) = run(seed, options) {
             if wanted.iter().any(|wanted| failure.message.starts_with(wanted)) {
                 let line = failure.message.lines().next().unwrap_or_default().to_owned();
-                return Ok((seed + 1, line));
+                return Ok((seed, line));
             }
             others.push(failure.message);
         }
@@ -58,7 +64,7 @@ fn every_broken_decision_is_caught_by_the_invariant_that_it_breaks() {
     let mut missed = Vec::new();
     for (mutation, result) in results {
         match result {
-            Ok((seeds, verdict)) => println!("{mutation:?} is caught in seed {}: {verdict}", seeds - 1),
+            Ok((seed, verdict)) => println!("{mutation:?} is caught in seed {seed}: {verdict}"),
             Err(others) => {
                 let said: Vec<&String> = others.iter().take(3).collect();
                 missed.push(format!(

@@ -5,13 +5,13 @@
 
 use numo_sim::{Failure, Options, Owners, Story, run};
 
-/// How many seeds a plain `cargo test` runs for each kind of owner: 10,000 runs in all, about 120 s of CPU. `NUMO_SIM_SEEDS` runs more.
+/// How many seeds a plain `cargo test` runs for each kind of owner: 10,000 runs in all, about 200 s of CPU. `NUMO_SIM_SEEDS` runs more.
 const fn seeds(owners: Owners) -> u64 {
     match owners {
         Owners::Runs => 800,
-        Owners::Plans => 2400,
-        Owners::Maintenances => 4200,
-        Owners::All => 1000,
+        Owners::Plans => 1200,
+        Owners::Maintenances => 5900,
+        Owners::All => 500,
     }
 }
 

@@ -52,15 +52,15 @@ pub struct Arguments {
     all_tools: bool,
     /// Only the end-to-end tests, on clusters without the namespace of node leases, as OLM installs numo; at each step
     /// `explain` is compared with the journal. Those whose subject is the leases are left out
-    #[arg(long, conflicts_with_all = ["every_write", "both_modes"])]
+    #[arg(long, conflicts_with_all = ["every_write", "night"])]
     without_leases: bool,
     /// Only the end-to-end tests that kill numo at its writes, at every write and not at a sample: for the night (an hour)
     #[arg(long)]
     every_write: bool,
-    /// Only the end-to-end tests of a run by desired config whose like in the canary is always run, and the other way round: for the
-    /// night
+    /// Only the end-to-end tests that are for the night: their like is always run, as a rule in the other mode of a run (with the canary
+    /// or without), and what tells the two apart is in a decision table
     #[arg(long, conflicts_with = "every_write")]
-    both_modes: bool,
+    night: bool,
     /// Only what computes and waits for nothing: `cargo xtask test` runs itself so, beside the tests that wait
     #[arg(long, hide = true)]
     computing: bool,
@@ -168,8 +168,8 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     if arguments.every_write {
         return every_write(run, &arguments.filter);
     }
-    if arguments.both_modes {
-        return both_modes(run, &arguments.filter);
+    if arguments.night {
+        return night(run, &arguments.filter);
     }
     if arguments.computing {
         return computing(run, arguments);
@@ -322,14 +322,13 @@ fn every_write(run: Run, filter: &[String]) -> ExitCode {
     end_to_end(run, title, filter, Some(("NUMO_E2E_EVERY_WRITE", "all")))
 }
 
-/// Runs the tests of each pair that is the same in the two modes of a run, of which one is always run. What is left out for another reason
-/// stays so.
-fn both_modes(run: Run, filter: &[String]) -> ExitCode {
+/// Runs the tests whose like is always run. What is left out for another reason stays so.
+fn night(run: Run, filter: &[String]) -> ExitCode {
     let others = [OLM, EARLIER, ALONE, FOREIGN.1];
     let words = others.iter().flat_map(|name| ["--skip", name]);
     let words = std::iter::once("--ignored").chain(words).map(ToOwned::to_owned);
     let filter: Vec<String> = filter.iter().cloned().chain(words).collect();
-    end_to_end(run, "the other mode of a run", &filter, None)
+    end_to_end(run, "end-to-end tests for the night", &filter, None)
 }
 
 /// Runs end-to-end tests alone, with this variable in their environment.
@@ -672,7 +671,7 @@ mod tests {
             all_tools: true,
             without_leases: false,
             every_write: false,
-            both_modes: false,
+            night: false,
             computing: false,
         };
         let words = std::iter::once("xtask".to_owned()).chain(arguments.of_computing());

@@ -109,7 +109,7 @@ async fn gitops_that_unpauses_the_pool_is_corrected_three_times_and_named() -> R
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn gitops_that_unpauses_the_pool_of_a_canary_run_is_corrected_three_times_and_named() -> Result<()> {
     unpaused_again_and_again(with_canary(workers(4)), canary()).await
 }
@@ -221,7 +221,7 @@ async fn remediated(world: WorldSpec, spec: Value, of: Option<MachineApi>) -> Re
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn remediation_is_kept_off_a_node_in_flight() -> Result<()> {
     remediated(workers(3), json!({}), None).await
 }
@@ -232,7 +232,7 @@ async fn remediation_is_kept_off_a_node_in_the_canary() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_health_check_of_cluster_api_is_kept_off_the_machine_of_a_node_in_flight() -> Result<()> {
     remediated(workers(3), json!({}), Some(MachineApi::ClusterApi)).await
 }
@@ -250,7 +250,7 @@ async fn health_checks_of_openshift_are_paused_while_nodes_are_in_flight() -> Re
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn health_checks_of_openshift_are_paused_while_nodes_are_in_the_canary() -> Result<()> {
     let spec = with(canary(), json!({"pauseHealthChecks": true}));
     remediated(with_canary(workers(3)), spec, Some(MachineApi::OpenShift)).await
@@ -465,7 +465,7 @@ async fn an_autoscaler_is_kept_off_a_node_in_flight() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn an_autoscaler_is_kept_off_a_node_of_a_canary_run() -> Result<()> {
     autoscaled(with_canary(workers(4)), canary()).await
 }
@@ -503,7 +503,7 @@ async fn a_node_that_is_about_to_be_deleted_waits() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_node_of_a_canary_run_that_is_about_to_be_deleted_waits() -> Result<()> {
     leaving(with_canary(workers(3)), canary()).await
 }
@@ -533,7 +533,7 @@ async fn a_node_whose_clock_is_off_is_upgraded_like_any() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_node_whose_clock_is_off_goes_through_the_canary_like_any() -> Result<()> {
     clock_off(with_canary(workers(2)), canary()).await
 }

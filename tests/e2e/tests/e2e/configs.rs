@@ -97,7 +97,7 @@ async fn a_pool_that_is_always_held_takes_every_configuration_through_the_rules(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_pool_that_is_always_held_takes_every_configuration_through_the_canary() -> Result<()> {
     always_held(with_canary(workers(2)), json!({"canary": {"name": "canary"}})).await
 }
@@ -128,7 +128,7 @@ async fn any_config(world: WorldSpec, spec: Value) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn any_configuration_begins_a_run_and_what_the_mco_took_first_is_ungated() -> Result<()> {
     any_config(workers(3), json!({})).await
 }
@@ -194,7 +194,7 @@ async fn a_configuration_rendered_anew_in_mid_run_is_followed_through_the_rules(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_configuration_rendered_anew_in_mid_canary_run_is_followed_through_the_rules() -> Result<()> {
     rendered_again(with_canary(workers(3)), json!({"canary": {"name": "canary"}})).await
 }
@@ -237,7 +237,7 @@ async fn quarantined(world: WorldSpec, spec: Value) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_node_that_failed_is_tainted_until_it_is_mended() -> Result<()> {
     quarantined(workers(2), json!({})).await
 }

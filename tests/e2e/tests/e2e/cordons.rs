@@ -58,7 +58,7 @@ async fn while_pre_rules_run(world: WorldSpec, spec: Value) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_node_cordoned_while_its_pre_rules_run_is_not_let_go() -> Result<()> {
     while_pre_rules_run(workers(3), json!({})).await
 }
@@ -92,7 +92,7 @@ async fn a_node_cordoned_while_its_post_rules_run_stays_cordoned() -> Result<()>
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_node_of_a_canary_run_cordoned_while_its_post_rules_run_stays_cordoned() -> Result<()> {
     while_post_rules_run(with_canary(workers(3)), canary()).await
 }

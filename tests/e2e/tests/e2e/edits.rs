@@ -59,7 +59,7 @@ async fn rule_deleted(world: WorldSpec, spec: Value) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_rule_deleted_in_mid_run_holds_it_by_name() -> Result<()> {
     rule_deleted(workers(2), json!({})).await
 }
@@ -97,7 +97,7 @@ async fn a_target_deleted_in_mid_run_holds_it_by_name() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_target_deleted_in_mid_canary_run_holds_it_by_name() -> Result<()> {
     target_deleted(with_canary(workers(2)), canary()).await
 }
@@ -320,7 +320,7 @@ async fn a_machine_os_config_in_mid_run_holds_it() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_machine_os_config_in_mid_canary_run_holds_it() -> Result<()> {
     layered_in_mid_run(with_canary(workers(2)), canary()).await
 }
@@ -512,7 +512,7 @@ async fn target_pool_deleted(world: WorldSpec, spec: Value) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_target_pool_deleted_in_mid_run_holds_it_by_name() -> Result<()> {
     target_pool_deleted(WorldSpec::default(), json!({})).await
 }

@@ -43,7 +43,7 @@ async fn ordered(world: WorldSpec, spec: Value, order: &str) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn nodes_have_their_turns_zone_by_zone() -> Result<()> {
     ordered(workers(4), json!({}), "Zone").await
 }
@@ -59,6 +59,7 @@ async fn the_oldest_node_has_its_turn_first() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn the_newest_node_has_its_turn_first() -> Result<()> {
     ordered(workers(3), json!({}), "Newest").await
 }
@@ -129,7 +130,7 @@ async fn as_many_nodes_may_fail_as_the_budget_says() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn as_many_nodes_of_a_canary_run_may_fail_as_the_budget_says() -> Result<()> {
     two_failures(with_canary(workers(4)), canary()).await
 }
@@ -161,7 +162,7 @@ async fn abort(world: WorldSpec, spec: Value) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_failed_rule_whose_policy_is_abort_gives_the_run_up() -> Result<()> {
     abort(workers(3), json!({})).await
 }
@@ -258,7 +259,7 @@ async fn a_pause_that_is_always_adopted_is_worked_on_at_each_minor() -> Result<(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_pause_that_is_always_adopted_by_a_canary_run_is_worked_on_at_each_minor() -> Result<()> {
     always_adopted(with_canary(workers(2)), canary()).await
 }
@@ -303,7 +304,7 @@ async fn a_node_that_fails_its_post_rule_is_tainted_until_that_passes() -> Resul
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_node_of_a_canary_run_that_fails_its_post_rule_is_tainted_until_that_passes() -> Result<()> {
     quarantined_by_a_rule(with_canary(workers(3)), canary()).await
 }
@@ -330,7 +331,7 @@ async fn a_rule_with_a_dot_in_its_name_is_a_rule_like_any() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_rule_with_a_dot_in_its_name_guards_the_canary_like_any() -> Result<()> {
     dotted(with_canary(workers(2)), canary()).await
 }
@@ -378,7 +379,7 @@ async fn a_done_node_that_dies_holds_nobody() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_done_node_of_a_canary_run_that_dies_holds_nobody() -> Result<()> {
     done_and_dead(with_canary(workers(3)), canary()).await
 }

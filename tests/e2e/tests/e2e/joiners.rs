@@ -59,7 +59,7 @@ async fn a_node_that_joins_at_the_new_version_has_nothing_to_do() -> Result<()> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_node_that_joins_a_canary_run_at_the_new_version_has_nothing_to_do() -> Result<()> {
     up_to_date(with_canary(workers(3)), canary()).await
 }
@@ -109,7 +109,7 @@ async fn a_node_that_joins_after_the_run_begins_it_again_for_it_only() -> Result
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_node_that_joins_after_the_canary_run_begins_it_again_for_it_only() -> Result<()> {
     after_the_run(with_canary(workers(2)), canary()).await
 }
@@ -176,7 +176,7 @@ async fn booted_into(world: WorldSpec, spec: Value) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_node_that_first_boots_into_a_custom_pool_is_gated_like_any() -> Result<()> {
     booted_into(WorldSpec::default(), json!({})).await
 }
@@ -220,7 +220,7 @@ async fn a_version_label_that_disagrees_is_said_and_not_believed() -> Result<()>
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_version_label_that_disagrees_is_not_believed_by_a_canary_run() -> Result<()> {
     label_disagrees(with_canary(workers(2)), canary()).await
 }

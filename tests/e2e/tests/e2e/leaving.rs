@@ -82,7 +82,7 @@ async fn deleted_again_and_again(world: WorldSpec, spec: serde_json::Value) -> R
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_run_deleted_in_mid_run_lets_no_other_node_go() -> Result<()> {
     deleted_again_and_again(workers(3), json!({})).await
 }
@@ -271,7 +271,7 @@ async fn a_namespace_deleted_in_mid_run_goes_and_lets_no_other_node_go() -> Resu
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_namespace_deleted_in_mid_canary_run_goes_and_lets_no_other_node_go() -> Result<()> {
     namespace_deleted(with_canary(workers(3)), json!({"canary": {"name": "canary"}})).await
 }
@@ -311,7 +311,7 @@ async fn a_run_that_says_so_lets_the_rest_roll_when_it_is_left() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_canary_run_that_says_so_lets_the_rest_roll_when_it_is_left() -> Result<()> {
     unpaused_at_exit(with_canary(workers(2)), canary()).await
 }

@@ -76,6 +76,7 @@ async fn pools_of_4_16_go_by_desired_config() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn pools_of_4_16_go_through_the_canary() -> Result<()> {
     mixed(McoVersion::V4_16, canary()).await
 }
@@ -86,6 +87,7 @@ async fn pools_of_4_20_go_through_the_canary() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn pools_of_4_22_go_by_desired_config() -> Result<()> {
     mixed(McoVersion::V4_22, json!({})).await
 }
@@ -134,7 +136,7 @@ async fn a_degraded_node_is_named_and_left_alone() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_degraded_node_of_a_canary_run_is_named_and_left_alone() -> Result<()> {
     degraded_at_rest(with_canary(workers(2)), canary()).await
 }
@@ -172,7 +174,7 @@ async fn an_unreconcilable_node_is_named_and_holds_the_others() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn an_unreconcilable_node_in_the_canary_is_named_and_holds_the_others() -> Result<()> {
     unreconcilable(with_canary(workers(2)), canary()).await
 }
@@ -210,7 +212,7 @@ async fn deleted_on_its_way(world: WorldSpec, spec: Value) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_node_deleted_while_it_changes_ends_its_turn() -> Result<()> {
     deleted_on_its_way(workers(3), json!({})).await
 }
@@ -271,7 +273,7 @@ async fn a_control_plane_only_update_reboots_each_worker_once() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_control_plane_only_update_through_the_canary_reboots_each_worker_once() -> Result<()> {
     control_plane_only(with_canary(workers(2)), canary()).await
 }
@@ -279,7 +281,7 @@ async fn a_control_plane_only_update_through_the_canary_reboots_each_worker_once
 /// The drain cannot pass although the dry run of its evictions could: the daemon goes Degraded, numo says so and
 /// holds the others.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_drain_that_gets_stuck_after_the_release_is_named() -> Result<()> {
     stuck(workers(2), json!({})).await
 }
@@ -371,7 +373,7 @@ async fn a_suspended_run_holds_the_pool_over_two_minors() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_suspended_canary_run_holds_the_pool_over_two_minors() -> Result<()> {
     suspended_over_two_minors(with_canary(workers(2)), canary()).await
 }
@@ -420,7 +422,7 @@ async fn a_node_degraded_after_its_release_is_named_and_then_held() -> Result<()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_node_degraded_in_the_canary_is_named_and_then_held() -> Result<()> {
     degraded_on_its_way(with_canary(workers(2)), canary()).await
 }

@@ -27,7 +27,7 @@ async fn a_node_that_does_not_come_back_holds_the_others_until_it_does() -> Resu
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_node_that_does_not_come_back_in_the_canary_holds_the_others_until_it_does() -> Result<()> {
     never_back(with_canary(workers(3)), json!({"canary": {"name": "canary"}})).await
 }
@@ -76,7 +76,7 @@ async fn a_node_that_a_person_cordoned_waits_and_stays_cordoned_while_the_others
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_cordoned_node_of_a_canary_run_waits_and_stays_cordoned_while_the_others_go_on() -> Result<()> {
     cordoned_before(with_canary(workers(3)), json!({"canary": {"name": "canary"}})).await
 }
@@ -164,7 +164,7 @@ async fn late_joiner(world: WorldSpec, spec: Value) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_late_joiner_goes_through_its_rules() -> Result<()> {
     late_joiner(workers(2), json!({})).await
 }
@@ -263,7 +263,7 @@ async fn a_node_whose_pods_cannot_be_evicted_is_not_released() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_node_whose_pods_cannot_be_evicted_is_not_let_go_into_the_canary() -> Result<()> {
     undrainable(with_canary(workers(2)), canary()).await
 }
@@ -499,7 +499,7 @@ async fn a_cordon_after_the_release_is_put_back() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_cordon_after_the_release_into_the_canary_is_put_back() -> Result<()> {
     cordoned_late(with_canary(workers(3)), json!({"canary": {"name": "canary"}})).await
 }
@@ -553,7 +553,7 @@ async fn a_dead_node_is_skipped_before_its_turn() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_dead_node_of_a_canary_run_is_skipped_before_its_turn() -> Result<()> {
     dead_and_skipped(with_canary(workers(3)), canary()).await
 }

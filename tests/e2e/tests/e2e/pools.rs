@@ -89,7 +89,7 @@ async fn veto(world: WorldSpec, spec: Value) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_pool_paused_by_someone_else_is_a_veto_until_adopted_or_lifted() -> Result<()> {
     veto(workers(2), json!({})).await
 }
@@ -220,7 +220,7 @@ async fn of_two_runs_that_want_one_pool_the_second_waits() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn of_two_canary_runs_that_want_one_pool_the_second_waits() -> Result<()> {
     two_runs(with_canary(workers(2)), canary()).await
 }
@@ -262,7 +262,7 @@ async fn a_dry_run_reports_and_writes_nothing() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_dry_canary_run_reports_and_writes_nothing() -> Result<()> {
     dry_run(with_canary(workers(2)), canary()).await
 }
@@ -379,7 +379,7 @@ async fn one_of_two_pools_paused_by_someone_else_is_a_veto_for_both() -> Result<
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn one_of_two_pools_paused_by_someone_else_is_a_veto_for_both_in_a_canary_run() -> Result<()> {
     one_of_two_paused(with_canary(WorldSpec::default()), canary()).await
 }
@@ -440,7 +440,7 @@ async fn a_pause_of_another_operator_between_runs_is_a_veto_until_it_lifts_it() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_pause_of_another_operator_between_canary_runs_is_a_veto_until_it_lifts_it() -> Result<()> {
     paused_between_runs(with_canary(workers(2)), canary()).await
 }
@@ -509,7 +509,7 @@ async fn a_node_that_two_custom_pools_select_is_named_and_not_touched() -> Resul
 
 /// With the selectors of a canary run such a node would be in one of its pools only, and roll there: none is set.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_node_that_two_custom_pools_select_holds_a_canary_run() -> Result<()> {
     let world = WorldSpec {
         pools: vec![

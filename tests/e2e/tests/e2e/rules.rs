@@ -178,6 +178,7 @@ async fn a_failed_rule_holds_its_node_and_the_run_until_a_person_retries() -> Re
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_failed_rule_holds_its_node_and_the_canary_run_until_a_person_retries() -> Result<()> {
     failed_and_retried(with_canary(workers(2)), canary()).await
 }
@@ -188,6 +189,7 @@ async fn retries_come_by_themselves_and_policies_decide_what_a_failure_means() -
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn policies_decide_what_a_failure_in_a_canary_run_means() -> Result<()> {
     policies(with_canary(workers(3)), json!({"canary": {"name": "canary"}})).await
 }

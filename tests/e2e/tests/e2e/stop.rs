@@ -19,7 +19,7 @@ async fn a_run_suspended_or_stopped_in_mid_run_begins_nothing_new_and_goes_on_la
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_canary_run_suspended_or_stopped_begins_nothing_new_and_goes_on_later() -> Result<()> {
     suspended_and_stopped(with_canary(workers(3)), json!({"canary": {"name": "canary"}})).await
 }

@@ -81,7 +81,7 @@ async fn two_targets(world: WorldSpec, spec: Value) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_node_in_two_targets_has_one_turn() -> Result<()> {
     two_targets(workers(2), json!({})).await
 }
@@ -122,7 +122,7 @@ async fn the_second_run_on_a_pool_takes_over_when_the_first_is_deleted() -> Resu
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn the_second_canary_run_on_a_pool_takes_over_when_the_first_is_deleted() -> Result<()> {
     taken_over(with_canary(workers(2)), canary()).await
 }
@@ -253,7 +253,7 @@ async fn a_pool_that_another_run_holds_holds_its_own_nodes_only() -> Result<()> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_pool_that_another_run_holds_holds_its_own_nodes_of_a_canary_run_only() -> Result<()> {
     held_by_another(with_canary(WorldSpec::default()), canary()).await
 }
@@ -379,7 +379,7 @@ async fn a_pool_held_by_a_run_that_ended_waits_for_a_person() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_pool_held_by_a_canary_run_that_ended_waits_for_a_person() -> Result<()> {
     held_by_one_that_ended(with_canary(workers(2)), canary()).await
 }

@@ -93,6 +93,7 @@ async fn kinds_deleted_in_mid_run_give_the_run_back_first() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn kinds_deleted_in_mid_canary_run_give_the_run_back_first() -> Result<()> {
     kinds_deleted(with_canary(workers(2)), json!({"canary": {"name": "canary"}})).await
 }
@@ -129,6 +130,7 @@ async fn a_run_deleted_while_no_numo_runs_is_given_back_by_the_next_one() -> Res
 /// The journal's kind alone is deleted with a node in flight: nobody else is let go, and nothing is left behind when
 /// it comes back.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn journals_deleted_with_their_kind_let_nobody_go() -> Result<()> {
     let stage = set(workers(2), Vec::new()).await?;
     let gate = Gate::new()?;

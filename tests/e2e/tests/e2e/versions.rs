@@ -47,7 +47,7 @@ async fn moves_on(stage: Stage, spec: serde_json::Value) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_version_that_moves_on_in_mid_run_is_followed_through_the_rules() -> Result<()> {
     moves_on(set(workers(3), Vec::new()).await?, json!({})).await
 }
@@ -143,7 +143,7 @@ async fn a_request_that_is_withdrawn_gives_the_pools_back() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_request_that_is_withdrawn_gives_the_canary_back() -> Result<()> {
     let stage = set(with_canary(workers(2)), Vec::new()).await?;
     withdrawn(stage, json!({"canary": {"name": "canary"}})).await
@@ -183,7 +183,7 @@ async fn a_release_that_is_not_accepted_keeps_the_pools_paused() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the other mode: cargo xtask test --both-modes"]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_release_that_is_not_accepted_keeps_the_pools_of_a_canary_run_paused() -> Result<()> {
     release_refused(set(with_canary(workers(2)), Vec::new()).await?, canary()).await
 }

@@ -165,6 +165,7 @@ async fn stays(stage: &Stage) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_run_goes_on_without_the_node_whose_pods_a_webhook_keeps() -> Result<()> {
     let stage = set(workers(2), Vec::new()).await?;
     machine(&stage).await?;
