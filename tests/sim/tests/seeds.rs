@@ -5,7 +5,7 @@
 
 use numo_sim::{Failure, Options, Owners, Story, run};
 
-/// How many seeds a plain `cargo test` runs for each kind of owner: 10,000 runs in all, about 200 s of CPU. `NUMO_SIM_SEEDS` runs more.
+/// How many seeds a plain `cargo test` runs for each kind of owner: 10,000 runs in all, about 250 s of CPU. `NUMO_SIM_SEEDS` runs more.
 const fn seeds(owners: Owners) -> u64 {
     match owners {
         Owners::Runs => 800,

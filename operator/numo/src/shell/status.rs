@@ -25,11 +25,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long one may take that is only sent.
 const SENT_PATIENCE: Duration = Duration::from_mins(2);
 
+/// What the API server answers to a status that is only sent: nobody waits for it. Who sends it puts the answer into the store: [`keep`].
+pub async fn sent(answer: impl Future<Output = Result<Item, kube::Error>>) -> Result<Item, kube::Error> {
+    within(SENT_PATIENCE, answer).await
+}
+
 /// What the API server answers, if it does so in time.
-async fn within(
+async fn within<T>(
     limit: Duration,
-    answer: impl Future<Output = Result<Item, kube::Error>>,
-) -> Result<Item, kube::Error> {
+    answer: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, kube::Error> {
     let in_time = tokio::time::timeout(limit, answer).await;
     in_time.unwrap_or_else(|elapsed| Err(kube::Error::Service(elapsed.into())))
 }
@@ -47,18 +52,8 @@ pub async fn write(
     keep(store, kind, within(PATIENCE, answer).await)
 }
 
-/// Writes a status. Who sends it puts the answer into the store: [`keep`].
-pub async fn send(
-    client: &Client,
-    kind: Kind,
-    key: &Key,
-    uid: &str,
-    status: &impl Serialize,
-) -> Result<Item, kube::Error> {
-    within(SENT_PATIENCE, put(client, kind, key, uid, status)).await
-}
-
-async fn put(
+/// Writes a status, however long that takes.
+pub async fn put(
     client: &Client,
     kind: Kind,
     key: &Key,
@@ -197,17 +192,13 @@ pub async fn write_plan(
     keep(store, Kind::Plan, within(PATIENCE, answer).await)
 }
 
-/// Writes the status of a Plan as [`write_plan`] does. Who sends it puts the answer into the store: [`keep`].
-pub async fn send_plan(
+/// Writes the status of a Plan as [`write_plan`] does, however long that takes.
+pub async fn put_plan(
     client: &Client,
     key: &Key,
     uid: &str,
     status: &PlanStatus,
 ) -> Result<Item, kube::Error> {
-    within(SENT_PATIENCE, put_plan(client, key, uid, status)).await
-}
-
-async fn put_plan(client: &Client, key: &Key, uid: &str, status: &PlanStatus) -> Result<Item, kube::Error> {
     const FIELDS: [&str; 4] = ["conditions", "latestVersion", "latestHash", "applying"];
     let fields = whole(status, &FIELDS);
     let body = json!({"metadata": {"uid": uid}, "status": fields});
@@ -231,8 +222,7 @@ pub async fn write_stood_off(
     let kind = kind_of(owner);
     let api = watch::items(&connection.write, kind, &owner.key.namespace);
     let params = ListParams::default().fields(&format!("metadata.name={}", owner.key.name));
-    let listed = tokio::time::timeout(PATIENCE, api.list(&params)).await;
-    let listed = listed.map_err(|elapsed| kube::Error::Service(elapsed.into()))??;
+    let listed = within(PATIENCE, api.list(&params)).await?;
     let found = listed.items.into_iter().next();
     let Some(found) = found.filter(|found| found.metadata.uid.as_deref() == Some(uid)) else {
         return Ok(());

@@ -103,7 +103,7 @@ impl Line {
         let after = conditions(&status).clone();
         let (client, key) = (context.connection.write.clone(), key.clone());
         self.under_way.spawn(async move {
-            let answer = status::send(&client, kind, &key, &uid, &status).await;
+            let answer = status::sent(status::put(&client, kind, &key, &uid, &status)).await;
             Sent {
                 kind,
                 key,

@@ -69,8 +69,10 @@ impl Unwatched {
         self.under_way.spawn(async move {
             let key = &owner.key;
             let answer = match due {
-                Due::Run(status) => status::send(&client, Kind::MutexRunConfig, key, &uid, &*status).await,
-                Due::Plan(status) => status::send_plan(&client, key, &uid, &status).await,
+                Due::Run(status) => {
+                    status::sent(status::put(&client, Kind::MutexRunConfig, key, &uid, &*status)).await
+                }
+                Due::Plan(status) => status::sent(status::put_plan(&client, key, &uid, &status)).await,
             };
             Sent {
                 owner,
