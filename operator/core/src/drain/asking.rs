@@ -23,6 +23,9 @@ const BUDGET_SECONDS: (i64, i64) = (5, 60);
 const REFUSED_SECONDS: (i64, i64) = (5, 120);
 /// How long a pod whose eviction was accepted may take to show it, before it is asked again (seconds).
 const ACCEPTED_SECONDS: i64 = 15;
+/// How long an eviction may wait for its place and its answer before it counts as lost, and the pod is asked again (seconds). Whoever asks
+/// sends few at once and always tells what came of one: with [`AT_ONCE_OVERALL`] before it one may wait for many minutes.
+const LOST_SECONDS: i64 = 1800;
 /// First and longest pause before pods are evicted again that came back past the cordon (seconds).
 const RETURN_SECONDS: (i64, i64) = (30, 1800);
 /// How soon a pod is looked at again for which there was no room (seconds).
@@ -233,7 +236,8 @@ fn is_virtual_machine(pod: &PodView) -> bool {
 fn pause(known: &EvictionView) -> Timestamp {
     let refusals = known.refusals.saturating_sub(1);
     let pause = match known.said {
-        Said::Accepted | Said::Asked => ACCEPTED_SECONDS,
+        Said::Asked => LOST_SECONDS,
+        Said::Accepted => ACCEPTED_SECONDS,
         Said::Budget(_) if known.stirred => 0,
         Said::Budget(_) => doubled(BUDGET_SECONDS, refusals),
         Said::Busy(_) => doubled((1, 30), refusals),

@@ -12,6 +12,21 @@ pub fn covers(budget: &DisruptionBudgetView, labels: &Map) -> bool {
     !budget.selector.is_null() && selector::matches(&budget.selector, labels)
 }
 
+/// The first PodDisruptionBudget that covers the pod, which the API server counts its eviction in.
+pub fn budget_of<'a>(observed: &'a Observed, pod: &PodView) -> Option<&'a Key> {
+    covering(observed, pod).map(|(key, _)| key).next()
+}
+
+fn covering<'a>(
+    observed: &'a Observed,
+    pod: &PodView,
+) -> impl Iterator<Item = (&'a Key, &'a DisruptionBudgetView)> {
+    let namespace = &pod.key.namespace;
+    let from = observed.disruption_budgets.range(Key::new(namespace, "")..);
+    from.take_while(move |(key, _)| key.namespace == *namespace)
+        .filter(|(_, budget)| covers(budget, &pod.labels))
+}
+
 /// What the PodDisruptionBudgets allow, less what is being taken now. They are looked up by the namespaces of the pods
 /// that are asked: a cluster has thousands.
 pub(super) struct Budgets<'a> {
@@ -34,7 +49,7 @@ impl<'a> Budgets<'a> {
         if pod.finished || pod.pending {
             return None;
         }
-        let (key, budget) = self.covering(pod).find(|(key, budget)| {
+        let (key, budget) = covering(self.observed, pod).find(|(key, budget)| {
             let spare = budget.desired > 0 && budget.healthy >= budget.desired;
             let unhealthy = !pod.ready && (budget.unhealthy_always || spare);
             budget.allowed - self.taken.get(key).unwrap_or(&0) <= 0 && !unhealthy
@@ -49,18 +64,11 @@ impl<'a> Budgets<'a> {
         ))
     }
 
-    fn covering(&self, pod: &PodView) -> impl Iterator<Item = (&'a Key, &'a DisruptionBudgetView)> {
-        let namespace = &pod.key.namespace;
-        let from = self.observed.disruption_budgets.range(Key::new(namespace, "")..);
-        from.take_while(move |(key, _)| key.namespace == *namespace)
-            .filter(|(_, budget)| covers(budget, &pod.labels))
-    }
-
     pub(super) fn take(&mut self, pod: &PodView) {
         if pod.finished || pod.pending {
             return;
         }
-        let covering: Vec<&Key> = self.covering(pod).map(|(key, _)| key).collect();
+        let covering: Vec<&Key> = covering(self.observed, pod).map(|(key, _)| key).collect();
         for key in covering {
             *self.taken.entry(key).or_default() += 1;
         }

@@ -13,7 +13,7 @@ mod options;
 mod words;
 
 pub use self::{
-    budgets::covers,
+    budgets::{budget_of, covers},
     class::{has_other_place, is_needed},
     options::DrainOptions,
     words::{STUCK_SECONDS, controller_of, stuck},

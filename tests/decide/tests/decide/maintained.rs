@@ -399,6 +399,7 @@ impl Cluster {
     fn evicted(&mut self, line: &Line<'_>) {
         let words = format!("words of {}", line.word(2));
         let said = match line.word(2) {
+            "Asked" => Said::Asked,
             "Accepted" => Said::Accepted,
             "Budget" => Said::Budget(words),
             "Migrating" => Said::Migrating(words),

@@ -212,6 +212,12 @@ fn a_refused_eviction_is_asked_again_ever_later_or_when_the_budget_opens() {
         "hold Draining\n > nothing",
     );
     check(&cluster("evicted web-0 Accepted at:-16"), "> evict web-0");
+    // Hundreds may be asked before it: that it has no answer yet is no reason to ask it twice.
+    check(
+        &cluster("evicted web-0 Asked at:-600"),
+        "hold Draining\n > nothing",
+    );
+    check(&cluster("evicted web-0 Asked at:-1801"), "> evict web-0");
     check(
         &cluster("evicted web-0 Busy at:-2"),
         "hold Draining\n > evict web-0",

@@ -1,32 +1,41 @@
 //! Evictions: the only writes that go out beside one another, so that a slow webhook holds up nobody else. Each waits for its place, and
 //! is not asked if a stop comes meanwhile; what comes of it is seen like what a watch sees.
+//!
+//! Pods behind one PodDisruptionBudget are asked one after another: the API server counts each in the status of the budget, and those
+//! that come at once make each other start over.
 
-use super::context::{Context, PATIENCE};
+use super::context::Context;
 use crate::shell::{apply, store::Seen};
 use numo_core::{
     Owner,
     action::{Action, Planned},
-    drain::Eviction,
-    observed::{Observed, Said},
+    drain::{Eviction, budget_of},
+    observed::{Key, Observed, Said},
     stop,
 };
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 use tokio::sync::Semaphore;
 
 /// Evictions that are under way at once.
 const AT_ONCE: usize = 16;
+/// How long an eviction may take. The API server counts a pod in the status of its PodDisruptionBudget before it deletes the pod, and
+/// tries that for 10 s; if numo left meanwhile, the budget would lack the pod for two minutes.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The evictions that wait or are under way.
 #[derive(Debug)]
 pub struct Evictions {
     /// Places for those that are under way.
     places: Arc<Semaphore>,
+    /// The one place for those behind each PodDisruptionBudget.
+    behind: BTreeMap<Key, Arc<Semaphore>>,
     /// Those that may still wait for a place.
     queued: Vec<Queued>,
 }
@@ -45,6 +54,7 @@ impl Default for Evictions {
     fn default() -> Self {
         Self {
             places: Arc::new(Semaphore::new(AT_ONCE)),
+            behind: BTreeMap::new(),
             queued: Vec::new(),
         }
     }
@@ -73,6 +83,7 @@ impl Evictions {
     ) {
         let now = context.now();
         let stopped = Arc::<AtomicBool>::default();
+        self.behind.retain(|_, place| Arc::strong_count(place) > 1);
         for planned in evictions {
             let Action::Evict { node, eviction } = planned.action else {
                 continue;
@@ -87,9 +98,19 @@ impl Evictions {
         });
     }
 
+    /// The place that a pod takes before all others: that of its PodDisruptionBudget. A pod without one has a place of its own.
+    fn behind(&mut self, observed: &Observed, node: &str, eviction: &Eviction) -> Arc<Semaphore> {
+        let one = || Arc::new(Semaphore::new(1));
+        let pod = observed.pods.get(node).and_then(|pods| pods.get(&eviction.pod));
+        match pod.and_then(|pod| budget_of(observed, pod)) {
+            Some(budget) => self.behind.entry(budget.clone()).or_insert_with(one).clone(),
+            None => one(),
+        }
+    }
+
     /// Asks one pod to go, once there is a place for it.
     fn ask(
-        &self,
+        &mut self,
         context: &Context,
         owner: &Owner,
         (node, eviction): (String, Eviction),
@@ -103,14 +124,18 @@ impl Evictions {
             context.inbox.answered(),
         );
         let (metrics, owner) = (context.metrics.clone(), owner.clone());
+        let behind = self.behind(&context.store.observed, &node, &eviction);
         tokio::spawn(async move {
+            let Ok(_turn) = behind.acquire().await else {
+                return;
+            };
             let Ok(_place) = places.acquire().await else {
                 return;
             };
-            if !fence.holds() {
-                return;
-            }
-            let said = if stopped.load(Ordering::Acquire) {
+            // Whatever comes of it is told: a pod that was never asked would wait for an answer.
+            let said = if !fence.holds() {
+                Said::Busy("the leader lease was not sure when it was to be asked".to_owned())
+            } else if stopped.load(Ordering::Acquire) {
                 Said::Busy("a stop came before it was asked".to_owned())
             } else {
                 let asked = tokio::time::timeout(PATIENCE, apply::evict(&client, &eviction)).await;
