@@ -259,6 +259,30 @@ async fn slow_writes_for_strangers_hold_up_no_pause() -> Result<()> {
     stage.strike().await
 }
 
+/// The API server takes a minute for the list of all MutexRules, as it takes half of one for many large ones of strangers. An upgrade
+/// that begins meanwhile, while the next numo comes up, finds its pools paused.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_list_of_rules_holds_up_no_pause() -> Result<()> {
+    let stage = set(slow_control_plane(2), Vec::new()).await?;
+    prepare(&stage, &[quick()], json!({})).await?;
+    stage.condition("upgrade", "Ready", "True", "UpToDate").await?;
+    let mut stage = stage;
+    stage.stop_numo().await?;
+    let proxy = Proxy::open(stage.numo_kubeconfig(), None).await?;
+    proxy.slow(Some(Slow {
+        method: "GET",
+        // Not that of one namespace, which a rule is read by that an owner names.
+        path: "/v1alpha1/mutexrules",
+        longer: Duration::from_mins(1),
+    }));
+    let numo = stage.numo_of(&proxy.kubeconfig(), &[])?;
+    stage.world.upgrade_to(NEW).await?;
+    finish(&stage).await?;
+    stage.judge(&judgement(&["quick"], &["quick"])).await?;
+    assert_eq!(numo.stop().await?, Some(0));
+    stage.strike().await
+}
+
 /// A rule is judged while the API server still takes the status that says so: what it came to is said next, though nothing else happens.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_rule_came_to_is_said_after_a_slow_write() -> Result<()> {

@@ -179,12 +179,13 @@ impl Planner {
             rivals::judge(&mut self.context);
             self.namespaces.follow(&mut self.context);
             // Before all Nodes are listed nobody knows which addresses are the cluster's.
-            if !self.context.store.is_complete() {
+            if !self.context.store.is_complete_but_for_rules() {
                 continue;
             }
             self.judgements.follow(&mut self.context);
             // A namespace that is heeded since a moment ago is listed again first.
-            if self.rivals.await_claims(&self.context.store) || !self.context.store.is_complete() {
+            let is_complete = self.context.store.is_complete_but_for_rules();
+            if self.rivals.await_claims(&self.context.store) || !is_complete {
                 continue;
             }
             self.pass_over(std::mem::take(&mut dirty), &stop).await;
@@ -220,8 +221,11 @@ impl Planner {
         self.wakes.wake_all(left, now);
         self.notices.show(&self.context);
         self.unheard.note_lost(&self.context);
-        let standings = self.unheard.standings();
-        self.others.settle(&mut self.context, standings).await;
+        // What says that a rule is missing is said once all are listed.
+        if self.context.store.has_listed_rules() {
+            let standings = self.unheard.standings();
+            self.others.settle(&mut self.context, standings).await;
+        }
         let metrics = &self.context.metrics;
         metrics.show_cluster(&self.context.store.observed, now);
         self.orphans.tell(&self.context);
@@ -316,9 +320,15 @@ impl Planner {
     /// How long nothing needs to be done if nothing changes.
     fn next_wake(&mut self) -> Duration {
         let store = &self.context.store;
-        if !store.is_complete() {
+        if !store.is_complete_but_for_rules() {
             return LONGEST;
         }
+        // Owners wait for rules that are not listed yet, and some of those are read again.
+        let (soonest, latest) = if store.has_listed_rules() {
+            (Duration::from_millis(1), LONGEST)
+        } else {
+            (Duration::from_millis(100), Duration::from_secs(1))
+        };
         let decided = self.wakes.next(&store.observed, self.context.now());
         let judged = self.judgements.next(&self.context);
         let rivals = rivals::next(store);
@@ -334,7 +344,7 @@ impl Planner {
             .flatten()
             .min()
             .unwrap_or(LONGEST)
-            .clamp(Duration::from_millis(1), LONGEST)
+            .clamp(soonest, latest)
     }
 }
 

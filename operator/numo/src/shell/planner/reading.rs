@@ -54,8 +54,10 @@ fn read_again(context: &Context, kind: Kind, key: Key) {
             Ok(Ok(Some((number, object)))) => {
                 let _ = sender.send(Seen::Applied(kind, number, object));
             }
-            // The watch tells that it is gone.
-            Ok(Ok(None)) => {}
+            // The watch tells that it is gone, once it has listed.
+            Ok(Ok(None)) => {
+                let _ = sender.send(Seen::Missing(kind, key));
+            }
             Ok(Err(error)) => tracing::warn!(?kind, %key, %error, "an object is not read again"),
             Err(_) => tracing::warn!(?kind, %key, "an object is not read again in time"),
         }

@@ -120,8 +120,10 @@ impl Wakes {
         };
         let woken = |owner: &Owner| self.at.get(owner).is_some_and(|at| *at <= now);
         // Until the Jobs of its namespace have been listed, nobody knows what a Plan has begun.
-        let is_known =
-            |owner: &Owner| owner.kind != OwnerKind::Plan || store.has_listed_plans(&owner.key.namespace);
+        let is_known = |owner: &Owner| {
+            let is_plan = owner.kind == OwnerKind::Plan;
+            (!is_plan || store.has_listed_plans(&owner.key.namespace)) && store.knows_rules_of(owner)
+        };
         let mut owners = owners(&store.observed);
         owners.retain(|owner| (within(owner) || woken(owner)) && is_known(owner));
         let is_watched = |owner: &Owner| referred::is_watched(owner, &store.observed);

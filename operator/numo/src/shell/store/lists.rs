@@ -5,7 +5,7 @@ use crate::shell::{
     kind::Kind,
     watched::{Missing, Place},
 };
-use numo_core::observed::Key;
+use numo_core::{Owner, observed::Key, referred};
 
 impl Store {
     /// No decision may be made before this watch has listed.
@@ -17,6 +17,38 @@ impl Store {
     /// that rule only.
     pub fn is_complete(&self) -> bool {
         self.unlisted().next().is_none()
+    }
+
+    /// Whether every watch has listed that all decisions need, but for that of MutexRules: strangers may write many large ones, and no
+    /// pool waits for those. Of whom something may be decided before they are listed says [`Self::knows_rules_of`].
+    pub fn is_complete_but_for_rules(&self) -> bool {
+        self.unlisted().all(|kind| kind == Kind::MutexRule)
+    }
+
+    /// Whether all MutexRules have been listed.
+    pub fn has_listed_rules(&self) -> bool {
+        !self.unlisted().any(|kind| kind == Kind::MutexRule)
+    }
+
+    /// Whether what an owner's rules say is known. Before all rules are listed that is so of a watched owner, which may have a pool to
+    /// pause, once each rule that it names was read by itself. One with a node in flight waits for the list: a rule that it names no
+    /// more may have a Job that runs.
+    pub fn knows_rules_of(&self, owner: &Owner) -> bool {
+        if self.has_listed_rules() {
+            return true;
+        }
+        let observed = &self.observed;
+        let uid = observed.uid_of(owner);
+        let mut changes = observed.changes.values();
+        let is_there = |key: &Key| self.rule(key).is_some() || self.no_rules.contains(key);
+        referred::is_watched(owner, observed)
+            && !changes.any(|change| change.in_flight() && Some(change.spec.owner_ref.uid.as_str()) == uid)
+            && referred::of_owner(owner, observed).iter().all(is_there)
+    }
+
+    /// Notes that a rule that was read by itself is not there; true if somebody waits to know it.
+    pub(super) fn note_missing(&mut self, kind: Kind, key: Key) -> bool {
+        kind == Kind::MutexRule && !self.has_listed_rules() && self.no_rules.insert(key)
     }
 
     /// The kinds that all decisions need and that have not been listed.
@@ -49,6 +81,9 @@ impl Store {
     pub(super) fn listed(&mut self, kind: Kind, scope: String) -> bool {
         let slot = (kind, scope);
         let mut changed = self.waiting_for.remove(&slot);
+        if kind == Kind::MutexRule && self.has_listed_rules() {
+            self.no_rules.clear();
+        }
         if self.listing.contains_key(&slot) {
             changed |= self.seen_at_last(kind, &slot.1);
             changed |= self.observed.absent.remove(kind.resource().3).is_some();

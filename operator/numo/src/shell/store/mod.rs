@@ -84,6 +84,8 @@ pub struct Store {
     plan_pods: BTreeMap<Key, PlanPodView>,
     listing: BTreeMap<(Kind, String), BTreeSet<Key>>,
     waiting_for: BTreeSet<(Kind, String)>,
+    /// Rules that owners name and that are not there, while not all rules are listed.
+    no_rules: BTreeSet<Key>,
     news: Reach,
     node_pods: BTreeMap<String, NodePods>,
     /// uids of pods whose virtual machine moves away.
@@ -175,7 +177,7 @@ impl Store {
 
     /// The addresses of all Nodes and of their pods, if they have changed.
     pub fn take_networks(&mut self) -> Option<Vec<AddressRange>> {
-        if !self.is_complete() || !std::mem::take(&mut self.has_new_networks) {
+        if !self.is_complete_but_for_rules() || !std::mem::take(&mut self.has_new_networks) {
             return None;
         }
         Some(self.networks.values().flatten().copied().collect())

@@ -73,7 +73,8 @@ impl Store {
 
     /// Objects that were turned away and that are needed now: they are to be read by themselves. What comes is [`Seen::Applied`].
     pub fn take_missed(&mut self) -> Vec<(Kind, Key)> {
-        if self.crowd.is_whole() {
+        let has_listed = self.has_listed_rules();
+        if self.crowd.is_whole() && has_listed {
             return Vec::new();
         }
         self.missed.retain(|_, asked| asked.elapsed() < READ_AGAIN);
@@ -81,8 +82,13 @@ impl Store {
         let machines = machines.map(|key| (Kind::ClusterApiMachine, key));
         let rules = self.missed_rules().map(|key| (Kind::MutexRule, key.clone()));
         let missed: BTreeSet<(Kind, Key)> = machines.chain(rules).collect();
+        // Before all rules are listed, those are read that owners name who are watched.
+        let is_unlisted = |kind: Kind, key: &Key| {
+            kind == Kind::MutexRule && !has_listed && self.is_wanted(key) && !self.no_rules.contains(key)
+        };
         let missed = missed.into_iter().filter(|(kind, key)| {
-            self.crowd.is_away(*kind, &key.namespace) && !self.missed.contains_key(&(*kind, key.clone()))
+            let is_away = self.crowd.is_away(*kind, &key.namespace);
+            (is_away || is_unlisted(*kind, key)) && !self.missed.contains_key(&(*kind, key.clone()))
         });
         let mut missed: Vec<(Kind, Key)> = missed.collect();
         // In turn: names of nothing keep nobody waiting.

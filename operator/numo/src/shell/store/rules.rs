@@ -180,6 +180,11 @@ impl Store {
         self.room.rank(key).1.is_some()
     }
 
+    /// Whether an owner refers to a rule that is watched.
+    pub(super) fn is_wanted(&self, key: &Key) -> bool {
+        self.room.rank(key).1 == Some(Referral::Watched)
+    }
+
     /// Rules that owners refer to and that are not kept.
     pub(super) fn missed_rules(&self) -> impl Iterator<Item = &Key> {
         self.room

@@ -22,6 +22,8 @@ pub enum Seen {
     Applied(Kind, u64, Object),
     /// An object is gone.
     Deleted(Kind, Key, u64),
+    /// An object that was to be read by itself is not there.
+    Missing(Kind, Key),
     /// A watch begins its list anew: what it does not mention by the end is gone. The scope is the
     /// namespace, empty for all.
     Listing(Kind, String),

@@ -25,7 +25,8 @@ impl Store {
             Seen::Applied(_, _, object) => watched::is_of_a_turn(self, object),
             Seen::Deleted(kind, ..) => matches!(kind.watched().place, Place::RuleJobs | Place::PlanJobs),
             Seen::Evaluated(..) | Seen::Stirred(..) => true,
-            Seen::Listing(..)
+            Seen::Missing(..)
+            | Seen::Listing(..)
             | Seen::Listed(..)
             | Seen::ListedAgain(..)
             | Seen::Judged(..)
@@ -53,6 +54,7 @@ impl Store {
             Seen::Listed(Kind::NodePod, node) => self.listed_pods(&node),
             Seen::Applied(kind, number, object) => self.put(kind, number, object, false),
             Seen::Deleted(kind, key, number) => self.remove(kind, &key, number),
+            Seen::Missing(kind, key) => self.note_missing(kind, key),
             Seen::Listing(kind, scope) => {
                 self.listing.insert((kind, scope), BTreeSet::new());
                 false

@@ -95,6 +95,60 @@ fn nothing_of_a_rule_is_kept_that_is_not_weighed() {
     assert!(watched::mutex_rule::weight(&rule) >= 2048);
 }
 
+/// A Plan in the namespace of numo that names `gate` there, and everything listed but for rules.
+fn unlisted() -> (Store, numo_core::Owner) {
+    let settings = Settings {
+        namespace: "home".to_owned(),
+        ..Settings::default()
+    };
+    let mut store = Store::new(settings);
+    store.expect(Kind::MutexRule, "");
+    store.see(Seen::Listing(Kind::MutexRule, String::new()));
+    let run = serde_json::json!({
+        "metadata": {"name": "run", "namespace": "home", "uid": "run", "generation": 1},
+        "spec": {"mutexTargets": [], "mutexRules": [{"name": "gate"}, {"name": "none", "namespace": "team"}]},
+    });
+    store.see(Seen::Applied(
+        Kind::MutexRunConfig,
+        1,
+        item(Kind::MutexRunConfig, &run),
+    ));
+    let referred = numo_core::referred::rules(&store.observed);
+    assert_eq!(referred.len(), 2);
+    store.give_room(referred);
+    (store, numo_core::Owner::run(Key::new("home", "run")))
+}
+
+#[test]
+fn rules_that_owners_name_are_read_before_all_are_listed() {
+    let (mut store, owner) = unlisted();
+    assert!(store.is_complete_but_for_rules() && !store.is_complete());
+    assert!(!store.knows_rules_of(&owner));
+    let (gate, none) = (Key::new("home", "gate"), Key::new("team", "none"));
+    let wanted = [gate.clone(), none.clone()].map(|key| (Kind::MutexRule, key));
+    assert_eq!(store.take_missed(), wanted);
+    assert!(store.take_missed().is_empty(), "they are being read");
+    store.see(Seen::Applied(Kind::MutexRule, 5, heavy("home", "gate", 10, 1)));
+    assert!(
+        !store.knows_rules_of(&owner),
+        "it may be that the other one closes"
+    );
+    assert!(
+        store.see(Seen::Missing(Kind::MutexRule, none.clone())),
+        "it is news"
+    );
+    assert!(store.knows_rules_of(&owner));
+    // A stranger's owner waits for the list, whatever it names.
+    let stranger = numo_core::Owner::run(Key::new("elsewhere", "run"));
+    assert!(!store.knows_rules_of(&stranger));
+    store.see(Seen::Listed(Kind::MutexRule, String::new()));
+    assert!(store.is_complete() && store.knows_rules_of(&stranger));
+    assert!(
+        !store.see(Seen::Missing(Kind::MutexRule, none)),
+        "the watch knows"
+    );
+}
+
 #[test]
 fn a_rule_that_becomes_referred_to_has_its_room_and_is_read_again() {
     let (mut store, gate) = flooded();
