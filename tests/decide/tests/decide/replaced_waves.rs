@@ -359,6 +359,18 @@ fn the_autoscaler_rests_only_while_a_node_may_begin() {
     other.spec.mutex = None;
     versions.insert(other.name.clone(), other);
     assert_eq!(switched(&two), "");
+    // Two that both wait for a person leave it to nobody.
+    let text = three(
+        r#""approval":{"begin":"Manual"}"#,
+        "group other image:img2 of:other\n groups w,other\n strategy",
+    );
+    let mut two = Cluster::parse(&text.replace("host c img1", "host c img1 group:other"));
+    let versions = &mut two.observed.fleet.versions;
+    let mut other = versions.values().next().expect("one").clone();
+    other.name = "other".to_owned();
+    other.uid = "uid-other".to_owned();
+    versions.insert(other.name.clone(), other);
+    assert_eq!(switched(&two), "> autoscaler on");
 }
 
 /// The turn holds a place in every budget: nobody waits for a machine that is not made before Monday.

@@ -1,15 +1,13 @@
 //! The cluster autoscaler, which rests while nodes are replaced: it would take new machines away, or make more.
 
-use super::{intent::Intent, pass::Pass, sets::Sets};
+use super::pass::Pass;
 use crate::{
     action::FleetAction,
-    observed::{
-        AutoscalerView, FleetView, NodeVersionView, NodeView, Observed, ScalingGroupView, StrategyView,
-    },
-    owner::OwnerKind,
+    decision::Snapshot,
+    observed::{AutoscalerView, FleetView, NodeView, ScalingGroupView, StrategyView},
+    owner::Owner,
     why::Why,
 };
-use jiff::Timestamp;
 use numo_api::Reason;
 
 /// What the cluster autoscaler is started with (`spec/constellation.md` §2): its groups and the further flags, in order.
@@ -102,8 +100,41 @@ impl Pass<'_> {
         }
         let others = self.fleet.versions.values();
         let mut others = others.filter(|other| other.name != self.view.name && !other.deleting);
-        let is_others = others.any(|other| may_replace(other, self.observed, self.now));
+        let is_others = others.any(|other| {
+            let owner = Owner::node_version(other.name.as_str());
+            let snapshot = Snapshot {
+                now: self.now,
+                observed: self.observed,
+                owner: &owner,
+                asked: None,
+            };
+            Pass::of(&snapshot, other, self.answers).may_replace()
+        });
         (!is_others).then_some(true)
+    }
+
+    /// Whether the NodeVersion has a node in hand, or may begin with one now, as far as a time or a person's word keeps it from that.
+    fn may_replace(mut self) -> bool {
+        if !self.flying.is_empty() {
+            return true;
+        }
+        if self.hold.is_some() {
+            return false;
+        }
+        self.waves = self.waves();
+        self.approvals = self.approvals();
+        let is_first = |node: &NodeView| {
+            let first = self.sets.control_plane_behind();
+            first.is_none_or(|first| first.uid == node.uid)
+        };
+        let mut behind = self.sets.all().filter(|(_, class)| class.is_behind());
+        behind.any(|(node, _)| {
+            let closed = self.intent.schedule.closed_to(node, self.observed, self.now);
+            let waits = closed
+                .or_else(|| self.waves.refusal(&node.name))
+                .or_else(|| self.approvals.refusal(&self.waves, &node.name));
+            waits.is_none() && is_first(node)
+        })
     }
 
     /// Whether nodes of this NodeVersion are replaced. One that begins nothing, and has nothing in hand, replaces none: the cluster is
@@ -141,19 +172,4 @@ impl Pass<'_> {
         );
         Some(Why::new(Reason::AutoscalerRuns, message))
     }
-}
-
-/// Whether a NodeVersion has a node in hand, or may begin with one now, as far as its hours tell.
-fn may_replace(view: &NodeVersionView, observed: &Observed, now: Timestamp) -> bool {
-    let mut changes = observed.changing();
-    let in_hand = changes.any(|change| {
-        let of = &change.spec.owner_ref;
-        of.kind == OwnerKind::NodeVersion.name() && of.name == view.name
-    });
-    let intent = Intent::parse(view, observed);
-    let is_open = |node: &NodeView| intent.schedule.closed_to(node, observed, now).is_none();
-    let sets = Sets::of(view, observed);
-    let mut behind = sets.all().filter(|(_, class)| class.is_behind());
-    let may_begin = intent.problem.is_none() && intent.suspended.is_none();
-    in_hand || (may_begin && behind.any(|(node, _)| is_open(node)))
 }
