@@ -283,6 +283,14 @@ impl Intent<'_> {
 /// Default of `leaveOutAfterSeconds`.
 const LEAVE_OUT_AFTER_SECONDS: i64 = 3600;
 
+/// The same by the first that says what becomes of a node that is not Ready: that one waits is said, too.
+pub(crate) fn first_leave_out_after(
+    mut all: impl Iterator<Item = (Option<NotReadyPolicy>, Option<i64>)>,
+) -> Option<i64> {
+    let (policy, seconds) = all.find(|(policy, _)| policy.is_some())?;
+    leave_out_after(policy, seconds)
+}
+
 /// After how long a node that is not Ready is left out (seconds); none if it is waited for.
 pub(crate) fn leave_out_after(policy: Option<NotReadyPolicy>, seconds: Option<i64>) -> Option<i64> {
     let leaves_out = policy == Some(NotReadyPolicy::LeaveOutAfter);

@@ -44,8 +44,9 @@ pub(crate) fn together<'a>(all: &[Gating<'a>], wrong: &mut impl FnMut(String)) -
         soak_seconds: each().filter_map(|one| one.soak_seconds).fold(0, i64::max),
         mutex_keys: each().flat_map(|one| one.mutex_keys.iter().flatten()).collect(),
         take_not_ready: each().find_map(|one| one.take_not_ready) == Some(true),
-        leave_out_after: each()
-            .find_map(|one| intent::leave_out_after(one.not_ready_policy, one.leave_out_after_seconds)),
+        leave_out_after: intent::first_leave_out_after(
+            each().map(|one| (one.not_ready_policy, one.leave_out_after_seconds)),
+        ),
         limits,
         first,
         failure_budgets,

@@ -323,7 +323,9 @@ impl<'a> Waves<'a> {
             return;
         }
         for index in 0..self.groups.len() {
-            if self.groups.get(index).is_some_and(|group| group.nodes == 0) {
+            // That `first` selects nobody is said where it stands; and a control plane that is up to date is as it shall be.
+            let is_odd = |group: &Group<'_>| group.nodes == 0 && !group.is_first;
+            if self.groups.get(index).is_some_and(is_odd) {
                 self.note(format!(
                     "{} has no node, and nobody waits for it",
                     self.named(index)
@@ -495,6 +497,14 @@ impl<'a> Waves<'a> {
                 })
             });
         over.collect()
+    }
+
+    /// When the next wave is over whose nodes are done, so that people are told; none if none soaks.
+    pub fn ends(&self, now: Timestamp) -> Option<Timestamp> {
+        let groups = self.groups.iter().filter(|_| self.is_declared);
+        let over = groups.filter(|group| group.is_over());
+        let ends = over.filter_map(|group| Some(later(group.last_done?, group.soak_seconds)));
+        ends.filter(|at| *at > now).min()
     }
 
     /// The wave under way, for people; none without waves, or when all are done.

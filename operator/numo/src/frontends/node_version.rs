@@ -1,7 +1,7 @@
 //! NodeVersion: what is read of it, and the status that a report becomes, by the names and words of the Constellation node operator
 //! (`spec/constellation.md` §1). Ready, Reconciling and Stalled come after its own condition. Pure.
 
-use super::{conditions::Conditions, hours::hours, standing::Standing};
+use super::{conditions::Conditions, hours::hours, shortfall::shortfall, standing::Standing};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use numo_api::{
@@ -63,6 +63,12 @@ fn said(report: &Report) -> Standing {
     }
     if let Some(shut) = Standing::of_hours(report) {
         return shut;
+    }
+    let is_over = !report.nodes.is_empty() && report.nodes.values().all(|node| node.step.is_terminal());
+    if report.phase == RunPhase::Active
+        && let Some(said) = shortfall(report).filter(|_| is_over)
+    {
+        return Standing::from(said);
     }
     let reason = match report.phase {
         RunPhase::Idle => Reason::UpToDate,
@@ -139,7 +145,43 @@ pub fn group_conditions(known: &[Condition], is_outdated: bool, now: Timestamp) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numo_core::report::NodeVersionReport;
+    use numo_api::Step;
+    use numo_core::{
+        report::{NodeReport, NodeVersionReport},
+        why::Why,
+    };
+
+    #[test]
+    fn nodes_that_were_left_out_are_told_once_the_others_are_done() {
+        let node = |step: Step, reason: Reason| NodeReport {
+            pool: "".into(),
+            step,
+            why: Why::new(reason, "it is dark"),
+            since: None,
+            change: None,
+        };
+        let mut report = Report {
+            phase: RunPhase::Active,
+            ..Report::default()
+        };
+        report
+            .nodes
+            .insert("a".to_owned(), node(Step::Done, Reason::UpToDate));
+        report
+            .nodes
+            .insert("b".to_owned(), node(Step::Skipped, Reason::LeftOutNotReady));
+        let said = standing(&report);
+        assert_eq!((said.reason, said.stalled), (Reason::NodesLeftOut, true));
+        assert!(
+            said.message.contains("b (LeftOutNotReady: it is dark)"),
+            "{}",
+            said.message
+        );
+        report
+            .nodes
+            .insert("c".to_owned(), node(Step::Selected, Reason::WaitingForTurn));
+        assert_ne!(standing(&report).reason, Reason::NodesLeftOut);
+    }
 
     #[test]
     fn the_status_has_the_sets_and_words_of_the_reference() {

@@ -55,7 +55,9 @@ pub fn turns(observed: &Observed) -> Turns {
 /// its rules are evaluated.
 fn is_disrupted(observed: &Observed, change: &ChangeView) -> bool {
     let step = change.status.step;
-    if step.is_some_and(|step| (Step::Cordoned..=Step::Soaked).contains(&step)) {
+    // Rules of phase PreRelease are evaluated on a node that is drained, or, of a run, on one that serves on.
+    let is_of_release = step == Some(Step::PreRelease);
+    if !is_of_release && step.is_some_and(|step| (Step::Cordoned..=Step::Soaked).contains(&step)) {
         return true;
     }
     let entered = |step: Step| journal::entered(change, step).is_some();

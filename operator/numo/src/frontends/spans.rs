@@ -227,9 +227,15 @@ impl<'a> Trace<'a> {
     /// Which wave is under way when a node begins: the first that is not over by then. None of a node that goes after all waves.
     fn wave_of(&self, turn: &Turn<'_>) -> Option<usize> {
         let over = &self.facts.report.waves_over;
-        let of = self.facts.report.wave.as_ref().map_or(over.len(), |wave| wave.of);
-        let before = over.iter().filter(|wave| wave.at <= turn.start).count();
-        Some(before + 1).filter(|number| *number <= of)
+        let last = over.iter().map(|wave| wave.number).max().unwrap_or(0);
+        let wave = self.facts.report.wave.as_ref();
+        let (of, current) = wave.map_or((last, last + 1), |wave| (wave.of, wave.number));
+        // A wave without nodes that changed is over as soon as the one before it, and nobody knows since when.
+        let is_over = |number: &usize| match over.iter().find(|wave| wave.number == *number) {
+            Some(wave) => wave.at <= turn.start,
+            None => *number < current,
+        };
+        (1..=of).find(|number| !is_over(number))
     }
 
     fn node(&self, turn: &Turn<'_>, end: Timestamp) -> Vec<Span> {

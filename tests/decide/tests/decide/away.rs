@@ -378,6 +378,24 @@ fn a_dark_node_of_a_plan_waits_and_the_others_go() {
 }
 
 #[test]
+fn who_says_that_a_node_is_waited_for_is_heard_before_a_binding_that_leaves_it_out() {
+    let plan = |first: &str| {
+        format!(
+            "node a worker v0 NotReady dark:60
+             node b worker v0
+             plan concurrency:1 cordon finalizer
+             binding first spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"order\":\"Name\"{first}}}
+             binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"notReadyPolicy\":\"LeaveOutAfter\",\"leaveOutAfterSeconds\":30}}"
+        )
+    };
+    check(&plan(""), "node a Skipped LeftOutNotReady");
+    check(
+        &plan(",\"notReadyPolicy\":\"Wait\""),
+        "node a Selected NodeNotReady",
+    );
+}
+
+#[test]
 fn a_canary_of_a_plan_that_goes_dark_in_its_turn_keeps_the_others_waiting() {
     let waves =
         r#""waves":[{"name":"canary","nodeSelector":{"matchLabels":{"canary":"yes"}}},{"nodeSelector":{}}]"#;

@@ -346,6 +346,23 @@ fn the_autoscaler_rests_only_while_a_node_may_begin() {
     ] {
         assert_eq!(switched(&Cluster::parse(&text)), "> autoscaler on", "{text}");
     }
+    // Whom nobody waits for any more, and who is dead until somebody mends it, begins nothing.
+    let dead = |settings: &str| {
+        let text =
+            three(settings, "strategy").replace("node b worker v0", "node b worker v0 NotReady dark:700");
+        text.replace("host a img1", "host a img2")
+            .replace("host c img1", "host c img2")
+    };
+    for settings in [
+        "",
+        r#""notReadyPolicy":"LeaveOutAfter","leaveOutAfterSeconds":600"#,
+    ] {
+        assert_eq!(
+            switched(&Cluster::parse(&dead(settings))),
+            "> autoscaler on",
+            "{settings}"
+        );
+    }
     // Another NodeVersion that may begin says when it runs again.
     let text = three(
         &format!("\"window\":{closed}"),
@@ -359,6 +376,10 @@ fn the_autoscaler_rests_only_while_a_node_may_begin() {
     other.spec.mutex = None;
     versions.insert(other.name.clone(), other);
     assert_eq!(switched(&two), "");
+    for node in two.observed.nodes.values_mut() {
+        node.ready = false;
+    }
+    assert_eq!(switched(&two), "> autoscaler on", "nor does the other one");
     // Two that both wait for a person leave it to nobody.
     let text = three(
         r#""approval":{"begin":"Manual"}"#,

@@ -480,6 +480,23 @@ fn pre_run_rules_pass_before_the_first_node() {
         &cluster(""),
         "hold RuleStarting\n node a Selected RuleStarting\n > job start/PreRun/1 of -",
     );
+    // A backup on Monday is of no use for an upgrade on Saturday. One that runs is brought to its end.
+    let closed = r#"{"openings":[{"days":["mon"],"startTime":"22","endTime":"23"}]}"#;
+    let own = |more: &str| {
+        cluster(more).replace(
+            "run finalizer {}",
+            &format!("run finalizer {{\"window\":{closed}}}"),
+        )
+    };
+    check(&own(""), "hold OutsideWindow\n > nothing");
+    check(
+        &own("job start/PreRun/1 of - running"),
+        "hold RuleRunning\n > nothing",
+    );
+    check(
+        &cluster(&format!("window nights {closed}")),
+        "hold OutsideWindow ~ MutexWindow nights\n > nothing",
+    );
     check(
         &cluster("job start/PreRun/1 of - running"),
         "hold RuleRunning\n > nothing",

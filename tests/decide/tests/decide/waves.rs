@@ -415,6 +415,18 @@ fn a_node_of_two_waves_goes_with_the_first_and_it_is_said() {
     );
 }
 
+/// Nobody waits for the end of the last wave's soak, and nothing else happens then: people are told of it all the same.
+#[test]
+fn the_end_of_the_last_wave_is_awaited() {
+    let waves = r#"{"nodeSelector":{},"soakSeconds":600}"#;
+    for of in [run, plan] {
+        let soaks = decision(&of(waves, "a done -60; b done -120"));
+        assert_eq!((soaks.report.waves_over.len(), soaks.wake_at), (0, Some(at(540))));
+        let soaked = decision(&of(waves, "a done -600; b done -700"));
+        assert_eq!(soaked.report.waves_over.len(), 1);
+    }
+}
+
 #[test]
 fn a_wave_without_nodes_stops_nobody_and_it_is_said() {
     check(

@@ -129,7 +129,11 @@ impl Pass for Run<'_> {
     fn go_on(&mut self) {
         let decision = &mut self.decision;
         orphans::free_jobs(decision, decision.view.run.deleting);
-        decision.out.report.waves_over = self.order.0.over(decision.view.now);
+        let (waves, now) = (&self.order.0, decision.view.now);
+        decision.out.report.waves_over = waves.over(now);
+        if let Some(at) = waves.ends(now) {
+            decision.wake(at);
+        }
         let over = self.leaving.is_some() || is_over(decision.view);
         quarantine::tend(decision, decision.view.is_active() && !over);
         if over {

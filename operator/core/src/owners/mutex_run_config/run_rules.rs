@@ -30,6 +30,13 @@ pub(super) fn run_rules_hold(decision: &mut RunDecision<'_>, phase: Phase) -> Op
         }
         other => Some(other),
     };
+    if phase == Phase::PreRun
+        && now.as_ref().is_some_and(is_asking)
+        && let Some(why) = closed_to_all(view)
+    {
+        why.until.into_iter().for_each(|at| decision.wake(at));
+        return Some(why);
+    }
     match now.unwrap_or(Progress::Passed) {
         Progress::Passed => None,
         Progress::Failed(_, why) if phase == Phase::PostRun => {
@@ -85,6 +92,19 @@ pub(super) fn ask_again_first(decision: &mut RunDecision<'_>) -> Option<Why> {
     };
     decision.out.report.hold = Some(why.clone());
     Some(why)
+}
+
+/// Why no node of the run begins by the hours, those of the run or of its nodes. A backup before the run is of no use days before it.
+fn closed_to_all(view: &RunView<'_>) -> Option<Why> {
+    if view.in_flight() > 0 {
+        return None;
+    }
+    view.intent.schedule.closed(view.now).or_else(|| {
+        let behind = view.members.iter().filter(|member| !view.at_target(member));
+        let closed: Option<Vec<Why>> = behind.map(|member| view.closed_to(member.node)).collect();
+        let first = closed?.into_iter();
+        first.min_by_key(|why| (why.until.is_none(), why.until))
+    })
 }
 
 /// Whether a rule is to be asked now.

@@ -193,10 +193,9 @@ pub(super) fn of_not_ready(all: &[Gating<'_>]) -> (bool, Option<i64>) {
     let take_not_ready = settings().find_map(|settings| settings.take_not_ready);
     // Who says what becomes of a node that is not Ready does not want it drained.
     let awaits_ready = take_not_ready.map_or_else(|| policy().is_some(), |takes| !takes);
-    let leave_out_after = settings().find_map(|settings| {
-        intent::leave_out_after(settings.not_ready_policy, settings.leave_out_after_seconds)
-    });
-    (awaits_ready, leave_out_after)
+    let leave_out_after =
+        settings().map(|settings| (settings.not_ready_policy, settings.leave_out_after_seconds));
+    (awaits_ready, intent::first_leave_out_after(leave_out_after))
 }
 
 /// A gate of its own spec that is gone from the object, and not from the manifest.

@@ -113,7 +113,8 @@ impl Pass<'_> {
         (!is_others).then_some(true)
     }
 
-    /// Whether the NodeVersion has a node in hand, or may begin with one now, as far as a time or a person's word keeps it from that.
+    /// Whether the NodeVersion has a node in hand, or may begin with one now, as far as a time, a person's word or a dead node keeps it
+    /// from that.
     fn may_replace(mut self) -> bool {
         if !self.flying.is_empty() {
             return true;
@@ -133,7 +134,9 @@ impl Pass<'_> {
             let waits = closed
                 .or_else(|| self.waves.refusal(&node.name))
                 .or_else(|| self.approvals.refusal(&self.waves, &node.name));
-            waits.is_none() && is_first(node)
+            let is_out = self.is_left_out(node) || self.given_up(node).is_some();
+            let is_dead = !node.ready && !self.intent.take_not_ready;
+            waits.is_none() && is_first(node) && !is_out && !is_dead
         })
     }
 
@@ -148,13 +151,16 @@ impl Pass<'_> {
         in_hand || (begins && self.sets.is_outdated() && self.can_any_begin())
     }
 
-    /// Whether a node that is behind waits for neither a time nor a person's word.
+    /// Whether a node that is behind waits for neither a time nor a person's word, nor until it is Ready.
     fn can_any_begin(&self) -> bool {
-        let waits = |reason: Reason| reason.is_of_hours() || reason.is_of_order() || reason.is_of_approval();
+        let waits = |reason: Reason| {
+            let is_dead = reason == Reason::NodeNotReady;
+            reason.is_of_hours() || reason.is_of_order() || reason.is_of_approval() || is_dead
+        };
         let mut behind = self.sets.all().filter(|(_, class)| class.is_behind());
         behind.any(|(node, _)| {
             let said = self.out.report.nodes.get(&node.name);
-            said.is_none_or(|said| !waits(said.why.reason))
+            said.is_none_or(|said| !said.step.is_terminal() && !waits(said.why.reason))
         })
     }
 

@@ -248,7 +248,8 @@ impl<'a> Pass<'a> {
         let soaking = self.waves.soaking();
         let soaked = soaking.as_ref().and_then(|why| why.until);
         self.idle = soaking.or_else(|| self.approvals.hold());
-        for at in [self.approvals.ends(), soaked].into_iter().flatten() {
+        let over = self.waves.ends(self.now);
+        for at in [self.approvals.ends(), soaked, over].into_iter().flatten() {
             self.out.wake(at);
         }
     }

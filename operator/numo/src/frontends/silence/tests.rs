@@ -333,6 +333,13 @@ fn a_node_is_silenced_from_its_first_disruption_to_the_end_of_its_turn() {
         (Some(Step::PreRules), &[(2, Step::Admitted)], false, false),
         (Some(Step::Cordoned), &[], false, true),
         (Some(Step::Drained), &[], false, true),
+        (Some(Step::PreRelease), &[(2, Step::PreRules)], false, false),
+        (
+            Some(Step::PreRelease),
+            &[(2, Step::Cordoned), (2, Step::Drained)],
+            false,
+            true,
+        ),
         (Some(Step::Released), &[], false, true),
         (Some(Step::PostRules), &[], false, true),
         (Some(Step::Soaked), &[], false, true),

@@ -60,7 +60,9 @@ fn told(
     since: u32,
     told: &mut Told,
 ) -> Vec<Vec<Span>> {
-    let over = waves.iter().enumerate().map(|(index, minute)| WaveOver {
+    // Since when a wave of nodes that were at the version is over, nobody knows.
+    let known = waves.iter().enumerate().filter(|(_, minute)| **minute > 0);
+    let over = known.map(|(index, minute)| WaveOver {
         number: index + 1,
         name: None,
         nodes: 1,
@@ -180,6 +182,15 @@ fn nodes_are_part_of_the_wave_under_way_when_they_began() {
         (parent(0), parent(1)),
         (Some(all[2][0].id.clone()), Some(all[3][0].id.clone()))
     );
+}
+
+#[test]
+fn a_wave_without_nodes_has_none_of_another() {
+    let change = change("b", (10, 19), Step::Done);
+    let all = told(&[&change], &[0, 20], Some(21), 0, &mut Told::default());
+    let wave = all.iter().flatten().find(|span| span.name == "wave").unwrap();
+    assert_eq!(all[0][0].parent, Some(wave.id.clone()));
+    assert_eq!((wave.start, wave.end), (moment(10), moment(20)));
 }
 
 #[test]
