@@ -129,11 +129,7 @@ impl Pass for Run<'_> {
     fn go_on(&mut self) {
         let decision = &mut self.decision;
         orphans::free_jobs(decision, decision.view.run.deleting);
-        let (waves, now) = (&self.order.0, decision.view.now);
-        decision.out.report.waves_over = waves.over(now);
-        if let Some(at) = waves.ends(now) {
-            decision.wake(at);
-        }
+        waves::say_over(decision, &self.order.0);
         let over = self.leaving.is_some() || is_over(decision.view);
         quarantine::tend(decision, decision.view.is_active() && !over);
         if over {
@@ -506,8 +502,7 @@ fn drive<'m>(decision: &mut RunDecision<'m>, order: Order<'m>, hold: Option<Why>
     report.wave = waves.report();
     (report.approval, report.approved) = (approvals.report(), approvals.given());
     report.heard = approvals.heard();
-    let soaked = report.wave.as_ref().and_then(|wave| wave.soak_until);
-    for at in [soaked, approvals.ends()].into_iter().flatten() {
+    if let Some(at) = approvals.ends() {
         decision.wake(at);
     }
     admit::admit(decision, (waves, approvals), hold.as_ref());

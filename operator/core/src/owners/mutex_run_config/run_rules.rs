@@ -30,11 +30,7 @@ pub(super) fn run_rules_hold(decision: &mut RunDecision<'_>, phase: Phase) -> Op
         }
         other => Some(other),
     };
-    if phase == Phase::PreRun
-        && now.as_ref().is_some_and(is_asking)
-        && let Some(why) = closed_to_all(view)
-    {
-        why.until.into_iter().for_each(|at| decision.wake(at));
+    if let Some(why) = hours_hold(decision, phase, now.as_ref()) {
         return Some(why);
     }
     match now.unwrap_or(Progress::Passed) {
@@ -91,6 +87,18 @@ pub(super) fn ask_again_first(decision: &mut RunDecision<'_>) -> Option<Why> {
         _ => return None,
     };
     decision.out.report.hold = Some(why.clone());
+    Some(why)
+}
+
+/// Why a rule that is to be asked before the first node waits for the hours.
+fn hours_hold(decision: &mut RunDecision<'_>, phase: Phase, next: Option<&Progress>) -> Option<Why> {
+    if phase != Phase::PreRun || !next.is_some_and(is_asking) {
+        return None;
+    }
+    let why = closed_to_all(decision.view)?;
+    if let Some(at) = why.until {
+        decision.wake(at);
+    }
     Some(why)
 }
 
