@@ -11,6 +11,7 @@ use super::{
     wave_rules::WaveRules,
 };
 use crate::{
+    decision::Decision,
     failures,
     key::Key,
     ledger,
@@ -482,7 +483,7 @@ impl<'a> Waves<'a> {
     }
 
     /// The waves that are over, as far as it is known since when: that is known of nodes that changed in this run.
-    pub fn over(&self, now: Timestamp) -> Vec<WaveOver> {
+    fn over(&self, now: Timestamp) -> Vec<WaveOver> {
         let groups = self.groups.iter().enumerate().filter(|_| self.is_declared);
         let over = groups
             .filter(|(_, group)| group.is_over())
@@ -499,12 +500,17 @@ impl<'a> Waves<'a> {
         over.collect()
     }
 
-    /// When the next wave is over whose nodes are done, so that people are told; none if none soaks.
-    pub fn ends(&self, now: Timestamp) -> Option<Timestamp> {
-        let groups = self.groups.iter().filter(|_| self.is_declared);
-        let over = groups.filter(|group| group.is_over());
+    /// Says which waves are over, and has the owner decided again when the next one is whose nodes are done: people are told of it.
+    pub fn say_over(&self, out: &mut Decision, now: Timestamp) {
+        out.report.waves_over = self.over(now);
+        let over = self
+            .groups
+            .iter()
+            .filter(|group| self.is_declared && group.is_over());
         let ends = over.filter_map(|group| Some(later(group.last_done?, group.soak_seconds)));
-        ends.filter(|at| *at > now).min()
+        if let Some(at) = ends.filter(|at| *at > now).min() {
+            out.wake(at);
+        }
     }
 
     /// The wave under way, for people; none without waves, or when all are done.

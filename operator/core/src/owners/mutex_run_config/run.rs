@@ -129,7 +129,7 @@ impl Pass for Run<'_> {
     fn go_on(&mut self) {
         let decision = &mut self.decision;
         orphans::free_jobs(decision, decision.view.run.deleting);
-        waves::say_over(decision, &self.order.0);
+        self.order.0.say_over(&mut decision.out, decision.view.now);
         let over = self.leaving.is_some() || is_over(decision.view);
         quarantine::tend(decision, decision.view.is_active() && !over);
         if over {

@@ -1,6 +1,6 @@
 //! The waves of a run: how each of its nodes stands.
 
-use super::{gates, member::Member, run_decision::RunDecision, run_view::RunView};
+use super::{gates, member::Member, run_view::RunView};
 use crate::{
     admit::{
         approval::{About, Approvals},
@@ -82,15 +82,6 @@ pub(super) fn stand(view: &RunView<'_>, member: &Member<'_>, is_elsewhere: bool)
         None => member.node.ready,
     };
     Stand::Behind { goes_on }
-}
-
-/// Says which waves are over, and has the run decided again when the next one is.
-pub(super) fn say_over(decision: &mut RunDecision<'_>, waves: &Waves<'_>) {
-    let now = decision.view.now;
-    decision.out.report.waves_over = waves.over(now);
-    if let Some(at) = waves.ends(now) {
-        decision.wake(at);
-    }
 }
 
 /// What the run asks for and no node of it has.

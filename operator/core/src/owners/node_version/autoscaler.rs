@@ -124,10 +124,8 @@ impl Pass<'_> {
         }
         self.waves = self.waves();
         self.approvals = self.approvals();
-        let is_first = |node: &NodeView| {
-            let first = self.sets.control_plane_behind();
-            first.is_none_or(|first| first.uid == node.uid)
-        };
+        let first = self.sets.control_plane_behind();
+        let is_first = |node: &NodeView| first.is_none_or(|first| first.uid == node.uid);
         let mut behind = self.sets.all().filter(|(_, class)| class.is_behind());
         behind.any(|(node, _)| {
             let closed = self.intent.schedule.closed_to(node, self.observed, self.now);

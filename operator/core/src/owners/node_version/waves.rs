@@ -241,15 +241,14 @@ impl<'a> Pass<'a> {
         let report = &mut self.out.report;
         report.notes = notes::of_nobody(&given, &nodes.iter().copied());
         report.wave = self.waves.report();
-        report.waves_over = self.waves.over(self.now);
         report.approval = self.approvals.report();
         report.approved = self.approvals.given();
         report.heard = self.approvals.heard();
         let soaking = self.waves.soaking();
         let soaked = soaking.as_ref().and_then(|why| why.until);
         self.idle = soaking.or_else(|| self.approvals.hold());
-        let over = self.waves.ends(self.now);
-        for at in [self.approvals.ends(), soaked, over].into_iter().flatten() {
+        self.waves.say_over(&mut self.out, self.now);
+        for at in [self.approvals.ends(), soaked].into_iter().flatten() {
             self.out.wake(at);
         }
     }

@@ -267,10 +267,7 @@ impl<'a> Pass<'a> {
             ),
         };
         self.out.report.notes = notes::of_nobody(&given, &selected.iter().copied());
-        self.out.report.waves_over = self.waves.over(self.now);
-        if let Some(at) = self.waves.ends(self.now) {
-            self.out.wake(at);
-        }
+        self.waves.say_over(&mut self.out, self.now);
         self.out.report.approval = self.approvals.report();
         self.out.report.approved = self.approvals.given();
         self.out.report.heard = self.approvals.heard();

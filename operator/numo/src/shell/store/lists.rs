@@ -81,9 +81,6 @@ impl Store {
     pub(super) fn listed(&mut self, kind: Kind, scope: String) -> bool {
         let slot = (kind, scope);
         let mut changed = self.waiting_for.remove(&slot);
-        if kind == Kind::MutexRule && self.has_listed_rules() {
-            self.no_rules.clear();
-        }
         if self.listing.contains_key(&slot) {
             changed |= self.seen_at_last(kind, &slot.1);
             changed |= self.observed.absent.remove(kind.resource().3).is_some();

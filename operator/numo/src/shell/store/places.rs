@@ -74,6 +74,10 @@ impl Store {
     /// Objects that were turned away and that are needed now: they are to be read by themselves. What comes is [`Seen::Applied`].
     pub fn take_missed(&mut self) -> Vec<(Kind, Key)> {
         let has_listed = self.has_listed_rules();
+        if has_listed {
+            // The watch tells from now on.
+            self.no_rules.clear();
+        }
         if self.crowd.is_whole() && has_listed {
             return Vec::new();
         }
