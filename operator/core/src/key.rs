@@ -1,10 +1,14 @@
 //! What every object has: its name, and labels and annotations.
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Labels or annotations.
 pub type Map = BTreeMap<String, String>;
+
+/// A map for look-ups. Its order is by chance: whoever goes through it sorts. Thousands of nodes are looked up in every decision, and their
+/// names come from the API server, so a fast hash will do.
+pub(crate) type Index<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 /// Namespace and name of an object; the namespace of cluster-scoped objects is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -21,6 +25,14 @@ impl Key {
         Self {
             namespace: namespace.into(),
             name: name.into(),
+        }
+    }
+
+    /// As it is displayed. Made of its parts at once: it is written for thousands of nodes in a decision.
+    pub(crate) fn text(&self) -> String {
+        match self.namespace.as_str() {
+            "" => self.name.clone(),
+            namespace => [namespace, "/", &self.name].concat(),
         }
     }
 

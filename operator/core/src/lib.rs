@@ -52,6 +52,7 @@ pub mod turn;
 pub mod unheard;
 pub mod unknown;
 pub mod verdict;
+mod walk;
 pub mod why;
 
 pub use decide::decide;

@@ -121,7 +121,12 @@ pub fn done(node: &NodeView) -> bool {
 
 /// The daemon gave up on the change the node is in.
 pub fn failing(node: &NodeView) -> bool {
-    matches!(node.annotation(openshift::STATE), "Degraded" | "Unreconcilable")
+    gave_up(node.annotation(openshift::STATE))
+}
+
+/// Whether the daemon gave up, by the state that it reports.
+pub fn gave_up(state: &str) -> bool {
+    matches!(state, "Degraded" | "Unreconcilable")
 }
 
 /// The content hash at the end of a rendered configuration's name: pools of equal content have equal

@@ -262,6 +262,8 @@ pub struct WaveReport {
     pub of: usize,
     /// Its name, if it has one.
     pub name: Option<String>,
+    /// Whether it is that of the nodes of no wave.
+    pub is_rest: bool,
     /// How many nodes it has.
     pub nodes: usize,
     /// How many of them are done.
@@ -287,11 +289,14 @@ pub struct WaveOver {
     pub at: Timestamp,
 }
 
+/// What nodes of no wave are called beside the names of waves.
+pub const NO_WAVE: &str = "nodes of no wave";
+
 impl std::fmt::Display for WaveReport {
     /// For people: `2 of 4 (racks-b): 3 of 10 nodes done`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} of {}", self.number, self.of)?;
-        if let Some(name) = &self.name {
+        if let Some(name) = self.name.as_deref().or(self.is_rest.then_some(NO_WAVE)) {
             write!(f, " ({name})")?;
         }
         write!(f, ": {} of {} done", self.done, counted(self.nodes, "node"))?;

@@ -48,6 +48,15 @@ pub fn matches(selector: &Value, labels: &Map) -> bool {
     Selector::of(selector).matches(labels)
 }
 
+/// The label and the value that a selector wants, if it wants nothing else.
+pub(crate) fn one_label(selector: &Value) -> Option<(&str, &str)> {
+    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
+    let mut labels = selector.get("matchLabels")?.as_object()?.iter();
+    let (key, value) = labels.next()?;
+    let is_all = labels.next().is_none() && expressions.is_none_or(Vec::is_empty);
+    Some((key.as_str(), value.as_str()?)).filter(|_| is_all)
+}
+
 fn expression_holds(expression: &Value, labels: &Map) -> bool {
     let Some(key) = expression.get("key").and_then(Value::as_str) else {
         return false;

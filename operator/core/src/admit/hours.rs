@@ -372,13 +372,17 @@ impl Cron {
             dates.push(date);
             next = self.date_from(date.tomorrow().ok()?);
         }
-        let times = || self.times.iter().rev();
+        // Of the last day those no later than `to`.
+        let behind = |date: &Date| {
+            let is_last = *date == to.date();
+            let times = self.times.partition_point(|time| !is_last || *time <= to.time());
+            self.times.iter().take(times).rev()
+        };
         let starts = dates
             .iter()
             .rev()
-            .flat_map(|date| times().map(|time| date.to_datetime(*time)));
+            .flat_map(|date| behind(date).map(|time| date.to_datetime(*time)));
         let mut starts = starts
-            .skip_while(|start| *start > to)
             .take_while(|start| *start > from)
             .filter_map(|start| Some((start, in_zone(start, zone)?)))
             .filter(|(_, start)| *start <= at);

@@ -13,7 +13,7 @@ use crate::{
     observed::{ChangeView, NodeView, Observed, WindowView},
     pace::{self, Whose},
     rules::Admission,
-    selector::Selector,
+    selector::{Selector, one_label},
     turn::{
         closed::{self, Probes},
         node::Next,
@@ -81,20 +81,55 @@ pub trait Queue<'a> {
 /// Why nodes do not begin at this time, worked out once for all that the same MutexWindows select.
 struct Shut<'a> {
     windows: Vec<(&'a WindowView, Selector<'a>)>,
+    /// Windows often differ by the value of one label: a node's is looked up once for all of them. By key and value, the places of the windows.
+    by_label: BTreeMap<&'a str, BTreeMap<&'a str, Vec<usize>>>,
+    /// The places of all other windows.
+    others: Vec<usize>,
     /// By the places of the windows that select a node.
     known: BTreeMap<Vec<usize>, Option<Why>>,
+    /// Those of the node that is asked about.
+    places: Vec<usize>,
 }
 
 impl<'a> Shut<'a> {
     fn of(observed: &'a Observed) -> Self {
-        let windows = observed.windows.values();
-        let windows = windows.filter(|window| !window.selector.is_null());
-        Self {
-            windows: windows
-                .map(|window| (window, Selector::of(&window.selector)))
-                .collect(),
+        let mut shut = Self {
+            windows: Vec::new(),
+            by_label: BTreeMap::new(),
+            others: Vec::new(),
             known: BTreeMap::new(),
+            places: Vec::new(),
+        };
+        let windows = observed.windows.values();
+        for window in windows.filter(|window| !window.selector.is_null()) {
+            let place = shut.windows.len();
+            match one_label(&window.selector) {
+                None => shut.others.push(place),
+                Some((key, value)) => {
+                    let of_key = shut.by_label.entry(key).or_default();
+                    of_key.entry(value).or_default().push(place);
+                }
+            }
+            shut.windows.push((window, Selector::of(&window.selector)));
         }
+        shut
+    }
+
+    /// Finds the places of the windows that select the node, in their order.
+    fn find(&mut self, node: &NodeView) {
+        self.places.clear();
+        for (key, by_value) in &self.by_label {
+            let value = node.labels.get(*key);
+            let places = value.and_then(|value| by_value.get(value.as_str()));
+            self.places.extend(places.into_iter().flatten());
+        }
+        for place in &self.others {
+            let window = self.windows.get(*place);
+            if window.is_some_and(|(_, selector)| selector.matches(&node.labels)) {
+                self.places.push(*place);
+            }
+        }
+        self.places.sort_unstable();
     }
 
     fn refusal(
@@ -104,13 +139,12 @@ impl<'a> Shut<'a> {
         now: Timestamp,
         forecast: &impl Fn() -> Option<i64>,
     ) -> Option<Why> {
-        let each = self.windows.iter().enumerate();
-        let selecting = each.filter(|(_, (_, selector))| selector.matches(&node.labels));
-        let places: Vec<usize> = selecting.map(|(place, _)| place).collect();
-        if let Some(known) = self.known.get(&places) {
+        self.find(node);
+        if let Some(known) = self.known.get(&self.places) {
             return known.clone();
         }
-        let windows: Vec<&WindowView> = places
+        let windows: Vec<&WindowView> = self
+            .places
             .iter()
             .filter_map(|place| self.windows.get(*place))
             .map(|(window, _)| *window)
@@ -119,7 +153,7 @@ impl<'a> Shut<'a> {
             Ok(schedule) => schedule.refusal(now, forecast),
             Err(why) => Some(why),
         };
-        self.known.insert(places, why.clone());
+        self.known.insert(self.places.clone(), why.clone());
         why
     }
 }

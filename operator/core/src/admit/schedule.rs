@@ -209,14 +209,11 @@ impl<'a> Schedule<'a> {
             let message = format!("{field} is {start}: no node begins before that");
             return Some(Why::new(Reason::StartsLater, message).until(*start));
         }
-        let states = self.states(now);
-        let shut = states
-            .iter()
-            .zip(&self.hours)
-            .filter_map(|(state, source)| match state {
-                State::Shut { freeze, opens } => Some(shut(source, freeze.as_ref(), *opens)),
-                State::Open { .. } => None,
-            });
+        let sources = self.hours.iter();
+        let shut = sources.filter_map(|source| match source.union().shut_at(now)? {
+            State::Shut { freeze, opens } => Some(shut(source, freeze.as_ref(), opens)),
+            State::Open { .. } => None,
+        });
         let worst = shut.max_by_key(|why| (why.until.is_none(), why.until))?;
         if self.hours.len() == 1 || worst.until.is_none() {
             return Some(worst);

@@ -87,18 +87,23 @@ impl State {
 impl<'a> Union<'_, 'a> {
     /// How they stand at this time.
     pub fn at(&self, now: Timestamp) -> State {
-        if let Some(freeze) = self.frozen(now) {
-            return State::Shut {
-                freeze: Some(freeze.clone()),
-                opens: self.opens_after(freeze.to),
-            };
+        self.shut_at(now).unwrap_or_else(|| self.open_at(now))
+    }
+
+    /// How they are shut at this time; none if they are open. Until when those are is a longer search.
+    pub fn shut_at(&self, now: Timestamp) -> Option<State> {
+        let freeze = self.frozen(now);
+        if freeze.is_none() && self.is_in_opening(now) {
+            return None;
         }
-        if !self.is_in_opening(now) {
-            return State::Shut {
-                freeze: None,
-                opens: self.opens_after(now),
-            };
-        }
+        Some(State::Shut {
+            opens: self.opens_after(freeze.map_or(now, |freeze| freeze.to)),
+            freeze: freeze.cloned(),
+        })
+    }
+
+    /// How they are open at this time.
+    fn open_at(&self, now: Timestamp) -> State {
         let freezes = self.0.iter().flat_map(|hours| hours.freezes());
         let freezes = freezes.map(|freeze| freeze.from);
         let first = freezes.filter(|from| *from > now).min();

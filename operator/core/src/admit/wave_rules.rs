@@ -2,12 +2,12 @@
 
 use super::wave::{Takes, Wave};
 use crate::{
-    key::Key,
+    key::{Index, Key},
     observed::{ChangeView, NodeView, Observed, RuleView},
     selector::Selector,
 };
 use serde_json::Value;
-use std::{borrow::Cow, collections::HashMap};
+use std::borrow::Cow;
 
 /// Rules, each with what is known of it; none where it does not exist.
 pub(crate) type Rules<'a> = Vec<(Key, Option<&'a RuleView>)>;
@@ -16,11 +16,11 @@ pub(crate) type Rules<'a> = Vec<(Key, Option<&'a RuleView>)>;
 #[derive(Debug, Default)]
 pub(crate) struct WaveRules<'a> {
     /// The wave of each node that is in one.
-    pub(super) places: HashMap<&'a str, usize>,
+    pub(super) places: Index<&'a str, usize>,
     /// The rules of each wave.
     pub(super) rules: Vec<Vec<Key>>,
     /// The rules of the wave in which the turn of a node began, by nodes that have their turn.
-    pub(super) kept: HashMap<&'a str, Vec<Key>>,
+    pub(super) kept: Index<&'a str, Vec<Key>>,
 }
 
 impl<'a> WaveRules<'a> {

@@ -13,11 +13,11 @@ use super::{
 use crate::{
     decision::Decision,
     failures,
-    key::Key,
+    key::{Index, Key},
     ledger,
     observed::{IntOrPercent, NodeView},
-    report::{WaveOver, WaveReport},
-    selector::Selector,
+    report::{NO_WAVE, WaveOver, WaveReport},
+    selector::{self, Selector},
     text::counted,
     time::later,
     why::Why,
@@ -25,10 +25,7 @@ use crate::{
 use jiff::Timestamp;
 use numo_api::{Reason, conditions::Actor};
 use serde_json::Value;
-use std::{
-    cell::OnceCell,
-    collections::{BTreeMap, HashMap},
-};
+use std::{cell::OnceCell, collections::BTreeMap};
 
 /// Nodes named in one sentence.
 const NAMED: usize = 5;
@@ -116,7 +113,7 @@ pub(crate) struct Due {
 pub(crate) struct Waves<'a> {
     groups: Vec<Group<'a>>,
     /// The wave of each node that is in one. Whoever goes through it sorts.
-    places: HashMap<&'a str, usize>,
+    places: Index<&'a str, usize>,
     /// The nodes of no wave that were left out before their turn. They count nowhere, and were approved with the others.
     left_out: Vec<&'a str>,
     /// The wave under way, and until when it soaks if its nodes are done.
@@ -173,7 +170,7 @@ impl<'a> Waves<'a> {
                     self.take(wave, rows, &mut places, rows.iter().map(is_of));
                 }
                 Takes::Labels(selector) => {
-                    if let Some((key, value)) = one_label(selector) {
+                    if let Some((key, value)) = selector::one_label(selector) {
                         let look_up = |row: &Row<'a>| row.node.labels.get(key).map(String::as_str);
                         let found = values.entry(key);
                         let found = found.or_insert_with(|| rows.iter().map(look_up).collect());
@@ -349,9 +346,16 @@ impl<'a> Waves<'a> {
         match self.groups.get(index) {
             Some(Group { name: Some(name), .. }) => format!(" ({name})"),
             Some(group) if group.is_first => format!(" ({})", group.field),
-            Some(group) if group.field.is_empty() => " (nodes of no wave)".to_owned(),
+            Some(group) if group.field.is_empty() => format!(" ({NO_WAVE})"),
             _ => String::new(),
         }
+    }
+
+    /// Whether a node waits for another wave.
+    pub fn keeps_waiting(&self, node: &str) -> bool {
+        let own = || self.places.get(node);
+        self.current
+            .is_some_and(|(current, _)| own().is_some_and(|own| *own > current))
     }
 
     /// Why a node waits for another wave, if so.
@@ -521,6 +525,7 @@ impl<'a> Waves<'a> {
             number: current + 1,
             of: self.groups.len(),
             name: group.name.clone(),
+            is_rest: group.field.is_empty(),
             nodes: group.nodes,
             done: group.done,
             soak_until,
@@ -577,15 +582,6 @@ fn is_empty(selector: &Value) -> bool {
         Value::Array(expressions) => expressions.is_empty(),
         other => other.is_null(),
     })
-}
-
-/// The label and the value that a selector wants, if it wants nothing else.
-fn one_label(selector: &Value) -> Option<(&str, &str)> {
-    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
-    let mut labels = selector.get("matchLabels")?.as_object()?.iter();
-    let (key, value) = labels.next()?;
-    let is_all = labels.next().is_none() && expressions.is_none_or(Vec::is_empty);
-    Some((key.as_str(), value.as_str()?)).filter(|_| is_all)
 }
 
 /// The places of the rows that count, in the order in which waves of so many nodes take them: those that have begun first.

@@ -28,10 +28,20 @@ pub(crate) enum Lease<'a> {
 
 /// How the lease of a node stands for who would hold it as `holder`.
 pub(crate) fn of<'a>(observed: &'a Observed, node: &str, holder: &str, now: Timestamp) -> Lease<'a> {
+    standing(observed, observed.leases.get(node), holder, now)
+}
+
+/// The same of a lease that was looked up before.
+pub(crate) fn standing<'a>(
+    observed: &Observed,
+    lease: Option<&'a LeaseView>,
+    holder: &str,
+    now: Timestamp,
+) -> Lease<'a> {
     if observed.settings.leases_unavailable.is_some() {
         return Lease::None;
     }
-    let Some(lease) = observed.leases.get(node) else {
+    let Some(lease) = lease else {
         return Lease::Free(None);
     };
     if lease.holder == holder {
@@ -96,8 +106,12 @@ pub(crate) fn upkeep<'a>(
 
 /// Gives the lease of a node back, if `holder` has it.
 pub(crate) fn release(observed: &Observed, node: &str, holder: &str) -> Option<Action> {
-    let lease = observed.leases.get(node).filter(|lease| lease.holder == holder)?;
-    Some(Action::ReleaseLease {
+    given_back(node, observed.leases.get(node)?, holder)
+}
+
+/// The same of a lease that was looked up before.
+pub(crate) fn given_back(node: &str, lease: &LeaseView, holder: &str) -> Option<Action> {
+    (lease.holder == holder).then(|| Action::ReleaseLease {
         node: node.to_owned(),
         uid: lease.uid.clone(),
     })

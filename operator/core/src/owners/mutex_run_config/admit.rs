@@ -52,7 +52,7 @@ pub fn admit<'m>(
     let elsewhere = of_run::run::held_elsewhere(view);
     let room = room(view, &view.members, |_| true);
     let may_be_next = |member: &Member<'_>| {
-        !elsewhere.contains_key(member.pool.name.as_str()) && waves.refusal(&member.node.name).is_none()
+        !elsewhere.contains_key(member.pool.name.as_str()) && !waves.keeps_waiting(&member.node.name)
     };
     queue::admit(&mut Waiting {
         decision,
@@ -342,7 +342,7 @@ fn is_ungated(member: &Member<'_>) -> bool {
         let entries = &change.status.entries;
         entries.iter().any(|entry| entry.step == Step::Released) && !journal::tells_ungated(change)
     });
-    member.desired != member.current && !member.desired.is_empty() && !was_released
+    member.is_moving && !was_released
 }
 
 /// A person has left out a node that rolled without rules and did not come back: it takes no place from the others.
@@ -514,22 +514,18 @@ pub fn reservation(run: &RunConfigView, node: &NodeView, target: Target) -> (Key
     reservation::reservation((&owner, &run.uid), node, target, false, &run.key.namespace)
 }
 
-/// The node is where it shall be.
-pub fn up_to_date(member: &Member<'_>) -> Why {
-    Why::new(Reason::UpToDate, format!("it runs {}", member.pool.config))
-}
-
 /// Reports a node that is at the target.
 pub fn report_done(decision: &mut RunDecision<'_>, member: &Member<'_>) {
-    let why = match member.change {
-        Some(change)
-            if change.status.step == Some(Step::Done) && !journal::is_for(change, Reason::Ungated) =>
-        {
-            Why::new(Reason::Done, format!("it runs {}", member.pool.config))
-        }
-        _ => up_to_date(member),
+    let is_of_this_run = |change: &ChangeView| {
+        change.status.step == Some(Step::Done) && !journal::is_for(change, Reason::Ungated)
     };
-    decision.report(member, Step::Done, why);
+    let reason = if member.change.is_some_and(is_of_this_run) {
+        Reason::Done
+    } else {
+        Reason::UpToDate
+    };
+    let message = decision.words_of(member.pool).runs.clone();
+    decision.report(member, Step::Done, Why::new(reason, message));
 }
 
 /// Reports a node that was left out of the run.

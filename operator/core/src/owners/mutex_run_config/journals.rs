@@ -2,65 +2,92 @@
 
 use super::gates::watched::not_watched;
 use crate::{
+    key::Index,
     mark,
     observed::{ChangeView, NodeView, Observed, RunConfigView},
 };
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
-/// NodeChanges by the name of their node. Only looked up, never gone through: its order is by chance.
-pub(super) type Changes<'a> = HashMap<&'a str, &'a ChangeView>;
+/// NodeChanges by the name of their node. One of a node of the same name that is gone may be among them.
+#[derive(Default)]
+struct Named<'a> {
+    by_name: Index<&'a str, &'a ChangeView>,
+    /// Further ones of a name, which are rare.
+    twins: Index<&'a str, Vec<&'a ChangeView>>,
+}
+
+impl<'a> Named<'a> {
+    fn add(&mut self, change: &'a ChangeView) {
+        match self.by_name.entry(&change.spec.node_name) {
+            Entry::Vacant(free) => _ = free.insert(change),
+            Entry::Occupied(taken) => self.twins.entry(taken.key()).or_default().push(change),
+        }
+    }
+
+    /// That of the node which is there now.
+    fn of(&self, node: &NodeView) -> Option<&'a ChangeView> {
+        let named = self.by_name.get(node.name.as_str()).copied()?;
+        let is_its = |change: &&ChangeView| change.spec.node_uid == node.uid;
+        let mut twins = self.twins.get(node.name.as_str()).into_iter().flatten().copied();
+        // The last one counts.
+        twins.rfind(is_its).or_else(|| Some(named).filter(is_its))
+    }
+}
 
 /// The journals of a run, by what they are to it.
+#[derive(Default)]
 pub(super) struct Journals<'a> {
-    pub current: Changes<'a>,
+    current: Named<'a>,
     /// In flight for another target.
-    pub superseded: Changes<'a>,
+    superseded: Named<'a>,
+    /// What a person said of a node before the run had its id.
+    words: Named<'a>,
     /// In flight, of nodes that are gone.
     pub orphans: Vec<&'a ChangeView>,
+    /// The owner, where this kind is not watched and anyone may have written a NodeChange: only a node that carries our shield had its turn.
+    unwatched: Option<&'a str>,
 }
 
 impl<'a> Journals<'a> {
     pub(super) fn of(
-        (run, run_id, version_id): (&RunConfigView, &str, &str),
+        (run, run_id, version_id): (&'a RunConfigView, &str, &str),
         observed: &Observed,
-        nodes: &HashMap<&str, &NodeView>,
         own: &[&'a ChangeView],
     ) -> Self {
         let mut found = Self {
-            current: Changes::with_capacity(own.len()),
-            superseded: Changes::new(),
-            orphans: Vec::new(),
+            unwatched: not_watched(run, &observed.settings).map(|_| run.uid.as_str()),
+            ..Self::default()
         };
-        // Where this kind is not watched anyone may have written a NodeChange: only a node that carries our
-        // shield had its turn.
-        let watched = not_watched(run, &observed.settings).is_none();
-        let mut words: Changes<'a> = Changes::new();
+        found.current.by_name.reserve(own.len());
+        let is_gone = |change: &ChangeView| {
+            let node = observed.nodes.get(&change.spec.node_name);
+            node.is_none_or(|node| node.uid != change.spec.node_uid)
+        };
         for change in own.iter().copied() {
-            let node = change.spec.node_name.as_str();
-            match nodes.get(node).filter(|found| found.uid == change.spec.node_uid) {
-                Some(node) if !watched && !shielded_by(node, &run.uid) => {}
-                None if change.in_flight() => found.orphans.push(change),
-                Some(_) if change.spec.target.run_id == run_id => {
-                    found.current.insert(node, change);
-                }
+            if change.in_flight() && is_gone(change) {
+                found.orphans.push(change);
+            } else if change.spec.target.run_id == run_id {
+                found.current.add(change);
+            } else if change.is_word() {
                 // With `trigger: AnyConfig` the run has another id once its version is rendered. What a person said of a node before that
                 // is said of this run; what was taken back, and what was said of another one, is said of none.
-                Some(_) if change.is_word() => {
-                    let is_said = change.spec.directive.is_some() && change.spec.target.run_id == version_id;
-                    if is_said {
-                        words.insert(node, change);
-                    }
+                if change.spec.directive.is_some() && change.spec.target.run_id == version_id {
+                    found.words.add(change);
                 }
-                Some(_) if change.in_flight() => {
-                    found.superseded.insert(node, change);
-                }
-                None | Some(_) => {}
+            } else if change.in_flight() {
+                found.superseded.add(change);
             }
         }
-        for (node, change) in words {
-            found.current.entry(node).or_insert(change);
-        }
         found
+    }
+
+    /// The journal of a node in this run, and the one that is in flight for another target.
+    pub(super) fn of_node(&self, node: &NodeView) -> (Option<&'a ChangeView>, Option<&'a ChangeView>) {
+        if self.unwatched.is_some_and(|owner| !shielded_by(node, owner)) {
+            return (None, None);
+        }
+        let current = self.current.of(node).or_else(|| self.words.of(node));
+        (current, self.superseded.of(node))
     }
 }
 

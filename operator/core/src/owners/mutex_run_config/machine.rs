@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 pub fn shields(view: &RunView<'_>, node: &NodeView) -> Vec<Action> {
     let observed = view.observed;
     let owner = &view.run.uid;
-    let machines = shielding(view.machines_of(&node.name), owner);
+    let machines = shielding(observed.machines_of(&node.name), owner);
     let believed = Believed::of(observed);
     // One that someone paused, be it another run, does nothing already.
     let health_checks = observed.health_checks.iter();
@@ -47,7 +47,7 @@ fn is_in_the_way<'n>(
     }
     place.0 == MachineApi::OpenShift
         && nodes.into_iter().any(|node| {
-            let mut machines = view.machines_of(node);
+            let mut machines = view.observed.machines_of(node);
             machines.any(|machine| selects((place, check), machine))
         })
 }

@@ -2,16 +2,13 @@
 
 use super::{member::Member, run_decision::RunDecision, run_rules::awaited_run_jobs, run_view::RunView};
 use crate::{
+    key::Index,
     key::Key,
-    mark::{self, Shielded},
-    observed::{JobView, NodeView},
-    turn::{
-        job, journal,
-        lease::{self, lease_holder},
-        shield::unshield,
-    },
+    mark,
+    observed::JobView,
+    turn::{job, journal, lease, shield::unshield},
 };
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Gives back what a node that no longer has its turn still holds: shield and lease.
 pub fn give_back(decision: &mut RunDecision<'_>, member: &Member<'_>) {
@@ -21,13 +18,10 @@ pub fn give_back(decision: &mut RunDecision<'_>, member: &Member<'_>) {
     {
         decision.act(&node.name, unshield(node, &mark), None);
     }
-    release_lease(decision, &node.name);
-}
-
-fn release_lease(decision: &mut RunDecision<'_>, node: &str) {
-    let holder = lease_holder(&decision.view.run.uid);
-    if let Some(action) = lease::release(decision.view.observed, node, &holder) {
-        decision.act(node, action, None);
+    if let Some(lease) = member.lease
+        && let Some(action) = lease::given_back(&node.name, lease, &decision.view.holder)
+    {
+        decision.act(&node.name, action, None);
     }
 }
 
@@ -58,31 +52,19 @@ pub fn settle(decision: &mut RunDecision<'_>) {
     if is_blind(decision.view) {
         return;
     }
-    let observed = decision.view.observed;
-    let uid = &decision.view.run.uid;
-    let holder = lease_holder(uid);
-    let members: BTreeSet<&str> = decision
-        .view
-        .members
-        .iter()
-        .map(|member| member.node.name.as_str())
-        .collect();
-    let nodes = observed.nodes.values();
-    let shielded: Vec<(&NodeView, Shielded)> = nodes
-        .filter(|node| !members.contains(node.name.as_str()))
-        .filter_map(|node| mark::shielded(node).map(|mark| (node, mark)))
-        .filter(|(_, mark)| mark.owner == *uid)
-        .collect();
-    let leases = observed.leases.iter();
-    let leased: Vec<&String> = leases
-        .filter(|(node, lease)| lease.holder == holder && !members.contains(node.as_str()))
-        .map(|(node, _)| node)
-        .collect();
-    for (node, mark) in shielded {
+    let view = decision.view;
+    let others = view.others.iter();
+    let marked = others.filter_map(|node| mark::shielded(node).map(|mark| (node, mark)));
+    for (node, mark) in marked.filter(|(_, mark)| mark.owner == view.run.uid) {
         decision.act(&node.name, unshield(node, &mark), None);
     }
-    for node in leased {
-        release_lease(decision, node);
+    let members = view.members.iter().filter(|member| member.lease.is_some());
+    let members: BTreeSet<&str> = members.map(|member| member.node.name.as_str()).collect();
+    for (node, lease) in &view.observed.leases {
+        let is_left = !members.contains(node.as_str());
+        if let Some(action) = lease::given_back(node, lease, &view.holder).filter(|_| is_left) {
+            decision.act(node, action, None);
+        }
     }
 }
 
@@ -91,7 +73,7 @@ pub fn free_jobs(decision: &mut RunDecision<'_>, all: bool) {
     let view = decision.view;
     // Those that have their TTL are free already: what is left is what runs, and little more.
     let jobs = view.observed.jobs.iter();
-    let kept: HashMap<String, (&Key, &JobView)> = jobs
+    let kept: Index<String, (&Key, &JobView)> = jobs
         .filter(|(_, job)| job.ttl_seconds.is_none() && !job.deleting)
         .map(|(key, job)| (key.to_string(), (key, job)))
         .collect();

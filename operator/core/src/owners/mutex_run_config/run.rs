@@ -58,14 +58,7 @@ impl<'m> Run<'m> {
         Self {
             hold: gates::run::hold(view, leaving.as_ref(), refusal.as_ref(), &order.0),
             dry: view.intent.dry_run && leaving.is_none() && !view.has_begun(),
-            decision: RunDecision {
-                view,
-                answers,
-                wave_rules: order.0.rules(),
-                out: Decision::default(),
-                said: Vec::new(),
-                pool: None,
-            },
+            decision: RunDecision::new(view, answers, order.0.rules()),
             leaving,
             refusal,
             order,
@@ -259,8 +252,7 @@ fn settles(view: &RunView<'_>) -> Option<Settled> {
 fn label_disagrees(view: &RunView<'_>) -> Option<String> {
     let mut nodes = view.members.iter().filter(|member| member.change.is_none());
     nodes.find_map(|member| {
-        let label = member.node.labels.get(openshift::RELEASE_VERSION)?;
-        let version = member.version?;
+        let (label, version) = (member.labelled?, member.version?);
         (label != version).then(|| {
             format!(
                 "Node {} label {}: found {label}, its configuration {} is of {version}, which counts",

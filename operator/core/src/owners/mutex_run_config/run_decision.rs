@@ -5,7 +5,7 @@ use crate::{
     action::{Action, EvaluationRequest, Event, FORGET_CHAIN, Planned},
     admit::wave_rules::WaveRules,
     decision::Decision,
-    observed::NodeView,
+    observed::{NodeView, PoolView},
     report::NodeReport,
     turn::journal::{Journal, forgotten},
     verdict::{Answers, Question},
@@ -23,13 +23,43 @@ pub(crate) struct RunDecision<'a> {
     /// The rules of the waves of its nodes.
     pub wave_rules: WaveRules<'a>,
     pub out: Decision,
-    /// Where nodes are, as it is said; the last word counts. Put in order once, at the end.
-    pub(super) said: Vec<(String, NodeReport)>,
+    /// Where nodes are, by their places among all nodes; the last word counts.
+    pub(super) said: Vec<Option<NodeReport>>,
     /// The pool that was spoken of last: members come pool by pool.
-    pub(super) pool: Option<Arc<str>>,
+    pub(super) pool: Option<PoolWords>,
 }
 
-impl RunDecision<'_> {
+/// What is said of a pool for thousands of its nodes: made once.
+#[derive(Clone, Debug)]
+pub(super) struct PoolWords {
+    /// Its name.
+    name: Arc<str>,
+    /// That a node runs its configuration.
+    pub runs: Arc<str>,
+}
+
+impl<'a> RunDecision<'a> {
+    /// Nothing is decided or said yet.
+    pub(super) fn new(view: &'a RunView<'a>, answers: &'a Answers, wave_rules: WaveRules<'a>) -> Self {
+        Self {
+            view,
+            answers,
+            wave_rules,
+            out: Decision::default(),
+            said: view.observed.nodes.iter().map(|_| None).collect(),
+            pool: None,
+        }
+    }
+
+    /// What is said of the pool.
+    pub(super) fn words_of(&mut self, pool: &PoolView) -> &PoolWords {
+        let known = self.pool.take().filter(|known| *known.name == *pool.name);
+        self.pool.insert(known.unwrap_or_else(|| PoolWords {
+            name: pool.name.as_str().into(),
+            runs: format!("it runs {}", pool.config).into(),
+        }))
+    }
+
     /// What the journal of a node is to remember of the spec.
     pub fn terms(&self, node: &NodeView) -> Terms {
         let view = self.view;
@@ -56,25 +86,25 @@ impl RunDecision<'_> {
     /// Says where a node is.
     pub fn report(&mut self, member: &Member<'_>, step: Step, why: Why) {
         let change = member.superseded.or(member.change);
-        let name = member.pool.name.as_str();
-        let pool = match &self.pool {
-            Some(pool) if **pool == *name => pool.clone(),
-            _ => self.pool.insert(name.into()).clone(),
-        };
         let report = NodeReport {
-            pool,
+            pool: self.words_of(member.pool).name.clone(),
             step,
             why,
             since: change.and_then(|change| change.status.since.clone()),
-            change: change.map(|change| change.key.to_string()),
+            change: change.map(|change| change.key.text()),
         };
-        self.said.push((member.node.name.clone(), report));
+        if let Some(said) = self.said.get_mut(member.place) {
+            *said = Some(report);
+        }
     }
 
     /// The decision.
     pub(super) fn finish(mut self) -> Decision {
-        let mut said = self.said.into_iter().collect();
-        self.out.report.nodes.append(&mut said);
+        // In the order of their names already, so that nothing is sorted, and as many as there are, so that nothing is moved.
+        let mut said = Vec::with_capacity(self.view.members.len());
+        let names = self.view.observed.nodes.keys().zip(self.said);
+        said.extend(names.filter_map(|(name, said)| Some((name.clone(), said?))));
+        self.out.report.nodes.append(&mut said.into_iter().collect());
         self.out
     }
 

@@ -3,17 +3,15 @@
 
 use super::{
     journals::{Journals, shielded_by},
-    member::{Member, members},
+    member::{Member, Members},
 };
 use crate::{
     admit::not_ready::{left_out_at, left_out_not_ready},
     decision::Snapshot,
     intent::Intent,
-    key::Key,
+    key::{Index, Key},
     mark, names,
-    observed::{
-        ChangeView, JobView, Leaving, MachineApi, MachineView, NodeView, Observed, PoolView, RunConfigView,
-    },
+    observed::{ChangeView, JobView, Leaving, NodeView, Observed, PoolView, RunConfigView},
     owner::Owner,
     turn::{
         believed::Believed, directive::retry_asked, lease::lease_holder, quarantine::is_quarantined,
@@ -23,19 +21,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{Reason, RuleWait, VerdictRecord, marks};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-
-/// A Machine and where it is.
-pub type Placed<'a> = (&'a (MachineApi, Key), &'a MachineView);
-
-/// The Machines that name each node; whose each is, is found out for the few nodes that are asked about.
-fn machines(observed: &Observed) -> HashMap<&str, Vec<Placed<'_>>> {
-    let mut all: HashMap<&str, Vec<Placed<'_>>> = HashMap::with_capacity(observed.machines.len());
-    for (place, machine) in &observed.machines {
-        all.entry(&machine.node).or_default().push((place, machine));
-    }
-    all
-}
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything one decision needs.
 #[derive(Debug)]
@@ -61,8 +47,12 @@ pub struct RunView<'a> {
     pub version_id: String,
     /// The nodes of the run in the order of their turns.
     pub members: Vec<Member<'a>>,
+    /// All other nodes.
+    pub others: Vec<&'a NodeView>,
+    /// Its name on node leases.
+    pub holder: String,
     /// Nodes that have their turn with another owner.
-    pub busy: HashMap<&'a str, &'a ChangeView>,
+    pub busy: Index<&'a str, &'a ChangeView>,
     /// Nodes that match two custom pools, of which one is a target.
     pub in_two_pools: Vec<(&'a NodeView, Vec<&'a str>)>,
     /// Nodes that someone else is about to take away or reboot, and in what words.
@@ -71,8 +61,6 @@ pub struct RunView<'a> {
     pub orphans: Vec<&'a ChangeView>,
     /// All journals of this owner, whatever run they belong to, in the order of their names.
     own: Vec<&'a ChangeView>,
-    /// The Machines of each node: a pass over all of them for each node in flight would be most of a decision.
-    machines: HashMap<&'a str, Vec<Placed<'a>>>,
     /// Verdicts of this run's PreRun and PostRun rules.
     pub run_verdicts: &'a [VerdictRecord],
     /// Since when rules of those phases make it wait.
@@ -105,23 +93,21 @@ impl<'a> RunView<'a> {
             .ok()
             .and_then(|version| config_target(observed, &intent, version))
             .map_or_else(|| version_id.clone(), |target| names::run_id(&run.uid, &target));
-        let nodes: HashMap<&str, &NodeView> = observed
-            .nodes
-            .values()
-            .map(|node| (node.name.as_str(), node))
-            .collect();
         let own: Vec<&ChangeView> = of_owner(observed, &run.key.namespace, &run.uid).collect();
-        let Journals {
-            current,
-            superseded,
-            mut orphans,
-        } = Journals::of((run, &run_id, &version_id), observed, &nodes, &own);
+        let mut journals = Journals::of((run, &run_id, &version_id), observed, &own);
+        let mut orphans = std::mem::take(&mut journals.orphans);
         let busy = observed
             .changing()
             .filter(|change| change.spec.owner_ref.uid != run.uid)
             .map(|change| (change.spec.node_name.as_str(), change))
             .collect();
-        let (members, in_two_pools) = members(observed, &intent, &current, &superseded, &mut orphans);
+        let Members {
+            own: members,
+            others,
+            in_two_pools,
+            orphans: of_no_pool,
+        } = Members::of(observed, &intent, &journals);
+        orphans.extend(of_no_pool);
         let last = run.status.run.as_ref().filter(|last| last.id == run_id);
         let run_verdicts = last.map_or(&[][..], |last| last.verdicts.as_slice());
         let run_waits = last.map_or(&[][..], |last| last.rule_waits.as_slice());
@@ -135,6 +121,8 @@ impl<'a> RunView<'a> {
             intent,
             desired,
             members,
+            others,
+            holder: lease_holder(&run.uid),
             in_two_pools,
             taken: observed.taken(snapshot.now),
             orphans,
@@ -144,19 +132,12 @@ impl<'a> RunView<'a> {
             run_id,
             version_id,
             own,
-            machines: machines(observed),
         }
     }
 
     /// All journals of this owner, whatever run they belong to.
     pub fn changes(&self) -> impl Iterator<Item = &'a ChangeView> {
         self.own.iter().copied()
-    }
-
-    /// The Machines of a node, one as a rule.
-    pub fn machines_of(&self, node: &str) -> impl Iterator<Item = Placed<'a>> + '_ {
-        let named = self.machines.get(node).into_iter().flatten().copied();
-        named.filter(|(place, machine)| self.observed.is_machine_of(place, &machine.node))
     }
 
     /// Number of nodes that have their turn.
@@ -221,10 +202,13 @@ impl<'a> RunView<'a> {
     pub fn holds_anything(&self) -> bool {
         let uid = &self.run.uid;
         let is_taken = |node: &NodeView| shielded_by(node, uid) || is_quarantined(node, uid);
-        let holder = lease_holder(uid);
         self.has_marks()
             || self.observed.nodes.values().any(is_taken)
-            || self.observed.leases.values().any(|lease| lease.holder == holder)
+            || self
+                .observed
+                .leases
+                .values()
+                .any(|lease| lease.holder == self.holder)
             || Believed::of(self.observed).has_marks(&self.run.uid)
     }
 

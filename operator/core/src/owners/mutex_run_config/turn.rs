@@ -15,7 +15,7 @@ use crate::{
     turn::{
         contradiction, failed,
         journal::{self, Journal},
-        lease::{self, lease_holder},
+        lease,
         phases::{At, Phases},
         shield::shield,
         steps::{self, Next, ON, Parts, STAY},
@@ -123,7 +123,7 @@ fn superseded(view: &RunView<'_>, change: &ChangeView) -> Option<Why> {
 fn take_lease_and_shield(decision: &mut RunDecision<'_>, member: &Member<'_>, change: &ChangeView) -> bool {
     let view = decision.view;
     let node = member.node;
-    let holder = lease_holder(&view.run.uid);
+    let holder = view.holder.clone();
     // One that others hold is theirs now: it expired while nobody renewed it. What has begun goes on.
     let lease = lease::upkeep(view.observed, node, &holder, (change.created, view.now));
     if let Some(due) = lease.due {
@@ -362,7 +362,8 @@ impl steps::Turn for Turn<'_, '_> {
             return STAY;
         }
         if self.decision.view.at_target(self.member) {
-            self.end(Step::Done, &admit::up_to_date(self.member));
+            let message = self.decision.words_of(self.member.pool).runs.clone();
+            self.end(Step::Done, &Why::new(Reason::UpToDate, message));
             return STAY;
         }
         if let Some(why) = self.pass.out_of_turn.get(self.member.node.name.as_str()) {

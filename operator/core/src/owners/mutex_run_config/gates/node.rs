@@ -3,12 +3,11 @@
 use crate::{
     admit::{gates::Gate, leaving::leaving},
     ledger,
-    observed::NodeView,
     owners::mutex_run_config::member::Member,
     owners::mutex_run_config::run_view::RunView,
     pools,
     text::counted,
-    turn::lease::{self, Lease, lease_holder},
+    turn::lease::{self, Lease},
     why::Why,
 };
 use numo_api::{
@@ -29,7 +28,7 @@ pub(crate) fn against(view: &RunView<'_>, member: &Member<'_>, gate: Gate) -> Op
         }
         // Its cordon and its state are the doing of the owner that has it: nobody shall be told to uncordon it.
         Gate::State if !view.busy.contains_key(node.name.as_str()) => not_fit(member),
-        Gate::Lease => leased(view, node),
+        Gate::Lease => leased(view, member),
         Gate::Window => view.closed_to(node),
         // Directives are carried out before (`obeys_directive`). The MCO guards etcd when it takes a master, and numo pauses
         // no pool of those.
@@ -53,7 +52,7 @@ pub(crate) fn against(view: &RunView<'_>, member: &Member<'_>, gate: Gate) -> Op
 fn not_fit(member: &Member<'_>) -> Option<Why> {
     let node = member.node;
     let name = &node.name;
-    if pools::failing(node) {
+    if member.is_failing {
         let message = format!(
             "Node {name} is {} by the machine-config daemon: {}",
             node.annotation(openshift::STATE),
@@ -84,10 +83,10 @@ fn not_fit(member: &Member<'_>) -> Option<Why> {
 }
 
 /// Who else holds the lease of the node.
-fn leased(view: &RunView<'_>, node: &NodeView) -> Option<Why> {
-    let name = &node.name;
-    let ours = lease_holder(&view.run.uid);
-    let Lease::Held(lease, until) = lease::of(view.observed, name, &ours, view.now) else {
+fn leased(view: &RunView<'_>, member: &Member<'_>) -> Option<Why> {
+    let name = &member.node.name;
+    let standing = lease::standing(view.observed, member.lease, &view.holder, view.now);
+    let Lease::Held(lease, until) = standing else {
         return None;
     };
     let message = format!(
