@@ -97,9 +97,12 @@ impl<'a> Calendar<'a> {
         ends.min().filter(|_| is_open)
     }
 
-    /// A time as people at the place of the openings read it: by the owner's own hours, else by the first MutexWindow of one of these
-    /// nodes, else in UTC.
-    pub fn clock<'n>(&self, mut nodes: impl Iterator<Item = &'n str>, at: Timestamp) -> String {
+    /// A function that writes a time in the time zone of the hours: the owner's own, else those of the first MutexWindow of one of these
+    /// nodes, else UTC.
+    pub fn clock<'n, N: Iterator<Item = &'n str>>(
+        &self,
+        mut nodes: N,
+    ) -> impl Fn(Timestamp) -> String + use<'a, 'n, N> {
         let own = self.own.zone().or_else(|| Some(self.plan?.zone()));
         let of_windows = || {
             nodes.find_map(|name| {
@@ -110,6 +113,7 @@ impl<'a> Calendar<'a> {
                     .find_map(|window| Some(window.hours.as_ref().ok()?.zone()))
             })
         };
-        hours::clock(own.or_else(of_windows).unwrap_or(&TimeZone::UTC), at)
+        let zone = own.or_else(of_windows).unwrap_or(&TimeZone::UTC).clone();
+        move |at| hours::clock(&zone, at)
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     owner::{Owner, OwnerKind},
     owners::{node_version, plan},
     pools,
-    report::{ApprovalReport, Point, Report},
+    report::{ApprovalReport, Point, Report, WaveReport},
     selector,
     time::later,
     turn::lease::LEASE_SECONDS,
@@ -57,13 +57,37 @@ pub struct Imagined {
     turn_seconds: Option<i64>,
 }
 
+/// The wave of nodes that begin together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaveOf {
+    /// Which one it is, from 1.
+    pub number: usize,
+    /// How many there are, the nodes of no wave among them.
+    pub of: usize,
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// Whether it is that of the nodes of no wave.
+    pub is_rest: bool,
+    /// How many nodes it has, those that are done among them.
+    pub nodes: usize,
+}
+
+/// Nodes that would begin together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Their names, in the order of their turns.
+    pub nodes: Vec<String>,
+    /// The wave that they are of, where the owner declares waves.
+    pub wave: Option<WaveOf>,
+    /// When they would begin and be done. Where nobody knows how long a node takes, of the first batch alone.
+    pub times: Option<Times>,
+}
+
 /// Who would have their turn after whom.
 #[derive(Clone, Debug, Default)]
-pub struct Waves {
-    /// Nodes that would be admitted together, wave after wave.
-    pub waves: Vec<Vec<String>>,
-    /// When each of them would begin and be done. Where nobody knows how long a node takes, of the first alone.
-    pub times: Vec<Times>,
+pub struct Course {
+    /// Batch after batch.
+    pub batches: Vec<Batch>,
     /// When the first of them would begin, and what it waits for until then; none is now.
     pub begins: Option<(Timestamp, Why)>,
     /// What a person would have to approve, in that order: it is imagined to be.
@@ -72,6 +96,18 @@ pub struct Waves {
     pub more: bool,
     /// What is decided at the end: why the nodes that are left have no turn.
     pub last: Report,
+}
+
+impl WaveOf {
+    fn of(wave: &WaveReport) -> Self {
+        Self {
+            number: wave.number,
+            of: wave.of,
+            name: wave.name.clone(),
+            is_rest: wave.is_rest,
+            nodes: wave.nodes,
+        }
+    }
 }
 
 impl Imagined {
@@ -102,16 +138,16 @@ impl Imagined {
         decide(&snapshot, &self.answers)
     }
 
-    /// Lets turns be given until nobody gets one any more, at most so many waves. Each node is back after its time, or at once. Where
-    /// hours are closed it goes on when they open. `settle` is told of each decision, and at what time: what the status says of a Plan is read by
-    /// its next one.
-    pub fn waves(
+    /// Lets turns be given until nobody gets one any more, or `goes_on` says after so many batches that this is enough. Each node is back
+    /// after its time, or at once. Where hours are closed it goes on when they open. `settle` is told of each decision, and at what time: what
+    /// the status says of a Plan is read by its next one.
+    pub fn course(
         &mut self,
         owner: &Owner,
-        most: usize,
+        mut goes_on: impl FnMut(usize) -> bool,
         mut settle: impl FnMut(&mut Observed, &Report, Timestamp),
-    ) -> Waves {
-        let mut found = Waves::default();
+    ) -> Course {
+        let mut found = Course::default();
         let mut quiet = 0;
         let mut awaited = 0;
         let mut turns = 0;
@@ -131,7 +167,7 @@ impl Imagined {
                 if why.reason.is_of_hours() {
                     turns = 0;
                 }
-                if found.waves.is_empty() {
+                if found.batches.is_empty() {
                     found.begins = Some((at, why));
                 }
                 self.now = at;
@@ -141,17 +177,18 @@ impl Imagined {
             let decision = self.decide(owner);
             settle(&mut self.observed, &decision.report, self.now);
             let acted = !decision.actions.is_empty() || !decision.questions.is_empty();
-            let wave = self.carry_out(&decision);
+            let nodes = self.carry_out(&decision);
             found.last = decision.report;
-            if wave.is_empty() {
+            if nodes.is_empty() {
                 quiet = if acted { quiet + 1 } else { QUIET_ROUNDS };
                 continue;
             }
             (quiet, awaited) = (0, 0);
             turns += 1;
-            found.waves.push(wave);
-            self.pass_time(&mut found.times, turns);
-            if found.waves.len() >= most {
+            let times = self.pass_time(found.batches.is_empty(), turns);
+            let wave = found.last.wave.as_ref().map(WaveOf::of);
+            found.batches.push(Batch { nodes, wave, times });
+            if !goes_on(found.batches.len()) {
                 found.more = true;
                 break;
             }
@@ -159,19 +196,17 @@ impl Imagined {
         found
     }
 
-    /// Notes when the nodes begin that have their turn now, and lets their time go by.
-    fn pass_time(&mut self, times: &mut Vec<Times>, turns: u32) {
+    /// Lets the time of the nodes go by that have their turn now. Says when they begin and are done, where that is known.
+    fn pass_time(&mut self, is_first: bool, turns: u32) -> Option<Times> {
         let begins = self.now;
         let done = self.turn_seconds.map(|seconds| later(begins, seconds));
-        if done.is_some() || times.is_empty() {
-            times.push(Times { begins, done, turns });
-        }
         self.now = done.unwrap_or(begins);
+        (done.is_some() || is_first).then_some(Times { begins, done, turns })
     }
 
     /// Carries a decision out, and has whoever begins be done. Names those nodes.
     fn carry_out(&mut self, decision: &Decision) -> Vec<String> {
-        let mut wave = Vec::new();
+        let mut nodes = Vec::new();
         for question in &decision.questions {
             self.pass(question);
         }
@@ -179,12 +214,12 @@ impl Imagined {
             if let Action::CreateChange { key, spec } = &planned.action {
                 self.apply(&planned.action);
                 self.finish(key, &decision.report);
-                wave.push(spec.node_name.clone());
+                nodes.push(spec.node_name.clone());
             } else if !begins(&planned.action) {
                 self.apply(&planned.action);
             }
         }
-        wave
+        nodes
     }
 
     /// As if somebody had approved what waits; false if that was imagined at this time before and did not help.
@@ -406,6 +441,8 @@ impl Imagined {
         view.status.step = Some(Step::Done);
         view.status.attempt = view.status.attempt.max(1);
         let ends = later(self.now, self.turn_seconds.unwrap_or(0));
+        // From then on its wave soaks.
+        view.status.since = Some(ends.to_string());
         // What the turn took is the forecast of the next ones.
         for (at, step) in [(self.now, Step::Admitted), (ends, Step::Done)] {
             view.status.entries.push(Entry {

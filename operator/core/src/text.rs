@@ -5,8 +5,12 @@ pub fn clip(text: &str, max: usize) -> String {
     numo_api::text::line(text).chars().take(max).collect()
 }
 
-/// A number of things: `1 node`, `2 nodes`.
+/// A number of things: `1 node`, `2 nodes`, `2 batches`.
 pub fn counted(number: usize, thing: &str) -> String {
-    let s = if number == 1 { "" } else { "s" };
+    let s = match thing {
+        _ if number == 1 => "",
+        thing if thing.ends_with("ch") => "es",
+        _ => "s",
+    };
     format!("{number} {thing}{s}")
 }

@@ -228,20 +228,23 @@ fn before_a_node_is_done_those_of_earlier_runs_tell_what_one_takes() {
     assert_eq!(foreseen(&cluster), Eta::NoneDone);
 }
 
-/// The waves of a preview, with the times of each.
-fn waves(cluster: &Cluster, takes: Option<i64>) -> Vec<String> {
+/// The batches of a preview, each with its wave and times.
+fn batches(cluster: &Cluster, takes: Option<i64>) -> Vec<String> {
     let mut imagined = Imagined::new(cluster.observed.clone(), now());
     if let Some(seconds) = takes {
         imagined.take(seconds);
     }
-    let found = imagined.waves(&cluster.owner(), 20, |_, _, _| {});
-    let each = found.waves.iter().enumerate().map(|(index, nodes)| {
-        let times = found.times.get(index);
-        let times = times.map_or_else(String::new, |times| {
+    let found = imagined.course(&cluster.owner(), |batches| batches < 20, |_, _, _| {});
+    let each = found.batches.iter().map(|batch| {
+        let wave = batch.wave.as_ref().map_or_else(String::new, |wave| {
+            let name = wave.name.as_deref().unwrap_or("-");
+            format!("{}/{} {name}: ", wave.number, wave.of)
+        });
+        let times = batch.times.map_or_else(String::new, |times| {
             let done = times.done.map_or_else(|| "?".to_owned(), |done| done.to_string());
             format!(" {} to {done} by {}", times.begins, times.turns)
         });
-        format!("{}{times}", nodes.join(","))
+        format!("{wave}{}{times}", batch.nodes.join(","))
     });
     each.collect()
 }
@@ -278,18 +281,18 @@ fn nodes_of_a_version_are_replaced_in_a_preview_as_many_at_once_as_surge_allows(
     assert_eq!(begun(&cluster), ["a", "c"]);
 }
 
-/// The nodes of each wave of a preview.
+/// The nodes of each batch of a preview.
 fn begun(cluster: &Cluster) -> Vec<String> {
     let mut imagined = Imagined::new(cluster.observed.clone(), now());
-    let found = imagined.waves(&cluster.owner(), 20, |_, _, _| {});
-    found.waves.iter().map(|nodes| nodes.join(",")).collect()
+    let found = imagined.course(&cluster.owner(), |batches| batches < 20, |_, _, _| {});
+    found.batches.iter().map(|batch| batch.nodes.join(",")).collect()
 }
 
 #[test]
-fn each_wave_of_a_preview_has_its_times_where_they_can_be_foreseen() {
+fn each_batch_of_a_preview_has_its_times_where_they_can_be_foreseen() {
     let cluster = run(MORNINGS, 4, 15 * MINUTES, "");
     assert_eq!(
-        waves(&cluster, Some(15 * MINUTES)),
+        batches(&cluster, Some(15 * MINUTES)),
         [
             "n000 2027-01-15T08:00:00Z to 2027-01-15T08:15:00Z by 1",
             "n001 2027-01-16T06:00:00Z to 2027-01-16T06:15:00Z by 1",
@@ -301,13 +304,13 @@ fn each_wave_of_a_preview_has_its_times_where_they_can_be_foreseen() {
     let mut unknown = run(MORNINGS, 2, 60, "");
     unknown.observed.changes.clear();
     assert_eq!(
-        waves(&unknown, None),
+        batches(&unknown, None),
         ["n000 2027-01-15T08:00:00Z to ? by 1", "n001"]
     );
     // Two at once.
     let pairs = run(r#""maxUnavailable":2"#, 3, 15 * MINUTES, "");
     assert_eq!(
-        waves(&pairs, Some(15 * MINUTES)),
+        batches(&pairs, Some(15 * MINUTES)),
         [
             "n000,n001 2027-01-15T08:00:00Z to 2027-01-15T08:15:00Z by 1",
             "n002 2027-01-15T08:15:00Z to 2027-01-15T08:30:00Z by 2",
@@ -321,10 +324,10 @@ fn a_wave_that_soaks_begins_the_next_after_its_time() {
     let waves_of = r#""waves":[{"name":"canary","nodes":1,"soakSeconds":3600}]"#;
     let soaking = run(waves_of, 2, 15 * MINUTES, "");
     assert_eq!(
-        waves(&soaking, Some(15 * MINUTES)),
+        batches(&soaking, Some(15 * MINUTES)),
         [
-            "n000 2027-01-15T08:59:00Z to 2027-01-15T09:14:00Z by 1",
-            "n001 2027-01-15T09:14:00Z to 2027-01-15T09:29:00Z by 2",
+            "2/2 -: n000 2027-01-15T08:59:00Z to 2027-01-15T09:14:00Z by 1",
+            "2/2 -: n001 2027-01-15T09:14:00Z to 2027-01-15T09:29:00Z by 2",
         ]
     );
 }
@@ -335,7 +338,36 @@ fn times_are_said_in_utc_where_no_hours_name_a_zone() {
     let cluster = run(MORNINGS, 1, 60, "");
     let calendar = Calendar::of(&cluster.owner(), &cluster.observed);
     assert_eq!(
-        calendar.clock(["n000"].into_iter(), now()),
+        calendar.clock(["n000"].into_iter())(now()),
         "Fri 2027-01-15 08:00 UTC"
+    );
+}
+
+#[test]
+fn a_preview_says_of_which_declared_wave_each_batch_is() {
+    let waves_of =
+        r#""maxUnavailable":2,"waves":[{"name":"canary","nodes":2},{"nodes":"50%","name":"half"}]"#;
+    // One node is done already, in this run: it is of the canary.
+    assert_eq!(
+        batches(&run(waves_of, 6, 15 * MINUTES, ""), Some(15 * MINUTES)),
+        [
+            "1/3 canary: n000 2027-01-15T08:00:00Z to 2027-01-15T08:15:00Z by 1",
+            "2/3 half: n001,n002 2027-01-15T08:15:00Z to 2027-01-15T08:30:00Z by 2",
+            "3/3 -: n003,n004 2027-01-15T08:30:00Z to 2027-01-15T08:45:00Z by 3",
+            "3/3 -: n005 2027-01-15T08:45:00Z to 2027-01-15T09:00:00Z by 4",
+        ]
+    );
+}
+
+#[test]
+fn a_preview_waits_for_the_soak_of_waves_that_it_imagines() {
+    let waves_of = r#""waves":[{"name":"canary","nodes":2,"soakSeconds":3600}]"#;
+    assert_eq!(
+        batches(&run(waves_of, 3, 15 * MINUTES, ""), Some(15 * MINUTES)),
+        [
+            "1/2 canary: n000 2027-01-15T08:00:00Z to 2027-01-15T08:15:00Z by 1",
+            "2/2 -: n001 2027-01-15T09:15:00Z to 2027-01-15T09:30:00Z by 2",
+            "2/2 -: n002 2027-01-15T09:30:00Z to 2027-01-15T09:45:00Z by 3",
+        ]
     );
 }

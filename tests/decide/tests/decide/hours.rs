@@ -15,7 +15,7 @@ use numo_core::{
         union::{State, Union},
     },
     decide, invariant,
-    model::Imagined,
+    model::{Course, Imagined},
     names,
 };
 use serde_json::{Value, json};
@@ -727,25 +727,29 @@ fn hours_that_cannot_be_understood_hold_every_owner_that_they_mean() {
 
 #[test]
 fn a_preview_waits_for_the_opening_and_says_so() {
-    let wave_of = |cluster: &Cluster| {
+    let course_of = |cluster: &Cluster| {
         let mut imagined = Imagined::new(cluster.observed.clone(), now());
-        imagined.waves(&cluster.owner(), 10, |_, _, _| {})
+        imagined.course(&cluster.owner(), |batches| batches < 10, |_, _, _| {})
+    };
+    let nodes_of = |course: &Course| -> Vec<String> {
+        let batches = course.batches.iter();
+        batches.map(|batch| batch.nodes.join(",")).collect()
     };
     let nodes = "node a worker 4.16.0\n node b worker 4.16.0";
-    let closed = wave_of(&run(CLOSED, nodes));
-    assert_eq!(closed.waves, [["a"], ["b"]], "{:?}", closed.last);
+    let closed = course_of(&run(CLOSED, nodes));
+    assert_eq!(nodes_of(&closed), ["a", "b"], "{:?}", closed.last);
     let (begins, why) = closed.begins.expect("the opening");
     assert_eq!(begins, time("2027-01-18T22:00:00Z"));
     assert_eq!(why.reason.name(), "OutsideWindow");
 
-    let open = wave_of(&run(r#""startAfter":"2027-01-01T00:00:00Z""#, nodes));
-    assert_eq!(open.waves, [["a"], ["b"]]);
+    let open = course_of(&run(r#""startAfter":"2027-01-01T00:00:00Z""#, nodes));
+    assert_eq!(nodes_of(&open), ["a", "b"]);
     assert!(open.begins.is_none(), "{:?}", open.begins);
 
-    let never = wave_of(&run(
+    let never = course_of(&run(
         r#""window":{"openings":[{"cron":"0 0 30 2 *","durationSeconds":60}]}"#,
         nodes,
     ));
-    assert!(never.waves.is_empty(), "{:?}", never.waves);
+    assert!(never.batches.is_empty(), "{:?}", never.batches);
     assert!(never.begins.is_none(), "{:?}", never.begins);
 }

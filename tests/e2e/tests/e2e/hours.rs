@@ -100,7 +100,7 @@ async fn hours_say_until_when_they_are_open_and_a_preview_when_each_wave_is_done
     assert_eq!(code, Some(0), "{found:#}");
     assert_eq!(found["forecast"]["earlier"], true, "{found:#}");
     assert_eq!(found["forecast"]["nodes"], 2, "{found:#}");
-    let times = found["times"].as_array().cloned().unwrap_or_default();
+    let times = found["batches"].as_array().cloned().unwrap_or_default();
     assert_eq!(times.len(), 2, "{found:#}");
     let time = |place: usize, field: &str| -> Result<Timestamp> {
         Ok(times[place][field].as_str().unwrap_or_default().parse()?)
@@ -155,7 +155,7 @@ async fn a_binding_keeps_plans_and_maintenances_to_its_hours() -> Result<()> {
     assert_eq!(found["begins"]["reason"], "OutsideWindow", "{found:#}");
     let opens = found["begins"]["at"].as_str().unwrap_or_default();
     assert!(opens.parse::<Timestamp>()? > Timestamp::now(), "{found:#}");
-    assert_eq!(found["waves"].as_array().map(Vec::len), Some(2), "{found:#}");
+    assert_eq!(found["batches"].as_array().map(Vec::len), Some(2), "{found:#}");
     assert_eq!(code, Some(0), "{found:#}");
 
     for kind in ["NodeMaintenance", "Plan"] {

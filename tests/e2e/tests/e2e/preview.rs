@@ -21,6 +21,12 @@ pub(crate) async fn preview(stage: &Stage, arguments: &[&str]) -> Result<(Value,
     Ok((found.pop().with_context(|| format!("{said:?}"))?, said.code))
 }
 
+/// The nodes of each batch of a preview.
+pub(crate) fn together(found: &Value) -> Value {
+    let batches = found["batches"].as_array().into_iter().flatten();
+    batches.map(|batch| batch["nodes"].clone()).collect()
+}
+
 fn texts<'a>(found: &'a Value, list: &str, field: &str) -> Vec<&'a str> {
     let all = found[list].as_array().into_iter().flatten();
     all.filter_map(|one| one[field].as_str()).collect()
@@ -135,12 +141,13 @@ async fn a_run_is_seen_before_it_runs_and_nothing_is_written() -> Result<()> {
         (&json!(true), &json!("4.18.0")),
         "{found:#}"
     );
-    let waves = json!([["worker-0", "worker-1"], ["worker-2", "worker-3"], ["worker-4"]]);
-    assert_eq!(found["waves"], waves, "{found:#}");
-    // Nobody knows how long a node takes: the beginning of the first wave alone is told.
+    let batches = json!([["worker-0", "worker-1"], ["worker-2", "worker-3"], ["worker-4"]]);
+    assert_eq!(together(&found), batches, "{found:#}");
+    // Nobody knows how long a node takes: the beginning of the first batch alone is told.
     assert!(found["forecast"].is_null(), "{found:#}");
-    assert_eq!(found["times"].as_array().map(Vec::len), Some(1), "{found:#}");
-    assert!(found["times"][0]["doneBy"].is_null(), "{found:#}");
+    let begins = |batch: usize| found["batches"][batch]["begins"].is_string();
+    assert!(begins(0) && !begins(1), "{found:#}");
+    assert!(found["batches"][0]["doneBy"].is_null(), "{found:#}");
     assert_eq!(found["refused"], json!([]), "{found:#}");
     let said: Vec<(&str, &str)> = texts(&found, "rules", "rule")
         .into_iter()
@@ -286,7 +293,7 @@ async fn a_run_is_seen_before_it_runs_and_nothing_is_written() -> Result<()> {
         .call(&["preview", "-n", NAMESPACE, "upgrade", "--to-version", NEW])
         .await?;
     for words in [
-        "order   5 nodes in 3 waves",
+        "order   5 nodes in 3 batches",
         "times   not known",
         "rule    ",
         "drain   Node worker-0: never",
@@ -335,8 +342,9 @@ async fn a_snapshot_is_previewed_without_the_cluster() -> Result<()> {
         ])
         .await?;
     let found: Vec<Value> = serde_json::from_str(&said.out).with_context(|| format!("{said:?}"))?;
-    let turns: usize = found[0]["waves"].as_array().map_or(0, |waves| {
-        waves.iter().map(|wave| wave.as_array().map_or(0, Vec::len)).sum()
+    let turns: usize = found[0]["batches"].as_array().map_or(0, |batches| {
+        let nodes = batches.iter().map(|batch| batch["nodes"].as_array());
+        nodes.map(|nodes| nodes.map_or(0, Vec::len)).sum()
     });
     assert_eq!(turns, 3, "{:#}", found[0]);
     assert_eq!(found[0]["target"], NEW);

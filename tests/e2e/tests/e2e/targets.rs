@@ -11,8 +11,9 @@ use numo_world::{PoolSpec, WorldSpec};
 use serde_json::json;
 
 use crate::{
-    Gate, NEW, apply, explained, finish, job, judgement, mark, pool, preview::preview, quick, released, rule,
-    rule_began, run_of, seen, set, target, waits, workers,
+    Gate, NEW, apply, explained, finish, job, judgement, mark, pool,
+    preview::{preview, together},
+    quick, released, rule, rule_began, run_of, seen, set, target, waits, workers,
 };
 use numo_api::marks;
 
@@ -68,7 +69,7 @@ async fn as_many_nodes_of_a_target_fly_as_it_allows_and_others_beside_them() -> 
     stage.condition("upgrade", "Ready", "True", "UpToDate").await?;
     let (said, _) = preview(&stage, &["mutexrunconfig/upgrade", "--to-version", NEW]).await?;
     assert_eq!(
-        said["waves"],
+        together(&said),
         json!([["infra-0", "worker-0", "worker-1"], ["infra-1"]]),
         "{said}"
     );

@@ -57,6 +57,21 @@ async fn a_run_goes_wave_by_wave_also_under_another_process() -> Result<()> {
         {"name": "one", "nodes": 1},
     ]);
     prepare(&stage, &[gated], json!({"maxUnavailable": 4, "waves": waves})).await?;
+    stage.condition("upgrade", "Ready", "True", "UpToDate").await?;
+    // The preview numbers and names the waves as the status will.
+    let asked = ["preview", "mutexrunconfig/upgrade", "--to-version", NEW];
+    let foreseen = stage.say(&asked).await?;
+    for words in [
+        "order   4 nodes in 3 batches",
+        "wave 1 of 5 (canary): 1 node, begins ",
+        "1 worker-3",
+        "wave 4 of 5 (one): 1 node\n",
+        "2 worker-0",
+        "wave 5 of 5 (nodes of no wave): 2 nodes\n",
+        "3 worker-1, worker-2",
+    ] {
+        assert!(foreseen.contains(words), "{words}: {foreseen}");
+    }
     stage.world.upgrade_to(NEW).await?;
     // By name it would be the last; the others have room beside it, and wait for its rules after.
     seen(&stage, "the rule after of the canary", |w| {
@@ -192,9 +207,14 @@ async fn maintenances_go_wave_by_wave_and_by_a_word() -> Result<()> {
         explained.contains("1 of 2 (canary): 0 of 1 node done"),
         "{explained}"
     );
+    let status = || stage.say(&["status", "nodemaintenance/other"]);
+    let said = status().await?;
+    assert!(said.contains("wave    1 of 2 (canary): 0 of 1 node done"), "{said}");
     maintenance::delete(&stage, MEDIK8S_GROUP, "canary").await?;
 
     let waits = maintenance::waits(&stage, "other", "WaitsForApproval").await?;
+    let said = status().await?;
+    assert!(said.contains("waits   for approval of wave 2"), "{said}");
     assert!(
         waits.contains("numo approve nodemaintenance/other --wave 2"),
         "{waits}"

@@ -11,7 +11,8 @@ use numo_world::WorldSpec;
 use serde_json::json;
 
 use crate::{
-    Gate, NEW, apply, explained, finish, job, judgement, maintenance, plans, prepare, preview::preview,
+    Gate, NEW, apply, explained, finish, job, judgement, maintenance, plans, prepare,
+    preview::{preview, together},
     released, rule, rule_began, seen, set, waits, workers,
 };
 
@@ -129,8 +130,8 @@ async fn a_run_finishes_a_zone_before_the_next_begins() -> Result<()> {
     prepare(&stage, &rules, spec).await?;
     let arguments = ["mutexrunconfig/upgrade", "-n", NAMESPACE, "--to-version", NEW];
     let (found, _) = preview(&stage, &arguments).await?;
-    let waves = json!([["worker-1", "worker-3"], ["worker-0", "worker-2"]]);
-    assert_eq!(found["waves"], waves, "{found:#}");
+    let batches = json!([["worker-1", "worker-3"], ["worker-0", "worker-2"]]);
+    assert_eq!(together(&found), batches, "{found:#}");
 
     stage.world.upgrade_to(NEW).await?;
     seen(&stage, "both nodes of the zone have their rule", |w| {

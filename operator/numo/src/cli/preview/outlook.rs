@@ -2,9 +2,12 @@
 
 use crate::cli::output::{self, paint};
 use numo_api::{Reason, Step};
-use numo_core::text::counted;
+use numo_core::{report::NO_WAVE, text::counted};
 use serde::Serialize;
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write as _},
+};
 
 /// What one owner would do.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -43,18 +46,18 @@ pub(super) struct Preview {
     /// What their order is by, where the owner says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ordered_by: Option<String>,
-    /// Nodes whose order is decided only when the Plan is created, by its uid; then there are no waves yet.
+    /// Nodes whose order is decided only when the Plan is created, by its uid; then there are no batches yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) unordered: Vec<String>,
-    /// Nodes that would have their turn together, in order.
-    pub(super) waves: Vec<Vec<String>>,
-    /// When each of them would begin and be done; of the first alone, where nobody knows how long a node takes.
+    /// The waves that the owner declares, those whose nodes would begin.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) times: Vec<TimesSaid>,
+    pub(super) waves: Vec<WaveSaid>,
+    /// Nodes that would begin together, in order.
+    pub(super) batches: Vec<BatchSaid>,
     /// What a node takes, by which those times are; absent where nobody knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) forecast: Option<ForecastSaid>,
-    /// Whether there are more waves than were imagined.
+    /// Whether there are more batches than were imagined.
     pub(super) more: bool,
     /// Nodes that would have no turn, and why.
     pub(super) left: Vec<NodeSaid>,
@@ -88,7 +91,60 @@ pub(super) struct BeginSaid {
     pub(super) message: String,
 }
 
-/// When the nodes of a wave would begin, and be done.
+/// Nodes that would begin together.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct BatchSaid {
+    pub(super) nodes: Vec<String>,
+    /// The number of their wave, where the owner declares waves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) wave: Option<usize>,
+    /// Absent but for the first batch, where nobody knows how long a node takes.
+    #[serde(flatten)]
+    pub(super) times: Option<TimesSaid>,
+}
+
+/// A wave whose nodes would begin, where the owner declares waves.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct WaveSaid {
+    /// From 1.
+    pub(super) number: usize,
+    /// How many there are, the nodes of no wave among them.
+    pub(super) of: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<String>,
+    /// Whether it is that of the nodes of no wave.
+    #[serde(skip)]
+    pub(super) is_rest: bool,
+    /// How many of its nodes would begin.
+    pub(super) nodes: usize,
+    /// How many nodes it has, those that are done among them.
+    pub(super) of_nodes: usize,
+    #[serde(flatten)]
+    pub(super) times: Option<TimesSaid>,
+}
+
+impl fmt::Display for WaveSaid {
+    /// For people: `wave 2 of 4 (infra): 10 nodes, begins Tue 22:00 …`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "wave {} of {}", self.number, self.of)?;
+        if let Some(name) = self.name.as_deref().or(self.is_rest.then_some(NO_WAVE)) {
+            write!(f, " ({name})")?;
+        }
+        let of = counted(self.of_nodes, "node");
+        if self.nodes < self.of_nodes {
+            write!(f, ": {} of {of}", self.nodes)?;
+        } else {
+            write!(f, ": {of}")?;
+        }
+        self.times
+            .iter()
+            .try_for_each(|times| write!(f, ", {}", times.words))
+    }
+}
+
+/// When nodes would begin, and be done.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TimesSaid {
@@ -216,7 +272,7 @@ impl Preview {
                 "  waits   for approval of {point}, which is taken for given here"
             );
         }
-        self.write_waves(&mut text);
+        self.write_batches(&mut text);
         self.write_left(&mut text);
         self.write_rules(&mut text);
         self.write_drains(&mut text);
@@ -228,8 +284,9 @@ impl Preview {
 
     /// The order is not known yet: no node is said to be the first.
     pub(super) fn forget_order(&mut self) {
-        self.unordered = self.waves.drain(..).flatten().collect();
-        self.times.clear();
+        let batches = self.batches.drain(..);
+        self.unordered = batches.flat_map(|batch| batch.nodes).collect();
+        self.waves.clear();
         self.unordered.sort();
     }
 
@@ -247,11 +304,11 @@ impl Preview {
         let _ = writeln!(text, "          {}{more}", named.join(", "));
     }
 
-    fn write_waves(&self, text: &mut String) {
+    fn write_batches(&self, text: &mut String) {
         if !self.unordered.is_empty() {
             self.write_unordered(text);
         }
-        let number: usize = self.waves.iter().map(Vec::len).sum();
+        let number: usize = self.batches.iter().map(|batch| batch.nodes.len()).sum();
         if number == 0 {
             return;
         }
@@ -264,20 +321,28 @@ impl Preview {
             text,
             "  order   {} in {}{more}{by}",
             counted(number, "node"),
-            counted(self.waves.len(), "wave")
+            counted(self.batches.len(), "batch")
         );
-        for (index, wave) in self.waves.iter().enumerate().take(SHOWN) {
-            let _ = writeln!(text, "  {:>7} {}", index + 1, wave.join(", "));
-            if let Some(times) = self.times.get(index) {
+        let mut waves = self.waves.iter().peekable();
+        for (index, batch) in self.batches.iter().enumerate().take(SHOWN) {
+            if let Some(wave) = waves.next_if(|wave| batch.wave == Some(wave.number)) {
+                let _ = writeln!(text, "          {wave}");
+            }
+            let _ = writeln!(text, "  {:>7} {}", index + 1, batch.nodes.join(", "));
+            if let Some(times) = &batch.times {
                 let _ = writeln!(text, "          {}", times.words);
             }
         }
-        if self.waves.len() > SHOWN {
+        if self.batches.len() > SHOWN {
             let _ = writeln!(
                 text,
                 "          and {} more (-o json)",
-                counted(self.waves.len() - SHOWN, "wave")
+                counted(self.batches.len() - SHOWN, "batch")
             );
+        }
+        // Waves whose first batch is not shown.
+        for wave in waves {
+            let _ = writeln!(text, "          {wave}");
         }
         self.write_forecast(text);
     }

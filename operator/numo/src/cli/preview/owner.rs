@@ -1,8 +1,8 @@
-//! What one owner would do: waves, refusals, drains, rules.
+//! What one owner would do: batches and waves, refusals, drains, rules.
 
 use super::{
     args::PreviewArgs,
-    outlook::{BeginSaid, DrainSaid, ForecastSaid, NodeSaid, Preview, Said, TimesSaid},
+    outlook::{BatchSaid, BeginSaid, DrainSaid, ForecastSaid, NodeSaid, Preview, Said, TimesSaid, WaveSaid},
     rules::{rules, settle},
     site::Site,
 };
@@ -19,16 +19,21 @@ use numo_core::{
     Owner, OwnerKind,
     calendar::Calendar,
     forecast::{Surroundings, Weight, forecast},
-    model::{Imagined, Waves},
+    model::{Batch, Course, Imagined, Times},
     observed::Observed,
     pace::{self, Took, Whose},
     report::{Report, RunPhase},
     time::words,
 };
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
-/// Waves that are imagined, at most.
-const WAVES: usize = 200;
+/// Batches that are imagined whatever time that takes.
+const BATCHES: usize = 200;
+/// For how long further ones are imagined: one at a time, the nodes of a big cluster would take hours.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What an owner would do. What needs an API server is asked of the site, where there is one.
 pub(super) async fn of_owner(
@@ -56,14 +61,15 @@ pub(super) async fn of_owner(
         });
     }
     let before = imagined.clone();
-    let (waves, took) = carried_out(&mut imagined, owner, &report);
+    let (course, took) = carried_out(&mut imagined, owner, &report);
     if owner.kind == OwnerKind::MutexRunConfig {
         let run = store.observed.runs.get(&owner.key);
         one.ordered_by = run.map(|run| format!("spec.order: {:?}", run.spec.order.unwrap_or_default()));
     }
-    let mut order: Vec<String> = waves.waves.iter().flatten().cloned().collect();
-    say_times(&mut one, owner, &store.observed, (&waves, took));
-    say_waves(&mut one, waves);
+    let batches = course.batches.iter();
+    let mut order: Vec<String> = batches.flat_map(|batch| &batch.nodes).cloned().collect();
+    say_batches(&mut one, owner, &store.observed, (&course, took));
+    say_course(&mut one, course);
     if let OwnerKind::NodeMaintenance(_) = owner.kind
         && let Some(view) = store.observed.maintenances.get(owner)
     {
@@ -92,15 +98,17 @@ pub(super) async fn of_owner(
 }
 
 /// The turns that it would give, and by what their times are known.
-fn carried_out(imagined: &mut Imagined, owner: &Owner, report: &Report) -> (Waves, Option<Took>) {
+fn carried_out(imagined: &mut Imagined, owner: &Owner, report: &Report) -> (Course, Option<Took>) {
     let took = forecast_of(owner, report, &imagined.observed);
     if let Some(took) = &took {
         imagined.take(took.median_seconds);
     }
-    let waves = imagined.waves(owner, WAVES, |observed, report, at| {
+    let began = Instant::now();
+    let goes_on = |batches| batches < BATCHES || began.elapsed() < PATIENCE;
+    let course = imagined.course(owner, goes_on, |observed, report, at| {
         settle(observed, owner, report, at);
     });
-    (waves, took)
+    (course, took)
 }
 
 /// What a person should know of its waves, and what keeps no node from its turn.
@@ -119,15 +127,17 @@ fn forecast_of(owner: &Owner, report: &Report, observed: &Observed) -> Option<To
     pace::took(observed, Whose { owner_uid, run_id })
 }
 
-/// When each wave begins and is done, and by what that is known.
-fn say_times(one: &mut Preview, owner: &Owner, observed: &Observed, (waves, took): (&Waves, Option<Took>)) {
-    let calendar = Calendar::of(owner, observed);
-    let clock = |at: Timestamp| {
-        let nodes = waves.waves.iter().flatten().map(String::as_str);
-        calendar.clock(nodes, at)
-    };
+/// When each batch and each declared wave begins and is done, and by what that is known.
+fn say_batches(
+    one: &mut Preview,
+    owner: &Owner,
+    observed: &Observed,
+    (course, took): (&Course, Option<Took>),
+) {
+    let nodes = course.batches.iter().flat_map(|batch| &batch.nodes);
+    let clock = Calendar::of(owner, observed).clock(nodes.map(String::as_str));
     let spread = took.as_ref().map_or(0, |took| took.spread_seconds);
-    let said = waves.times.iter().map(|times| {
+    let said = |times: Times| {
         let done = times
             .done
             .map(|at| (at, spread.saturating_mul(i64::from(times.turns))));
@@ -140,11 +150,17 @@ fn say_times(one: &mut Preview, owner: &Owner, observed: &Observed, (waves, took
             spread_seconds: done.map(|(_, spread)| spread),
             words: format!("begins {}{by}", clock(times.begins)),
         }
+    };
+    let batches = course.batches.iter().map(|batch| BatchSaid {
+        nodes: batch.nodes.clone(),
+        wave: batch.wave.as_ref().map(|wave| wave.number),
+        times: batch.times.map(said),
     });
-    one.times = said.collect();
+    one.batches = batches.collect();
+    one.waves = waves(course, said);
     one.forecast = took.map(|took| ForecastSaid {
         words: format!(
-            "{took}; four of five took that ± {}, which adds up from wave to wave until the hours open anew",
+            "{took}; four of five took that ± {}, which adds up from batch to batch until the hours open anew",
             words(took.spread_seconds)
         ),
         median_seconds: took.median_seconds,
@@ -154,19 +170,48 @@ fn say_times(one: &mut Preview, owner: &Owner, observed: &Observed, (waves, took
     });
 }
 
-/// Who has turns in which order, from when on, and who has none.
-fn say_waves(one: &mut Preview, imagined: Waves) {
-    let Waves {
-        waves,
-        times: _,
+/// The waves that the owner declares: each begins with the first of its batches, and is done with the last.
+fn waves(course: &Course, said: impl Fn(Times) -> TimesSaid) -> Vec<WaveSaid> {
+    let number = |batch: &Batch| batch.wave.as_ref().map(|wave| wave.number);
+    let of_one_wave = |before: &Batch, batch: &Batch| number(before) == number(batch);
+    // A wave that is under way at the end has nodes that have no turn, and is not done.
+    let under_way = course.last.wave.as_ref().filter(|wave| wave.soak_until.is_none());
+    let waves = course.batches.chunk_by(of_one_wave).filter_map(|batches| {
+        let (first, last) = (batches.first()?, batches.last()?);
+        let wave = last.wave.as_ref()?;
+        // Where the preview broke off, nobody knows when the wave is done.
+        let is_whole = !course.more || course.batches.last() != Some(last);
+        let is_done = is_whole && under_way.is_none_or(|last| last.number != wave.number);
+        let times = first.times.map(|before| Times {
+            begins: before.begins,
+            done: last.times.and_then(|times| times.done).filter(|_| is_done),
+            turns: last.times.map_or(0, |times| times.turns),
+        });
+        Some(WaveSaid {
+            number: wave.number,
+            of: wave.of,
+            name: wave.name.clone(),
+            is_rest: wave.is_rest,
+            nodes: batches.iter().map(|batch| batch.nodes.len()).sum(),
+            of_nodes: wave.nodes,
+            times: times.map(&said),
+        })
+    });
+    waves.collect()
+}
+
+/// From when on nodes begin, what is to be approved for it, and who has no turn.
+fn say_course(one: &mut Preview, course: Course) {
+    let Course {
+        batches,
         begins,
         approvals,
         more,
         last,
-    } = imagined;
+    } = course;
     one.more = more;
     one.approvals = approvals.iter().map(ToString::to_string).collect();
-    one.begins = begins.filter(|_| !waves.is_empty()).map(|(at, why)| BeginSaid {
+    one.begins = begins.filter(|_| !batches.is_empty()).map(|(at, why)| BeginSaid {
         at: at.to_string(),
         reason: why.reason,
         message: why.message.to_string(),
@@ -174,11 +219,10 @@ fn say_waves(one: &mut Preview, imagined: Waves) {
     if one.target.is_none() {
         one.target.clone_from(&last.target);
     }
-    let turns: BTreeSet<&String> = waves.iter().flatten().collect();
+    let turns: BTreeSet<&String> = batches.iter().flat_map(|batch| &batch.nodes).collect();
     if !more {
         one.left = left(&last, &turns);
     }
-    one.waves = waves;
 }
 
 /// Brings the copy of the cluster to the version that the owner would be at work on, and decides there.

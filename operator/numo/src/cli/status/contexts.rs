@@ -220,7 +220,7 @@ impl Cluster {
             ),
             format!("{}%", line.drained_percent).into(),
             line.node.as_str().into(),
-            ago(Some(&line.created), self.now).into(),
+            ago(line.since.as_deref().or(Some(&line.created)), self.now).into(),
             shortened(&line.message, layout).into(),
         ]
     }

@@ -1,13 +1,18 @@
 //! NodeMaintenances.
 
-use super::message::shortened;
+use super::{
+    message::{SHOWN, shortened},
+    order::{ApprovalLine, HoursLine, WaveLine},
+};
 use crate::cli::{
     live::{Look, ago, maintenance_words},
+    maintained,
     output::{self, Cell, Layout, Table},
 };
-use numo_api::Reason;
-use numo_core::observed::MaintenanceView;
+use numo_api::{Condition, Reason, Step, conditions::types};
+use numo_core::{observed::MaintenanceView, report::Report};
 use serde::Serialize;
+use std::fmt::Write as _;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -20,14 +25,30 @@ pub(super) struct MaintenanceLine {
     /// None before the drain has begun.
     pub(super) pods_left: Option<usize>,
     pub(super) created: String,
+    /// When the status of its condition Ready last changed: since when it is done, or is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) since: Option<String>,
     pub(super) reason: Option<Reason>,
     pub(super) message: String,
+    /// How the hours stand that its MutexBindings give it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    hours: Vec<HoursLine>,
+    /// The wave under way, of those that its MutexBindings give it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wave: Option<WaveLine>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approval: Option<ApprovalLine>,
 }
 
 impl MaintenanceLine {
     pub(super) fn of(look: &Look, view: &MaintenanceView) -> Self {
         let (reason, message) = maintenance_words(look, view);
         let group = view.owner.kind.api_version();
+        // One that is over waits for nothing of this, and need not be decided.
+        let is_over = view.deleting || view.status.phase.as_deref() == Some("Succeeded");
+        let report = (!is_over).then(|| maintained::decision(look, &view.owner).report);
+        let report = report.as_ref();
+        let is_waiting = |report: &Report| report.nodes.values().any(|node| node.step == Step::Selected);
         Self {
             name: view.owner.key.name.clone(),
             group: group.split('/').next().unwrap_or_default().to_owned(),
@@ -40,10 +61,58 @@ impl MaintenanceLine {
                 .as_ref()
                 .map(|_| view.status.pending_pods.as_ref().map_or(0, Vec::len)),
             created: view.created.to_string(),
+            since: since(&view.status.conditions),
             reason,
             message,
+            hours: report
+                .filter(|report| is_waiting(report))
+                .map_or_else(Vec::new, |_| HoursLine::of(look, &view.owner)),
+            wave: report.and_then(|report| report.wave.as_ref()).map(WaveLine::of),
+            approval: report
+                .and_then(|report| report.approval.as_ref())
+                .map(ApprovalLine::of),
         }
     }
+
+    /// When, in what order and with whose word it begins, a line each.
+    fn order(&self) -> Vec<String> {
+        // A maintenance whose node is drained waits for no hours.
+        let hours = self
+            .hours
+            .iter()
+            .filter(|_| self.phase.as_deref() != Some("Succeeded"));
+        let hours = hours.map(|hours| format!("hours   {}: {}", hours.name, hours.words));
+        let wave = self.wave.iter().map(|wave| format!("wave    {}", wave.words));
+        let notes = self.wave.iter().flat_map(|wave| &wave.notes);
+        let notes = notes.map(|note| format!("waves   {note}"));
+        let approval = self.approval.iter();
+        let approval = approval.map(|approval| format!("waits   for approval of {}", approval.waits));
+        hours.chain(wave).chain(notes).chain(approval).collect()
+    }
+}
+
+fn since(conditions: &[Condition]) -> Option<String> {
+    let ready = conditions
+        .iter()
+        .find(|condition| condition.type_ == types::READY);
+    ready.and_then(|ready| ready.last_transition_time.clone())
+}
+
+/// When, in what order and with whose word those begin that wait, as many as are shown.
+fn orders(lines: &[MaintenanceLine]) -> String {
+    let mut text = String::new();
+    let waiting: Vec<_> = lines.iter().filter(|line| !line.order().is_empty()).collect();
+    for line in waiting.iter().take(SHOWN) {
+        let _ = writeln!(text, "  {}", line.name);
+        for words in line.order() {
+            let _ = writeln!(text, "    {words}");
+        }
+    }
+    if waiting.len() > SHOWN {
+        let more = waiting.len() - SHOWN;
+        let _ = writeln!(text, "  and {more} more wait (-o json)");
+    }
+    text
 }
 
 pub(super) fn maintained(lines: &[MaintenanceLine], look: &Look, output: Layout) -> String {
@@ -71,10 +140,10 @@ pub(super) fn maintained(lines: &[MaintenanceLine], look: &Look, output: Layout)
             line.pods_left
                 .map_or_else(|| "-".to_owned(), |left| left.to_string())
                 .into(),
-            ago(Some(&line.created), look.now).into(),
+            ago(line.since.as_deref().or(Some(&line.created)), look.now).into(),
             reason,
             shortened(&line.message, output).into(),
         ]);
     }
-    table.text()
+    table.text() + &orders(lines)
 }

@@ -7,6 +7,7 @@ mod contexts;
 mod left;
 mod maintenance;
 mod message;
+mod order;
 mod owner;
 mod picture;
 mod window;

@@ -1,6 +1,9 @@
 //! A MutexRunConfig, a Plan or a NodeVersion with its pools and the nodes that are behind.
 
-use super::message::{SHOWN, shortened};
+use super::{
+    message::{SHOWN, shortened},
+    order::{ApprovalLine, HoursLine, WaveLine},
+};
 use crate::{
     cli::{
         live::{self, Look, ago},
@@ -10,15 +13,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{Condition, Reason, Step, conditions::types, mutex_run_config::RunStatus};
-use numo_core::{
-    Decision, Owner,
-    calendar::Calendar,
-    eta::Eta,
-    observed::Key,
-    report::{ApprovalReport, Report, WaveReport},
-    suspended::suspended,
-    time,
-};
+use numo_core::{Decision, Owner, eta::Eta, observed::Key, report::Report, suspended::suspended, time};
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -63,86 +58,6 @@ pub(super) struct OwnerLine {
     over: Option<Over>,
     pools: Vec<PoolLine>,
     behind: Vec<NodeLine>,
-}
-
-/// The wave under way, in words and in numbers.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct WaveLine {
-    #[serde(skip)]
-    words: String,
-    number: usize,
-    of: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
-    nodes: usize,
-    done: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    soak_until: Option<String>,
-    notes: Vec<String>,
-}
-
-impl WaveLine {
-    fn of(wave: &WaveReport) -> Self {
-        Self {
-            words: wave.to_string(),
-            number: wave.number,
-            of: wave.of,
-            name: wave.name.clone(),
-            nodes: wave.nodes,
-            done: wave.done,
-            soak_until: wave.soak_until.map(|at| at.to_string()),
-            notes: wave.notes.clone(),
-        }
-    }
-}
-
-/// How hours of an owner stand.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct HoursLine {
-    /// What has them, such as `spec.window`.
-    name: String,
-    open: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    closes_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    opens_at: Option<Timestamp>,
-    #[serde(skip)]
-    words: String,
-}
-
-impl HoursLine {
-    fn of(look: &Look, owner: &Owner) -> Vec<Self> {
-        let standing = Calendar::of(owner, &look.store.observed).standing(look.now);
-        let each = standing.into_iter().map(|one| Self {
-            name: one.name,
-            open: one.is_open,
-            closes_at: one.closes,
-            opens_at: one.opens,
-            words: one.words,
-        });
-        each.collect()
-    }
-}
-
-/// What waits for a person's word.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ApprovalLine {
-    waits: String,
-    reason: Reason,
-    digest: String,
-}
-
-impl ApprovalLine {
-    fn of(waits: &ApprovalReport) -> Self {
-        Self {
-            waits: waits.point.to_string(),
-            reason: waits.why.reason,
-            digest: waits.digest.clone(),
-        }
-    }
 }
 
 /// When a run ended, and how long it took.
