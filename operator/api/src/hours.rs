@@ -70,6 +70,11 @@ pub struct Hours {
         "message": "found no cron expression, wanted minute, hour, day of the month, month and day of the week, such as 0 22 * * FRI",
         "fieldPath": ".cron",
     },
+    {
+        "rule": "!has(self.cron) || !self.cron.matches(r'^\\s*\\S+\\s+\\S+\\s+[^*?\\s]\\S*\\s+\\S+\\s+[^*?\\s]')",
+        "message": "found days of the month and of the week, wanted one of them, such as 0 22 * * SAT#1",
+        "fieldPath": ".cron",
+    },
 ]))]
 pub struct Opening {
     /// Days on which it begins, such as mon or monday. Absent: every day.

@@ -48,6 +48,16 @@ pub fn matches(selector: &Value, labels: &Map) -> bool {
     Selector::of(selector).matches(labels)
 }
 
+/// Whether a selector wants nothing: it matches every node.
+pub(crate) fn is_empty(selector: &Value) -> bool {
+    let mut parts = selector.as_object().into_iter().flat_map(serde_json::Map::values);
+    parts.all(|part| match part {
+        Value::Object(labels) => labels.is_empty(),
+        Value::Array(expressions) => expressions.is_empty(),
+        other => other.is_null(),
+    })
+}
+
 /// The label and the value that a selector wants, if it wants nothing else.
 pub(crate) fn one_label(selector: &Value) -> Option<(&str, &str)> {
     let expressions = selector.get("matchExpressions").and_then(Value::as_array);

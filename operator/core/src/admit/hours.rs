@@ -325,6 +325,13 @@ impl Cron {
         let [minutes, hours, of_month, months, of_week] = fields[..] else {
             return Err(refused());
         };
+        let is_any = |field: &str| field.starts_with(['*', '?']);
+        if !is_any(of_month) && !is_any(of_week) {
+            // By cron's rule it would be on at each of both: `0 22 1-7 * SAT` on seven days in a row, too.
+            return Err(format!(
+                "cron: found {text:?}, with days of the month and of the week, wanted one of them, such as \"0 22 * * SAT#1\""
+            ));
+        }
         let parsed = |text: &str| {
             let mut options = ParseOptions::default();
             options.fallback_timezone_option = FallbackTimezoneOption::UTC;

@@ -13,7 +13,7 @@ use crate::{
     observed::{ChangeView, NodeView, Observed, WindowView},
     pace::{self, Whose},
     rules::Admission,
-    selector::{Selector, one_label},
+    selector::{self, Selector, one_label},
     turn::{
         closed::{self, Probes},
         node::Next,
@@ -81,11 +81,13 @@ pub trait Queue<'a> {
 /// Why nodes do not begin at this time, worked out once for all that the same MutexWindows select.
 struct Shut<'a> {
     windows: Vec<(&'a WindowView, Selector<'a>)>,
+    /// The places of those that select every node.
+    always: Vec<usize>,
     /// Windows often differ by the value of one label: a node's is looked up once for all of them. By key and value, the places of the windows.
     by_label: BTreeMap<&'a str, BTreeMap<&'a str, Vec<usize>>>,
     /// The places of all other windows.
     others: Vec<usize>,
-    /// By the places of the windows that select a node.
+    /// By the places of the windows that select a node, beside those that select every node.
     known: BTreeMap<Vec<usize>, Option<Why>>,
     /// Those of the node that is asked about.
     places: Vec<usize>,
@@ -95,6 +97,7 @@ impl<'a> Shut<'a> {
     fn of(observed: &'a Observed) -> Self {
         let mut shut = Self {
             windows: Vec::new(),
+            always: Vec::new(),
             by_label: BTreeMap::new(),
             others: Vec::new(),
             known: BTreeMap::new(),
@@ -104,6 +107,7 @@ impl<'a> Shut<'a> {
         for window in windows.filter(|window| !window.selector.is_null()) {
             let place = shut.windows.len();
             match one_label(&window.selector) {
+                None if selector::is_empty(&window.selector) => shut.always.push(place),
                 None => shut.others.push(place),
                 Some((key, value)) => {
                     let of_key = shut.by_label.entry(key).or_default();
@@ -115,7 +119,7 @@ impl<'a> Shut<'a> {
         shut
     }
 
-    /// Finds the places of the windows that select the node, in their order.
+    /// Finds the places of the windows that select the node and not every node, in their order.
     fn find(&mut self, node: &NodeView) {
         self.places.clear();
         for (key, by_value) in &self.by_label {
@@ -143,12 +147,10 @@ impl<'a> Shut<'a> {
         if let Some(known) = self.known.get(&self.places) {
             return known.clone();
         }
-        let windows: Vec<&WindowView> = self
-            .places
-            .iter()
-            .filter_map(|place| self.windows.get(*place))
-            .map(|(window, _)| *window)
-            .collect();
+        let mut places: Vec<&usize> = self.always.iter().chain(&self.places).collect();
+        places.sort_unstable();
+        let windows = places.into_iter().filter_map(|place| self.windows.get(*place));
+        let windows: Vec<&WindowView> = windows.map(|(window, _)| *window).collect();
         let why = match schedule.under(&windows) {
             Ok(schedule) => schedule.refusal(now, forecast),
             Err(why) => Some(why),

@@ -24,7 +24,6 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{Reason, conditions::Actor};
-use serde_json::Value;
 use std::{cell::OnceCell, collections::BTreeMap};
 
 /// Nodes named in one sentence.
@@ -215,7 +214,7 @@ impl<'a> Waves<'a> {
         let own = self.groups.len();
         self.groups.push(Group::of(wave));
         // A selector of all nodes means those that are left, and no second wave of the others.
-        let is_rest = matches!(&wave.takes, Takes::Labels(selector) if is_empty(selector));
+        let is_rest = matches!(&wave.takes, Takes::Labels(selector) if selector::is_empty(selector));
         let mut taken: Option<(&str, usize)> = None;
         let mut others = 0;
         let all = rows.iter().zip(places).zip(are_of);
@@ -571,17 +570,6 @@ impl<'a> Group<'a> {
     fn is_over(&self) -> bool {
         self.behind.is_empty()
     }
-}
-
-/// Whether a selector wants nothing: it selects every node.
-fn is_empty(selector: &Value) -> bool {
-    let all = selector.as_object().into_iter().flat_map(serde_json::Map::values);
-    let mut all = all.into_iter();
-    all.all(|part| match part {
-        Value::Object(labels) => labels.is_empty(),
-        Value::Array(expressions) => expressions.is_empty(),
-        other => other.is_null(),
-    })
 }
 
 /// The places of the rows that count, in the order in which waves of so many nodes take them: those that have begun first.

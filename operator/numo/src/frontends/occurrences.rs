@@ -6,8 +6,8 @@
 
 use jiff::Timestamp;
 use numo_api::{
-    Condition, NodeMaintenanceStatus, PlanStatus, Reason, RunResult, RunStatus, Step, Transition,
-    conditions::types, machines::NodeVersionStatus,
+    ApprovalStatus, Condition, NodeMaintenanceStatus, PlanStatus, Reason, RunResult, RunStatus, Step,
+    Transition, conditions::types, machines::NodeVersionStatus,
 };
 use numo_core::{Owner, names, observed::Observed, report::Report, text::counted};
 
@@ -46,6 +46,8 @@ pub struct Facts<'a> {
     pub report: &'a Report,
     /// Its status as it is stored.
     pub status: Status<'a>,
+    /// What of it waits for approval, as it is stored.
+    pub approval: Option<&'a ApprovalStatus>,
 }
 
 /// The status of an owner.
@@ -111,8 +113,7 @@ pub fn occurrences(facts: &Facts<'_>) -> Vec<Occurrence> {
     all.extend(waves(facts));
     all.extend(approval(facts));
     all.extend(nodes(facts, Step::Held, Transition::Held));
-    all.extend(nodes(facts, Step::Failed, Transition::Failed));
-    all.extend(maintenance_failed(facts));
+    all.extend(failed(facts));
     all.extend(stalled(facts));
     all.extend(left_paused(facts));
     all.extend(finished(facts));
@@ -221,13 +222,23 @@ fn waves(facts: &Facts<'_>) -> Vec<Occurrence> {
     over.collect()
 }
 
-/// A person must approve: once for each thing that is to be approved, as soon as that can be done, whatever else its nodes wait for.
+/// A person must approve: as soon as that can be done, whatever else its nodes wait for. Once for each thing that is to be approved, and
+/// once more when an approval of it has expired. Where numo's own kinds store since when it waits, also when one was withdrawn: the
+/// definitions that others have of Plans and NodeMaintenances may not store that.
 fn approval(facts: &Facts<'_>) -> Option<Occurrence> {
     let report = facts.report;
     let waits = report.approval.as_ref()?;
+    let since = match facts.status {
+        Status::Run(..) | Status::Version(_) => {
+            let stored = facts.approval.filter(|stored| stored.digest == waits.digest)?;
+            stored.since.as_str()
+        }
+        Status::Plan(_) | Status::Maintenance(_) => "",
+    };
     let said = (waits.why.reason.name(), waits.why.message.to_string());
     let transition = Transition::WaitsForApproval;
-    let edition = [report.run_id.as_str(), &waits.point.to_string(), &waits.digest];
+    let point = waits.point.to_string();
+    let edition = [report.run_id.as_str(), &point, &waits.digest, said.0, since];
     Some(facts.occurrence(transition, &edition, None, said))
 }
 
@@ -246,12 +257,19 @@ fn nodes(facts: &Facts<'_>, step: Step, transition: Transition) -> Vec<Occurrenc
     nodes.collect()
 }
 
-fn maintenance_failed(facts: &Facts<'_>) -> Option<Occurrence> {
-    let Status::Maintenance(status) = facts.status else {
-        return None;
-    };
+/// Nodes that failed. A maintenance fails as a whole, with its only node; one whose node is left out has not failed.
+fn failed(facts: &Facts<'_>) -> Vec<Occurrence> {
+    if let Status::Maintenance(status) = facts.status {
+        return maintenance_failed(facts, status).into_iter().collect();
+    }
+    nodes(facts, Step::Failed, Transition::Failed)
+}
+
+fn maintenance_failed(facts: &Facts<'_>, status: &NodeMaintenanceStatus) -> Option<Occurrence> {
     let ready = facts.status.condition(types::READY)?;
-    let is_failed = status.phase.as_deref() == Some("Failed");
+    let mut nodes = facts.report.nodes.values();
+    let is_left_out = nodes.any(|node| node.step == Step::Skipped);
+    let is_failed = status.phase.as_deref() == Some("Failed") && !is_left_out;
     let said = (ready.reason, ready.message.to_owned());
     is_failed.then(|| facts.occurrence(Transition::Failed, &[ready.since], Some(ready.since), said))
 }
@@ -262,7 +280,9 @@ fn stalled(facts: &Facts<'_>) -> Option<Occurrence> {
         return None;
     }
     let said = (stalled.reason, stalled.message.to_owned());
-    Some(facts.occurrence(Transition::Stalled, &[stalled.since], Some(stalled.since), said))
+    // Who has ended one reason must hear of the next.
+    let edition = [stalled.since, stalled.reason];
+    Some(facts.occurrence(Transition::Stalled, &edition, Some(stalled.since), said))
 }
 
 fn left_paused(facts: &Facts<'_>) -> Option<Occurrence> {

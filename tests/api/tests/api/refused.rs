@@ -513,6 +513,12 @@ fn of_runs() -> Vec<Slip> {
             "spec.window.openings[0].cron",
             "found no cron expression",
         ),
+        (
+            "MutexRunConfig",
+            opening(json!({"cron": "0 22 1-7 * SAT", "durationSeconds": 3600})),
+            "spec.window.openings[0].cron",
+            "found days of the month and of the week",
+        ),
     ]
 }
 

@@ -199,7 +199,7 @@ fn cron_expressions_open_when_the_library_says_so() {
         "0 0 29 2 *",
         "5,35 9-17 * JAN-MAR MON-FRI",
         "0 0 L * *",
-        "30 4 1,15 * 5",
+        "30 4 1,15 * *",
         "0 12 * * MON#1",
         "0 0 15W * *",
         "* * * * *",
@@ -280,6 +280,10 @@ fn hours_that_cannot_be_understood_name_the_field_and_what_is_wanted() {
         (
             opening(json!({"cron": "61 22 * * FRI", "durationSeconds": 60})),
             "openings[0].cron: found \"61 22 * * FRI\", wanted minute, hour,",
+        ),
+        (
+            opening(json!({"cron": "0 22 1-7 * SAT", "durationSeconds": 60})),
+            "openings[0].cron: found \"0 22 1-7 * SAT\", with days of the month and of the week, wanted one of them",
         ),
         (
             opening(json!({"cron": "0 22 * * FRI", "durationSeconds": 60, "days": ["mon"]})),

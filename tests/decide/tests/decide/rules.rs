@@ -497,6 +497,28 @@ fn pre_run_rules_pass_before_the_first_node() {
         &cluster(&format!("window nights {closed}")),
         "hold OutsideWindow ~ MutexWindow nights\n > nothing",
     );
+    // A node that a person left out, and that no window selects, does not open the hours of the others.
+    let zone = r#""nodeSelector":{"matchLabels":{"topology.kubernetes.io/zone":"z0"}}"#;
+    let of_zone = closed.replacen('{', &format!("{{{zone},"), 1);
+    let left_out = format!(
+        "window nights {of_zone}\n node b worker 4.16.0 zone:z1\n change b Skipped reason:SkippedByPerson"
+    );
+    check(
+        &cluster(&left_out).replace("node a worker 4.16.0", "node a worker 4.16.0 zone:z0"),
+        "hold OutsideWindow ~ MutexWindow nights\n > nothing",
+    );
+    // Nor is it of use days before somebody has approved the run.
+    let unapproved = |more: &str| {
+        cluster(more).replace(
+            "run finalizer {}",
+            "run finalizer {\"approval\":{\"begin\":\"Manual\"}}",
+        )
+    };
+    check(&unapproved(""), "hold WaitsForApproval\n > nothing");
+    check(
+        &unapproved("job start/PreRun/1 of - running"),
+        "hold RuleRunning\n > nothing",
+    );
     check(
         &cluster("job start/PreRun/1 of - running"),
         "hold RuleRunning\n > nothing",

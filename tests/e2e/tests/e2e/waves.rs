@@ -209,7 +209,10 @@ async fn maintenances_go_wave_by_wave_and_by_a_word() -> Result<()> {
     );
     let status = || stage.say(&["status", "nodemaintenance/other"]);
     let said = status().await?;
-    assert!(said.contains("wave    1 of 2 (canary): 0 of 1 node done"), "{said}");
+    assert!(
+        said.contains("wave    1 of 2 (canary): 0 of 1 node done"),
+        "{said}"
+    );
     maintenance::delete(&stage, MEDIK8S_GROUP, "canary").await?;
 
     let waits = maintenance::waits(&stage, "other", "WaitsForApproval").await?;

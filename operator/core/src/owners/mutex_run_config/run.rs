@@ -368,7 +368,7 @@ fn leave(decision: &mut RunDecision<'_>, leaving: Option<&Why>) {
     });
     if leaving.is_none()
         && has_run(decision.view)
-        && let Some(why) = run_rules_hold(decision, Phase::PostRun)
+        && let Some(why) = run_rules_hold(decision, Phase::PostRun, None)
     {
         decision.out.report.hold = Some(why);
         labels::label_joiners(decision);
@@ -469,7 +469,7 @@ fn drive<'m>(decision: &mut RunDecision<'m>, order: Order<'m>, hold: Option<Why>
     decision.out.report.notes = waves::notes(decision.view);
     let hold = match hold
         .or_else(|| all_stopped(decision.view))
-        .or_else(|| run_rules_hold(decision, Phase::PreRun))
+        .or_else(|| run_rules_hold(decision, Phase::PreRun, order.1.hold()))
     {
         Some(why) => {
             labels::label_joiners(decision);

@@ -1,11 +1,15 @@
 //! The rules that are asked once per run, before its first node and after its last.
 
 use super::{
+    gates,
+    member::Member,
     run_decision::{RunDecision, asks},
     run_view::RunView,
+    waves::stand,
 };
 use crate::{
     action::{Action, Event, EventAction, JobRequest},
+    admit::waves::Stand,
     key::Key,
     observed::RuleView,
     rules::{self, Inquiry, Progress, Subject},
@@ -16,9 +20,13 @@ use crate::{
 use jiff::Timestamp;
 use numo_api::{Outcome, Phase, Reason, RunStatus, Step, VerdictRecord};
 
-/// Asks the rules that are asked once per run: what holds the run until they have passed. A PostRun
-/// rule's failure is recorded and holds nothing.
-pub(super) fn run_rules_hold(decision: &mut RunDecision<'_>, phase: Phase) -> Option<Why> {
+/// Asks the rules that are asked once per run: what holds the run until they have passed. Before the first node nothing is asked anew while
+/// the run is `unapproved`. A PostRun rule's failure is recorded and holds nothing.
+pub(super) fn run_rules_hold(
+    decision: &mut RunDecision<'_>,
+    phase: Phase,
+    unapproved: Option<Why>,
+) -> Option<Why> {
     let view = decision.view;
     if !rules::any_runs_in(&view.intent.rules, phase) {
         return None;
@@ -30,7 +38,7 @@ pub(super) fn run_rules_hold(decision: &mut RunDecision<'_>, phase: Phase) -> Op
         }
         other => Some(other),
     };
-    if let Some(why) = hours_hold(decision, phase, now.as_ref()) {
+    if let Some(why) = not_yet(decision, phase, now.as_ref(), unapproved) {
         return Some(why);
     }
     match now.unwrap_or(Progress::Passed) {
@@ -63,15 +71,9 @@ pub(super) fn run_rules_hold(decision: &mut RunDecision<'_>, phase: Phase) -> Op
             Some(why)
         }
         Progress::Record(verdict, _) => {
-            let why = Why::new(
-                Reason::RuleRunning,
-                format!(
-                    "rule {} ended in phase {}: {}",
-                    verdict.rule,
-                    phase.name(),
-                    verdict.reason
-                ),
-            );
+            let (rule, reason) = (&verdict.rule, &verdict.reason);
+            let message = format!("rule {rule} ended in phase {}: {reason}", phase.name());
+            let why = Why::new(Reason::RuleRunning, message);
             record_run_verdict(decision, *verdict);
             Some(why)
         }
@@ -90,25 +92,33 @@ pub(super) fn ask_again_first(decision: &mut RunDecision<'_>) -> Option<Why> {
     Some(why)
 }
 
-/// Why a rule that is to be asked before the first node waits for the hours.
-fn hours_hold(decision: &mut RunDecision<'_>, phase: Phase, next: Option<&Progress>) -> Option<Why> {
-    if phase != Phase::PreRun || !next.is_some_and(is_asking) {
+/// Why a rule that is to be asked before the first node waits, for the hours or for a person's word. A backup before the run is of no use
+/// days before it.
+fn not_yet(
+    decision: &mut RunDecision<'_>,
+    phase: Phase,
+    next: Option<&Progress>,
+    unapproved: Option<Why>,
+) -> Option<Why> {
+    if phase != Phase::PreRun || !next.is_some_and(is_asking) || decision.view.in_flight() > 0 {
         return None;
     }
-    let why = closed_to_all(decision.view)?;
+    let why = closed_to_all(decision.view).or(unapproved)?;
     if let Some(at) = why.until {
         decision.wake(at);
     }
     Some(why)
 }
 
-/// Why no node of the run begins by the hours, those of the run or of its nodes. A backup before the run is of no use days before it.
+/// Why no node of the run begins by the hours, those of the run or of its nodes. Nodes that the run goes on without have no say.
 fn closed_to_all(view: &RunView<'_>) -> Option<Why> {
-    if view.in_flight() > 0 {
-        return None;
-    }
     view.intent.schedule.closed(view.now).or_else(|| {
-        let behind = view.members.iter().filter(|member| !view.at_target(member));
+        let elsewhere = gates::run::held_elsewhere(view);
+        let is_behind = |member: &&Member<'_>| {
+            let is_elsewhere = elsewhere.contains_key(member.pool.name.as_str());
+            matches!(stand(view, member, is_elsewhere), Stand::Behind { .. })
+        };
+        let behind = view.members.iter().filter(is_behind);
         let closed: Option<Vec<Why>> = behind.map(|member| view.closed_to(member.node)).collect();
         let first = closed?.into_iter();
         first.min_by_key(|why| (why.until.is_none(), why.until))

@@ -56,11 +56,21 @@ fn report(nodes: &[(&str, Step, Option<&str>)]) -> Report {
 }
 
 fn of(owner: &Owner, report: &Report, status: Status<'_>) -> Vec<Occurrence> {
+    of_waiting(owner, report, status, None)
+}
+
+fn of_waiting(
+    owner: &Owner,
+    report: &Report,
+    status: Status<'_>,
+    approval: Option<&ApprovalStatus>,
+) -> Vec<Occurrence> {
     occurrences(&Facts {
         owner,
         uid: "uid",
         report,
         status,
+        approval,
     })
 }
 
@@ -201,6 +211,9 @@ fn a_maintenance_began_failed_and_is_drained() {
         (&[][..], "Running", "False", vec![]),
         (&draining, "Running", "False", vec!["RunBegan"]),
         (&[], "Failed", "False", vec!["Failed"]),
+        // Its only node is told of once, and one that a person skipped has not failed.
+        (&[("a", Step::Failed, None)], "Failed", "False", vec!["Failed"]),
+        (&[("a", Step::Skipped, None)], "Failed", "False", vec![]),
         (&draining, "Succeeded", "False", vec!["RunBegan"]),
         (&draining, "Succeeded", "True", vec!["RunBegan", "Finished"]),
     ] {
@@ -245,8 +258,25 @@ fn a_wave_that_waits_for_approval_is_told_of_once() {
     for node in report.nodes.values_mut() {
         node.why = Why::new(Reason::OutsideWindow, "the window is closed");
     }
-    let found = of(&run(), &report, Status::Run(&[], None));
+    let stored = |digest: &str, since: &str| ApprovalStatus {
+        waits: "the beginning".to_owned(),
+        reason: "WaitsForApproval".to_owned(),
+        digest: digest.to_owned(),
+        since: since.to_owned(),
+    };
+    let told = |report: &Report, digest: &str, since: &str| {
+        let stored = stored(digest, since);
+        of_waiting(&run(), report, Status::Run(&[], None), Some(&stored))
+    };
+    // Since when it waits is stored first.
+    assert_eq!(names(&told(&report, "z", AT)), [""; 0]);
+    let found = told(&report, "a", AT);
     assert_eq!(names(&found), ["WaitsForApproval"]);
+    assert_ne!(
+        told(&report, "a", LATER)[0].id,
+        found[0].id,
+        "an approval was given and withdrawn"
+    );
     let after = |node: &str| Point::AfterFailure {
         node: node.to_owned(),
     };
@@ -260,17 +290,30 @@ fn a_wave_that_waits_for_approval_is_told_of_once() {
             "and so does the next one",
         ),
         (
-            waits(Point::Begin, "b", Reason::ApprovalExpired),
+            waits(Point::Begin, "b", Reason::WaitsForApproval),
             "so does what has changed",
         ),
+        (
+            waits(Point::Begin, "a", Reason::ApprovalExpired),
+            "and whose approval has expired",
+        ),
     ] {
+        let digest = approval
+            .as_ref()
+            .map_or("", |waits| waits.digest.as_str())
+            .to_owned();
         report.approval = approval;
-        let next = of(&run(), &report, Status::Run(&[], None));
+        let next = told(&report, &digest, AT);
         assert_eq!(names(&next), ["WaitsForApproval"]);
         assert_ne!(next[0].id, found[0].id, "{words}");
     }
     report.approval = None;
-    assert_eq!(names(&of(&run(), &report, Status::Run(&[], None))), [""; 0]);
+    assert_eq!(names(&told(&report, "a", AT)), [""; 0]);
+    // Whose definition is another's may store nothing of it.
+    report.approval = waits(Point::Begin, "a", Reason::WaitsForApproval);
+    let status = PlanStatus::default();
+    let found = of(&plan(), &report, Status::Plan(&status));
+    assert_eq!(names(&found), ["WaitsForApproval"]);
 }
 
 #[test]
@@ -282,6 +325,7 @@ fn an_id_is_the_same_after_a_restart_and_another_each_time() {
             uid,
             report: &report,
             status: Status::Run(&[], None),
+            approval: None,
         };
         occurrences(&facts)[0].id.clone()
     };
@@ -369,8 +413,21 @@ fn every_kind_of_owner_is_done_at_the_time_that_its_status_has() {
             uid: "uid",
             report: &done,
             status,
+            approval: None,
         };
         let wanted = is_done.then(|| time(LATER).unwrap());
         assert_eq!(succeeded(&facts), wanted, "{status:?}");
     }
+}
+
+#[test]
+fn who_is_stalled_for_another_reason_is_told_of_again() {
+    let told = |reason: &str| {
+        let conditions = conditions(&[("Stalled", "True", reason, AT)]);
+        of(&run(), &report(&[]), Status::Run(&conditions, None))[0]
+            .id
+            .clone()
+    };
+    assert_eq!(told("RuleFailed"), told("RuleFailed"));
+    assert_ne!(told("RuleFailed"), told("FailureBudgetSpent"));
 }

@@ -96,6 +96,7 @@ fn told(
         uid: "uid",
         report: &report,
         status: Status::Run(&[ready], Some(&run)),
+        approval: None,
     };
     over_of(&facts, changes, since, told)
 }
@@ -288,6 +289,7 @@ fn a_run_began_with_its_first_turn() {
         uid: "uid",
         report: &report,
         status: Status::Plan(&status),
+        approval: None,
     };
     assert_eq!(began_at(&facts, &observed), Some(moment(8)));
     let told = occurrences_of(&facts, &observed);

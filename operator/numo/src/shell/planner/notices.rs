@@ -17,6 +17,7 @@ use crate::{
     },
 };
 use jiff::{SignedDuration, Timestamp};
+use numo_api::ApprovalStatus;
 use numo_core::{
     Decision, Owner, OwnerKind,
     observed::{ChangeView, Observed},
@@ -193,12 +194,13 @@ impl Notices {
 
 /// What is known of an owner; none if it is gone.
 fn facts<'a>(observed: &'a Observed, owner: &'a Owner, decision: &'a Decision) -> Option<Facts<'a>> {
-    let of = |uid: &'a str, status: Status<'a>| {
+    let of = |uid: &'a str, status: Status<'a>, approval: Option<&'a ApprovalStatus>| {
         Some(Facts {
             owner,
             uid,
             report: &decision.report,
             status,
+            approval,
         })
     };
     match owner.kind {
@@ -207,19 +209,32 @@ fn facts<'a>(observed: &'a Observed, owner: &'a Owner, decision: &'a Decision) -
             of(
                 &view.uid,
                 Status::Run(&view.status.conditions, view.status.run.as_ref()),
+                view.status.approval.as_ref(),
             )
         }
         OwnerKind::Plan => {
             let view = observed.plans.get(&owner.key)?;
-            of(&view.uid, Status::Plan(&view.status))
+            of(
+                &view.uid,
+                Status::Plan(&view.status),
+                view.status.approval.as_ref(),
+            )
         }
         OwnerKind::NodeMaintenance(_) => {
             let view = observed.maintenances.get(owner)?;
-            of(&view.uid, Status::Maintenance(&view.status))
+            of(
+                &view.uid,
+                Status::Maintenance(&view.status),
+                view.status.approval.as_ref(),
+            )
         }
         OwnerKind::NodeVersion => {
             let view = observed.fleet.versions.get(&owner.key.name)?;
-            of(&view.uid, Status::Version(&view.status))
+            of(
+                &view.uid,
+                Status::Version(&view.status),
+                view.status.approval.as_ref(),
+            )
         }
     }
 }
