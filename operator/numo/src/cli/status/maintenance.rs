@@ -2,14 +2,14 @@
 
 use super::{
     message::{SHOWN, shortened},
-    order::{ApprovalLine, HoursLine, WaveLine},
+    order::{self, ApprovalLine, HoursLine, WaveLine, ready_since},
 };
 use crate::cli::{
     live::{Look, ago, maintenance_words},
     maintained,
     output::{self, Cell, Layout, Table},
 };
-use numo_api::{Condition, Reason, Step, conditions::types};
+use numo_api::{Reason, Step};
 use numo_core::{observed::MaintenanceView, report::Report};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -61,7 +61,7 @@ impl MaintenanceLine {
                 .as_ref()
                 .map(|_| view.status.pending_pods.as_ref().map_or(0, Vec::len)),
             created: view.created.to_string(),
-            since: since(&view.status.conditions),
+            since: ready_since(&view.status.conditions),
             reason,
             message,
             hours: report
@@ -76,35 +76,18 @@ impl MaintenanceLine {
 
     /// When, in what order and with whose word it begins, a line each.
     fn order(&self) -> Vec<String> {
-        // A maintenance whose node is drained waits for no hours.
-        let hours = self
-            .hours
-            .iter()
-            .filter(|_| self.phase.as_deref() != Some("Succeeded"));
-        let hours = hours.map(|hours| format!("hours   {}: {}", hours.name, hours.words));
-        let wave = self.wave.iter().map(|wave| format!("wave    {}", wave.words));
-        let notes = self.wave.iter().flat_map(|wave| &wave.notes);
-        let notes = notes.map(|note| format!("waves   {note}"));
-        let approval = self.approval.iter();
-        let approval = approval.map(|approval| format!("waits   for approval of {}", approval.waits));
-        hours.chain(wave).chain(notes).chain(approval).collect()
+        order::lines(&self.hours, self.wave.as_ref(), self.approval.as_ref())
     }
-}
-
-fn since(conditions: &[Condition]) -> Option<String> {
-    let ready = conditions
-        .iter()
-        .find(|condition| condition.type_ == types::READY);
-    ready.and_then(|ready| ready.last_transition_time.clone())
 }
 
 /// When, in what order and with whose word those begin that wait, as many as are shown.
 fn orders(lines: &[MaintenanceLine]) -> String {
     let mut text = String::new();
-    let waiting: Vec<_> = lines.iter().filter(|line| !line.order().is_empty()).collect();
-    for line in waiting.iter().take(SHOWN) {
-        let _ = writeln!(text, "  {}", line.name);
-        for words in line.order() {
+    let each = lines.iter().map(|line| (&line.name, line.order()));
+    let waiting: Vec<_> = each.filter(|(_, order)| !order.is_empty()).collect();
+    for (name, order) in waiting.iter().take(SHOWN) {
+        let _ = writeln!(text, "  {name}");
+        for words in order {
             let _ = writeln!(text, "    {words}");
         }
     }

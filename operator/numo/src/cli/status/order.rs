@@ -3,7 +3,7 @@
 
 use crate::cli::live::Look;
 use jiff::Timestamp;
-use numo_api::Reason;
+use numo_api::{Condition, Reason, conditions::types};
 use numo_core::{
     Owner,
     calendar::Calendar,
@@ -89,4 +89,26 @@ impl ApprovalLine {
             digest: waits.digest.clone(),
         }
     }
+}
+
+/// The same in lines for people. Who waits for no hours gives none.
+pub(super) fn lines(
+    hours: &[HoursLine],
+    wave: Option<&WaveLine>,
+    approval: Option<&ApprovalLine>,
+) -> Vec<String> {
+    let hours = hours.iter();
+    let hours = hours.map(|hours| format!("hours   {}: {}", hours.name, hours.words));
+    let notes = wave.into_iter().flat_map(|wave| &wave.notes);
+    let notes = notes.map(|note| format!("waves   {note}"));
+    let wave = wave.map(|wave| format!("wave    {}", wave.words));
+    let approval = approval.map(|approval| format!("waits   for approval of {}", approval.waits));
+    hours.chain(wave).chain(notes).chain(approval).collect()
+}
+
+/// When the status of the condition Ready last changed: since when an owner is done, or is not.
+pub(super) fn ready_since(conditions: &[Condition]) -> Option<String> {
+    let mut all = conditions.iter();
+    let ready = all.find(|condition| condition.type_ == types::READY);
+    ready.and_then(|ready| ready.last_transition_time.clone())
 }

@@ -2,7 +2,7 @@
 
 use super::{
     message::{SHOWN, shortened},
-    order::{ApprovalLine, HoursLine, WaveLine},
+    order::{self, ApprovalLine, HoursLine, WaveLine, ready_since},
 };
 use crate::{
     cli::{
@@ -12,7 +12,7 @@ use crate::{
     frontends::standing::Standing,
 };
 use jiff::Timestamp;
-use numo_api::{Condition, Reason, Step, conditions::types, mutex_run_config::RunStatus};
+use numo_api::{Reason, Step, conditions::types, mutex_run_config::RunStatus};
 use numo_core::{Decision, Owner, eta::Eta, observed::Key, report::Report, suspended::suspended, time};
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt::Write as _};
@@ -157,13 +157,9 @@ fn paused(look: &Look, kind: &str, key: &Key, told: Reason) -> Option<String> {
 /// When the status of the owner's condition Ready last changed.
 fn since(look: &Look, kind: &str, key: &Key) -> Option<String> {
     let observed = &look.store.observed;
-    let of = |all: &[Condition]| {
-        let ready = all.iter().find(|condition| condition.type_ == types::READY);
-        ready.and_then(|ready| ready.last_transition_time.clone())
-    };
     match kind {
-        "MutexRunConfig" => of(&observed.runs.get(key)?.status.conditions),
-        "NodeVersion" => of(&observed.fleet.versions.get(&key.name)?.status.conditions),
+        "MutexRunConfig" => ready_since(&observed.runs.get(key)?.status.conditions),
+        "NodeVersion" => ready_since(&observed.fleet.versions.get(&key.name)?.status.conditions),
         _ => {
             let all = observed.plans.get(key)?.status.conditions.iter().flatten();
             let mut ready = all.filter(|condition| condition.type_ == types::READY);
@@ -267,18 +263,14 @@ impl OwnerLine {
                 .collect();
             let _ = writeln!(text, "  steps   {}", steps.join(", "));
             let _ = writeln!(text, "  eta     {}", self.eta);
-            for hours in &self.hours {
-                let _ = writeln!(text, "  hours   {}: {}", hours.name, hours.words);
-            }
         }
-        if let Some(wave) = &self.wave {
-            let _ = writeln!(text, "  wave    {}", wave.words);
-            for note in &wave.notes {
-                let _ = writeln!(text, "  waves   {note}");
-            }
-        }
-        if let Some(approval) = &self.approval {
-            let _ = writeln!(text, "  waits   for approval of {}", approval.waits);
+        let hours = if self.done < self.nodes {
+            self.hours.as_slice()
+        } else {
+            &[]
+        };
+        for words in order::lines(hours, self.wave.as_ref(), self.approval.as_ref()) {
+            let _ = writeln!(text, "  {words}");
         }
         for note in &self.notes {
             let _ = writeln!(text, "  note    {note}");
