@@ -56,7 +56,7 @@ impl<'a> Pass<'a> {
         let domains = intent.domains.clone().map(|order| {
             let away = rows.iter().filter(|row| row.in_flight);
             let away = away.map(|row| (row.node, row.stand == Stand::Behind { goes_on: false }));
-            let behind = rows.iter().filter(|row| waves.refusal(row.name).is_none());
+            let behind = rows.iter().filter(|row| !waves.keeps_waiting(row.name));
             let behind = behind.filter_map(|row| match row.stand {
                 Stand::Behind { goes_on } => Some((row.node, goes_on)),
                 Stand::Done(_) | Stand::LeftOut => None,

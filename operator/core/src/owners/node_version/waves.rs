@@ -196,7 +196,7 @@ impl<'a> Pass<'a> {
         let order = self.intent.domains.clone()?;
         let rows = self.rows().into_iter();
         let behind = rows
-            .filter(|row| self.waves.refusal(row.name).is_none())
+            .filter(|row| !self.waves.keeps_waiting(row.name))
             .filter_map(|row| match row.stand {
                 Stand::Behind { goes_on } => Some((row.node, goes_on)),
                 Stand::Done(_) | Stand::LeftOut => None,

@@ -236,7 +236,7 @@ pub(super) fn are_next<'p, 'a>(pass: &'p Pass<'a>) -> impl Fn(&NodeView) -> bool
     let domains = domains(pass, (&selected, &ended), waves, in_turn(pass));
     move |node| {
         let domains = domains.as_ref();
-        waves.refusal(&node.name).is_none()
+        !waves.keeps_waiting(&node.name)
             && domains.is_none_or(|domains| domains.refusal(node).is_none())
             && pass.approvals.refusal(waves, &node.name).is_none()
     }
@@ -257,7 +257,7 @@ fn domains<'a>(
     let now = selected
         .iter()
         .copied()
-        .filter(|node| waves.refusal(&node.name).is_none());
+        .filter(|node| !waves.keeps_waiting(&node.name));
     let behind = now.filter_map(|node| {
         let turn = turns.get(node.name.as_str()).copied();
         let ended = ended.get(node.uid.as_str()).copied();
