@@ -274,7 +274,7 @@ pub struct WaveReport {
     pub notes: Vec<String>,
 }
 
-/// A wave whose nodes are done, and that has soaked.
+/// A wave whose nodes are done or left out, and that has soaked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaveOver {
     /// Which one it is, from 1.

@@ -36,8 +36,8 @@ const NOTES: usize = 16;
 pub(crate) enum Stand {
     /// It is where it shall be; since when, if it went there in this run.
     Done(Option<Timestamp>),
-    /// The owner goes on without it.
-    LeftOut,
+    /// The owner goes on without it; since when, if it had its turn in this run.
+    LeftOut(Option<Timestamp>),
     /// It is yet to change, or in its turn.
     Behind {
         /// Whether it goes on without a person.
@@ -89,6 +89,7 @@ struct Group<'a> {
     /// Whether one of those goes on without a person.
     goes_on: bool,
     last_done: Option<Timestamp>,
+    last_left_out: Option<Timestamp>,
     /// How many of its nodes may fail, once that is known.
     budget: Option<usize>,
     failed: Vec<&'a str>,
@@ -193,7 +194,7 @@ impl<'a> Waves<'a> {
             if place.is_none() && row.counts() {
                 *place = Some(rest);
                 is_any = true;
-            } else if place.is_none() && row.stand == Stand::LeftOut {
+            } else if place.is_none() && matches!(row.stand, Stand::LeftOut(_)) {
                 self.left_out.push(row.name);
             }
         }
@@ -278,7 +279,7 @@ impl<'a> Waves<'a> {
             if !group.behind.is_empty() {
                 return Some((index, None));
             }
-            let soaked = later(group.last_done?, group.soak_seconds);
+            let soaked = group.soaked_at()?;
             (group.soak_seconds > 0 && soaked > now).then_some((index, Some(soaked)))
         })
     }
@@ -485,13 +486,13 @@ impl<'a> Waves<'a> {
         })
     }
 
-    /// The waves that are over, as far as it is known since when: that is known of nodes that changed in this run.
+    /// The waves that are over, as far as it is known since when: that is known of nodes that had their turn in this run.
     fn over(&self, now: Timestamp) -> Vec<WaveOver> {
         let groups = self.groups.iter().enumerate().filter(|_| self.is_declared);
         let over = groups
             .filter(|(_, group)| group.is_over())
             .filter_map(|(index, group)| {
-                let at = later(group.last_done?, group.soak_seconds);
+                let at = group.over_at()?;
                 (at <= now).then(|| WaveOver {
                     number: index + 1,
                     name: group.name.clone(),
@@ -510,7 +511,7 @@ impl<'a> Waves<'a> {
             .groups
             .iter()
             .filter(|group| self.is_declared && group.is_over());
-        let ends = over.filter_map(|group| Some(later(group.last_done?, group.soak_seconds)));
+        let ends = over.filter_map(Group::over_at);
         if let Some(at) = ends.filter(|at| *at > now).min() {
             out.wake(at);
         }
@@ -558,12 +559,22 @@ impl<'a> Group<'a> {
                 self.done += 1;
                 self.last_done = self.last_done.max(at);
             }
-            Stand::LeftOut => {}
+            Stand::LeftOut(at) => self.last_left_out = self.last_left_out.max(at),
             Stand::Behind { goes_on } => {
                 self.behind.push(row.name);
                 self.goes_on |= goes_on;
             }
         }
+    }
+
+    /// When those of its nodes that are done have soaked; none if none of them changed in this run.
+    fn soaked_at(&self) -> Option<Timestamp> {
+        Some(later(self.last_done?, self.soak_seconds))
+    }
+
+    /// Since when it is over, once none of its nodes is yet to change. Nothing soaks where no node is done.
+    fn over_at(&self) -> Option<Timestamp> {
+        self.soaked_at().max(self.last_left_out)
     }
 
     /// Whether none of its nodes is yet to change.

@@ -216,6 +216,12 @@ pub fn done_at(change: &ChangeView) -> Option<Timestamp> {
     time(change.status.since.as_deref().filter(|_| is_done))
 }
 
+/// When the turn of this journal ended, however it did; none if it goes on.
+pub fn ended_at(change: &ChangeView) -> Option<Timestamp> {
+    let is_over = change.status.step.is_some_and(Step::is_terminal);
+    time(change.status.since.as_deref().filter(|_| is_over))
+}
+
 /// Parses a time the journal holds.
 pub fn time(text: Option<&str>) -> Option<Timestamp> {
     text?.parse().ok()

@@ -11,28 +11,30 @@ use super::{
     word::{SayArgs, Speaker},
     written::Written,
 };
-use crate::shell::project::Kind;
+use crate::shell::{client::Connection, project::Kind};
 use clap::Args;
 use kube::{
     Api,
     core::{DynamicObject, GroupVersionKind},
     discovery::ApiResource,
 };
-use numo_api::{MutexApproval, MutexApprovalSpec, NUMO_GROUP, VERSION};
+use numo_api::{ApprovalStatus, MutexApproval, MutexApprovalSpec, NUMO_GROUP, VERSION};
 use numo_cli::Format;
 use numo_core::{
-    Decision, MaintenanceGroup, Owner, names,
-    observed::{ApprovalView, Key},
+    Decision, MaintenanceGroup, Owner, OwnerKind, names,
+    observed::{ApprovalView, Key, Observed},
     report::{ApprovalReport, Point},
     rules::clip,
     unheard::Standing,
 };
 use serde::Serialize;
 use serde_json::Value;
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 /// Longest words of an object that are shown (characters).
 const LONGEST: usize = 500;
+/// How often is looked until numo in the cluster has seen the same, a second apart.
+const LOOKS: u32 = 6;
 
 /// Arguments of `numo approve`.
 #[derive(Debug, Args)]
@@ -123,8 +125,7 @@ pub async fn approve(args: ApproveArgs) -> Result<(), CliError> {
         What::Maintenance => Owner::maintenance(MaintenanceGroup::Medik8s, key.name),
         _ => Owner::run(key),
     };
-    let look = live::look_by(&connection).await?;
-    let waits = &waits(&look, &owner)?;
+    let waits = &agreed(&connection, &owner).await?;
     is_meant(&waits.point, args.wave.as_deref(), &owner)?;
     is_unchanged(waits, args.digest.as_deref(), &owner)?;
     let speaker = Speaker::of(&connection, &args.say).await?;
@@ -195,6 +196,49 @@ fn waits(look: &Look, owner: &Owner) -> Result<ApprovalReport, CliError> {
         };
         CliError::Usage(format!("{owner} waits for no approval: {given}"))
     })
+}
+
+/// What of the owner waits, once numo in the cluster says the same of it: what that does not make of the owner lets nothing begin.
+async fn agreed(connection: &Connection, owner: &Owner) -> Result<ApprovalReport, CliError> {
+    let mut looks = 1;
+    loop {
+        let look = live::look_by(connection).await?;
+        let waits = waits(&look, owner)?;
+        match is_agreed(stored(&look.store.observed, owner), &waits, owner) {
+            Err(_) if looks < LOOKS => tokio::time::sleep(Duration::from_secs(1)).await,
+            agreed => return agreed.map(|()| waits),
+        }
+        looks += 1;
+    }
+}
+
+/// What waits as the status of the owner has it; none of a kind whose definition is another's and does not store that.
+fn stored<'a>(observed: &'a Observed, owner: &Owner) -> Option<&'a ApprovalStatus> {
+    match owner.kind {
+        OwnerKind::MutexRunConfig => observed.runs.get(&owner.key)?.status.approval.as_ref(),
+        OwnerKind::Plan => observed.plans.get(&owner.key)?.status.approval.as_ref(),
+        OwnerKind::NodeMaintenance(_) => observed.maintenances.get(owner)?.status.approval.as_ref(),
+        OwnerKind::NodeVersion => {
+            let version = observed.fleet.versions.get(&owner.key.name)?;
+            version.status.approval.as_ref()
+        }
+    }
+}
+
+/// Refuses where numo in the cluster has made another digest than this one.
+fn is_agreed(stored: Option<&ApprovalStatus>, waits: &ApprovalReport, owner: &Owner) -> Result<(), CliError> {
+    match stored.filter(|stored| stored.digest != waits.digest) {
+        None => Ok(()),
+        Some(stored) => Err(CliError::Wrong(format!(
+            "{owner} waits for the approval of {}: found digest {} in its status.approval, wanted {}, which this numo {} makes of what you may see; \
+             numo in the cluster has not seen the last change yet, or is of another version, or you may not see all that is approved; \
+             nothing was approved",
+            waits.point,
+            clip(&stored.digest, 200),
+            waits.digest,
+            env!("CARGO_PKG_VERSION"),
+        ))),
+    }
 }
 
 /// Refuses another wave than the one that waits: nobody approves what he has not looked at.
@@ -335,6 +379,29 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn what_numo_in_the_cluster_makes_another_digest_of_is_not_approved() {
+        let owner = Owner::run(Key::new("numo", "upgrade"));
+        let waits = ApprovalReport {
+            point: Point::Begin,
+            digest: "a-b-c-d".to_owned(),
+            why: Why::new(Reason::WaitsForApproval, "it waits"),
+        };
+        let stored = |digest: &str| ApprovalStatus {
+            digest: digest.to_owned(),
+            ..ApprovalStatus::default()
+        };
+        assert!(is_agreed(None, &waits, &owner).is_ok());
+        assert!(is_agreed(Some(&stored("a-b-c-d")), &waits, &owner).is_ok());
+        let other = stored("a-b-x-d");
+        let said = is_agreed(Some(&other), &waits, &owner).unwrap_err().to_string();
+        assert!(
+            said.contains("found digest a-b-x-d in its status.approval, wanted a-b-c-d")
+                && said.ends_with("nothing was approved"),
+            "{said}"
+        );
     }
 
     #[test]

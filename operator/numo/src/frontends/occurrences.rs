@@ -4,17 +4,19 @@
 //! A *moment* (a run began) has the time that a status or a journal has of it, so that what is long over is told to nobody who comes later.
 //! A *state* (a node is held) is here for as long as it goes on.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use numo_api::{
     ApprovalStatus, Condition, NodeMaintenanceStatus, PlanStatus, Reason, RunResult, RunStatus, Step,
     Transition, conditions::types, machines::NodeVersionStatus,
 };
-use numo_core::{Owner, names, observed::Observed, report::Report, text::counted};
+use numo_core::{Owner, names, observed::ChangeView, report::Report, text::counted, turn::journal};
 
 /// Nodes of one owner that are told of by themselves, at most.
 const NODES: usize = 64;
 /// Digits of an id.
 const ID: usize = 16;
+/// How long before a status says that an owner has nodes to change the first of them may have begun: its journal is written before.
+const BEFORE_STATUS: SignedDuration = SignedDuration::from_mins(1);
 /// Reasons for which an owner is stalled because a person wants it to be.
 const WANTED: [Reason; 3] = [Reason::Suspended, Reason::Stopped, Reason::DryRun];
 
@@ -48,6 +50,8 @@ pub struct Facts<'a> {
     pub status: Status<'a>,
     /// What of it waits for approval, as it is stored.
     pub approval: Option<&'a ApprovalStatus>,
+    /// Its journals, and none that a stranger wrote.
+    pub changes: &'a [&'a ChangeView],
 }
 
 /// The status of an owner.
@@ -120,20 +124,25 @@ pub fn occurrences(facts: &Facts<'_>) -> Vec<Occurrence> {
     all
 }
 
-/// The same. Of a kind whose status does not say when its run began, the time is that of its first turn: whichever node is in flight
-/// now may have begun days later.
-pub fn occurrences_of(facts: &Facts<'_>, observed: &Observed) -> Vec<Occurrence> {
-    let mut all = occurrences(facts);
-    let of_run = all.iter_mut().find(|one| one.transition == Transition::RunBegan);
-    if let Some(one) = of_run
-        && let Some(at) = began_at(facts, observed)
-    {
-        one.at = Some(at);
-    }
-    all
-}
-
 impl Facts<'_> {
+    /// When turns of the run began, each attempt by itself, in no order.
+    fn begun(&self) -> impl Iterator<Item = Timestamp> {
+        let run = self.report.run_id.as_str();
+        let of_run = self
+            .changes
+            .iter()
+            .filter(move |change| change.spec.target.run_id == run);
+        of_run.flat_map(|change| {
+            let admitted = change
+                .status
+                .entries
+                .iter()
+                .filter(|entry| entry.step == Step::Admitted);
+            let admitted = admitted.filter_map(|entry| time(&entry.at));
+            journal::begun(change).into_iter().chain(admitted)
+        })
+    }
+
     fn occurrence(
         &self,
         transition: Transition,
@@ -159,41 +168,54 @@ pub(super) fn time(text: &str) -> Option<Timestamp> {
     text.parse().ok()
 }
 
-/// A run began. Of a Plan or a maintenance: a node has its turn, or had it.
+/// A run began. Of a kind whose status does not say so: a node has its turn. Such an owner begins anew whenever it was done and has nodes to
+/// change again.
 fn began(facts: &Facts<'_>) -> Option<Occurrence> {
-    let transition = Transition::RunBegan;
-    let progressing = Reason::Progressing.name();
-    let to = |target: &str| format!("its nodes go to {target}");
+    let to = |target: Option<&str>| format!("its nodes go to {}", target.unwrap_or_default());
     match facts.status {
         Status::Run(_, run) => {
             let run = run?;
             let started = run.started_at.as_deref()?;
-            let said = (progressing, to(&run.target));
-            Some(facts.occurrence(transition, &[&run.id], Some(started), said))
+            let said = (Reason::Progressing.name(), to(Some(&run.target)));
+            Some(facts.occurrence(Transition::RunBegan, &[&run.id], Some(started), said))
         }
         Status::Plan(status) => {
             let hash = status.latest_hash.as_deref().filter(|hash| !hash.is_empty())?;
-            let begun = facts.report.nodes.iter().filter(|(_, node)| node.in_flight());
-            let (name, node) = begun.min_by_key(|(_, node)| node.since.clone())?;
-            let target = status.latest_version.as_deref().unwrap_or_default();
-            let said = (progressing, format!("{}, Node {name} first", to(target)));
-            Some(facts.occurrence(transition, &[hash], node.since.as_deref(), said))
+            let target = to(status.latest_version.as_deref());
+            began_anew(facts, (hash, facts.status.condition(types::COMPLETE)?), &target)
         }
         Status::Maintenance(_) => {
             let mut nodes = facts.report.nodes.iter();
             let (name, node) = nodes.find(|(_, node)| node.in_flight())?;
-            let said = (progressing, format!("Node {name} has its turn"));
-            Some(facts.occurrence(transition, &[], node.since.as_deref(), said))
+            let said = (Reason::Progressing.name(), format!("Node {name} has its turn"));
+            let first = facts.begun().min();
+            let mut began = facts.occurrence(Transition::RunBegan, &[], node.since.as_deref(), said);
+            began.at = first.or(began.at);
+            Some(began)
         }
         Status::Version(_) => {
-            let begun = facts.report.nodes.iter().filter(|(_, node)| node.in_flight());
-            let (name, node) = begun.min_by_key(|(_, node)| node.since.clone())?;
-            let target = facts.report.target.as_deref().unwrap_or_default();
-            let said = (progressing, format!("{}, Node {name} first", to(target)));
             let run = facts.report.run_id.as_str();
-            Some(facts.occurrence(transition, &[run], node.since.as_deref(), said))
+            let target = to(facts.report.target.as_deref());
+            began_anew(facts, (run, facts.status.condition(types::READY)?), &target)
         }
     }
+}
+
+/// The first turn since the owner was not done any more, as this condition says. Its time is that of this turn: whichever node is in flight
+/// now may have begun days later.
+fn began_anew(facts: &Facts<'_>, (run, done): (&str, Said<'_>), target: &str) -> Option<Occurrence> {
+    if done.is_true {
+        return None;
+    }
+    let flying = facts.report.nodes.iter().filter(|(_, node)| node.in_flight());
+    let (name, node) = flying.min_by_key(|(_, node)| node.since.clone())?;
+    let said = (Reason::Progressing.name(), format!("{target}, Node {name} first"));
+    let edition = [run, done.since];
+    let mut began = facts.occurrence(Transition::RunBegan, &edition, node.since.as_deref(), said);
+    let since = time(done.since).and_then(|since| since.checked_sub(BEFORE_STATUS).ok());
+    let is_of_this = |at: &Timestamp| since.is_none_or(|since| *at >= since);
+    began.at = facts.begun().filter(is_of_this).min().or(began.at);
+    Some(began)
 }
 
 fn waves(facts: &Facts<'_>) -> Vec<Occurrence> {
@@ -292,63 +314,78 @@ fn left_paused(facts: &Facts<'_>) -> Option<Occurrence> {
     Some(facts.occurrence(transition, &[held.since], Some(held.since), said))
 }
 
-/// When an owner was done, if it is now, whatever nodes it left out. A run that was left is not done.
+/// When an owner was done, if it is now, whatever nodes it left out, and though none had to change. A run that was left is not done.
 pub fn succeeded(facts: &Facts<'_>) -> Option<Timestamp> {
-    let is_left = |run: &RunStatus| run.result == Some(RunResult::Aborted);
     match facts.status {
-        Status::Run(_, Some(run)) if is_left(run) => None,
+        Status::Run(_, Some(run)) if run.result == Some(RunResult::Aborted) => None,
         Status::Run(..) | Status::Plan(_) | Status::Maintenance(_) | Status::Version(_) => {
-            finished(facts)?.at
+            over(facts)?.since.and_then(time)
         }
     }
 }
 
 /// When the run that ended well had begun: a MutexRunConfig says so, and for other kinds their first turn of it does.
-pub fn began_at(facts: &Facts<'_>, observed: &Observed) -> Option<Timestamp> {
-    if let Status::Run(_, run) = facts.status {
-        return run?.started_at.as_deref().and_then(time);
+pub fn began_at(facts: &Facts<'_>) -> Option<Timestamp> {
+    match facts.status {
+        Status::Run(_, run) => run?.started_at.as_deref().and_then(time),
+        Status::Plan(_) | Status::Maintenance(_) | Status::Version(_) => facts.begun().min(),
     }
-    let run_id = facts.report.run_id.as_str();
-    let changes = observed
-        .changes
-        .values()
-        .filter(|change| change.spec.owner_ref.uid == facts.uid && change.spec.target.run_id == run_id);
-    changes
-        .filter_map(|change| time(&change.status.entries.first()?.at))
-        .min()
 }
 
-/// It is over, however it ended: the reason says how.
-fn finished(facts: &Facts<'_>) -> Option<Occurrence> {
+/// That an owner is done.
+struct Over<'a> {
+    /// Which run of it.
+    run: &'a str,
+    since: Option<&'a str>,
+    said: (&'a str, String),
+}
+
+fn over<'a>(facts: &Facts<'a>) -> Option<Over<'a>> {
     let ready = facts.status.condition(types::READY)?;
+    let is_any = !facts.report.nodes.is_empty();
     let said = (ready.reason, ready.message.to_owned());
-    let transition = Transition::Finished;
+    let of = |run: &'a str, since: &'a str| {
+        Some(Over {
+            run,
+            since: Some(since),
+            said,
+        })
+    };
     match facts.status {
         Status::Run(_, run) => {
             let run = run?;
             let (at, result) = (run.finished_at.as_deref()?, run.result?);
-            let said = match result {
-                RunResult::Aborted => ("Aborted", "the run was left before it was over".to_owned()),
-                RunResult::Succeeded | RunResult::SucceededWithSkips | RunResult::SucceededUngated => said,
-            };
-            Some(facts.occurrence(transition, &[&run.id, at], Some(at), said))
+            let mut over = of(&run.id, at)?;
+            if result == RunResult::Aborted {
+                over.said = ("Aborted", "the run was left before it was over".to_owned());
+            }
+            Some(over)
         }
         Status::Plan(status) => {
-            let complete = facts.status.holds(types::COMPLETE)?;
+            let complete = facts.status.holds(types::COMPLETE).filter(|_| is_any)?;
             let hash = status.latest_hash.as_deref().filter(|hash| !hash.is_empty())?;
-            let is_any = !facts.report.nodes.is_empty();
-            is_any.then(|| facts.occurrence(transition, &[hash, complete.since], Some(complete.since), said))
+            of(hash, complete.since)
         }
         Status::Maintenance(status) => {
             let is_over = status.phase.as_deref() == Some("Succeeded") && ready.is_true;
-            is_over.then(|| facts.occurrence(transition, &[ready.since], Some(ready.since), said))
+            is_over.then(|| of("", ready.since))?
         }
-        Status::Version(_) => {
-            let is_any = !facts.report.nodes.is_empty();
-            let edition = [facts.report.run_id.as_str(), ready.since];
-            (ready.is_true && is_any).then(|| facts.occurrence(transition, &edition, Some(ready.since), said))
-        }
+        Status::Version(_) => (ready.is_true && is_any).then(|| of(&facts.report.run_id, ready.since))?,
     }
+}
+
+/// It is over, however it ended: the reason says how. Of a kind whose status knows no runs: once for the turns that it had, however often
+/// nodes come that have nothing to change.
+fn finished(facts: &Facts<'_>) -> Option<Occurrence> {
+    let Over { run, since, said } = over(facts)?;
+    let last = match facts.status {
+        Status::Run(..) | Status::Maintenance(_) => None,
+        Status::Plan(_) | Status::Version(_) => Some(facts.begun().max()?.to_string()),
+    };
+    let mut edition = vec![run];
+    edition.retain(|run| !run.is_empty());
+    edition.push(last.as_deref().or(since).unwrap_or_default());
+    Some(facts.occurrence(Transition::Finished, &edition, since, said))
 }
 
 #[cfg(test)]

@@ -60,7 +60,8 @@ pub fn trace_of(run_id: &str) -> String {
 
 /// What is over of an owner, ended after `since` and has not been told, each with what is part of it: nodes, waves, and the run itself. It
 /// counts as told then. Nodes of a run that another has followed are part of the trace of their own.
-pub fn over(facts: &Facts<'_>, changes: &[&ChangeView], since: Timestamp, told: &mut Told) -> Vec<Vec<Span>> {
+pub fn over(facts: &Facts<'_>, since: Timestamp, told: &mut Told) -> Vec<Vec<Span>> {
+    let changes = facts.changes;
     told.forget(changes);
     let mut all = Vec::new();
     for change in changes {

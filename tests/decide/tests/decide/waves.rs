@@ -7,8 +7,8 @@ use crate::{
 };
 use numo_core::{Snapshot, action::Action, decide, invariant};
 
-/// Nodes as `a canary; b done -100; c flies; d held; e skipped; f dead; g old`: first the name, then `canary` or `blue` for a label,
-/// and how the node stands. `done` was changed in this run, `old` before it.
+/// Nodes as `a canary; b done -100; c flies; d held; e skipped; f dead; g old; h left -60`: first the name, then `canary` or `blue` for a label,
+/// and how the node stands. `done` was changed in this run, `old` before it; `left` was left out in its turn.
 struct Nodes {
     run: String,
     plan: String,
@@ -50,6 +50,13 @@ fn nodes(text: &str) -> Nodes {
                 "",
                 format!("change {name} Skipped reason:SkippedByPerson"),
             ),
+            "left" => (
+                "4.16.0",
+                "",
+                format!(
+                    "change {name} Skipped reason:SkippedByPerson since:{since} entries:Admitted,Skipped"
+                ),
+            ),
             "dead" => ("4.16.0", "NotReady", String::new()),
             _ => ("4.16.0", "", String::new()),
         };
@@ -73,6 +80,10 @@ fn nodes(text: &str) -> Nodes {
                 ),
             ),
             "skipped" => ("", format!("begun {name} Skipped reason:SkippedByPerson")),
+            "left" => (
+                "",
+                format!("begun {name} Skipped reason:SkippedByPerson since:{since} entered:Admitted"),
+            ),
             "dead" => ("NotReady", String::new()),
             _ => ("", String::new()),
         };
@@ -424,6 +435,26 @@ fn the_end_of_the_last_wave_is_awaited() {
         assert_eq!((soaks.report.waves_over.len(), soaks.wake_at), (0, Some(at(540))));
         let soaked = decision(&of(waves, "a done -600; b done -700"));
         assert_eq!(soaked.report.waves_over.len(), 1);
+    }
+}
+
+/// Of a wave whose nodes were all left out people are told too: nothing soaks, and the next one begins.
+#[test]
+fn a_wave_of_which_no_node_is_done_is_over_when_the_last_was_left_out() {
+    let waves = CANARY.replace("\"canary\",", "\"canary\",\"soakSeconds\":600,");
+    for of in [run, plan] {
+        for (nodes, wanted) in [
+            ("a; b canary left -60", Some((0, 1, at(-60)))),
+            ("a; b canary left -60; c canary done -700", Some((1, 2, at(-60)))),
+            ("a; b canary left -60; c canary done -630", Some((1, 2, at(-30)))),
+            ("a; b canary left -60; c canary done -30", None),
+            // It had no turn in this run: nobody knows since when.
+            ("a; b canary old", None),
+        ] {
+            let over = decision(&of(&waves, nodes)).report.waves_over;
+            let over = over.first().map(|one| (one.done, one.nodes, one.at));
+            assert_eq!(over, wanted, "{nodes}");
+        }
     }
 }
 

@@ -265,7 +265,7 @@ fn domains<'a>(
     let members = view.members.iter().filter(|member| may_be_next(member));
     let behind = members.filter_map(|member| match stand(view, member, false) {
         Stand::Behind { goes_on } => Some((member.node, goes_on)),
-        Stand::Done(_) | Stand::LeftOut => None,
+        Stand::Done(_) | Stand::LeftOut(_) => None,
     });
     Some(Domains::of(order, behind, room.away()))
 }

@@ -75,7 +75,7 @@ pub(super) fn stand(view: &RunView<'_>, member: &Member<'_>, is_elsewhere: bool)
         || member.change.is_some_and(skip_asked)
         || is_elsewhere;
     if is_left_out || view.given_up(member).is_some() {
-        return Stand::LeftOut;
+        return Stand::LeftOut(member.change.and_then(journal::ended_at));
     }
     let goes_on = match member.in_flight() {
         Some(change) => !ledger::is_kept(view.observed, change, view.now),

@@ -59,7 +59,7 @@ impl<'a> Pass<'a> {
             let behind = rows.iter().filter(|row| !waves.keeps_waiting(row.name));
             let behind = behind.filter_map(|row| match row.stand {
                 Stand::Behind { goes_on } => Some((row.node, goes_on)),
-                Stand::Done(_) | Stand::LeftOut => None,
+                Stand::Done(_) | Stand::LeftOut(_) => None,
             });
             Domains::of(order, behind, away)
         });
@@ -203,7 +203,7 @@ fn stand(
         return Some(Stand::Behind { goes_on: false });
     }
     if over.is_some() || was_given_up(view) {
-        return Some(Stand::LeftOut);
+        return Some(Stand::LeftOut(over.and_then(journal::ended_at)));
     }
     let mut conditions = view.status.conditions.iter();
     let is_stalled = conditions.any(|one| one.type_ == types::STALLED && one.status == "True");
@@ -215,7 +215,7 @@ fn stand(
         .filter(|_| awaits_ready)
         .and_then(|after| not_ready::left_out_at(node, after));
     if left_out_at.is_some_and(|at| at <= now) {
-        return Some(Stand::LeftOut);
+        return Some(Stand::LeftOut(None));
     }
     Some(Stand::Behind {
         goes_on: !awaits_ready,

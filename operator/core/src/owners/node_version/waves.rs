@@ -143,7 +143,7 @@ impl<'a> Pass<'a> {
         }
         let is_left_out = ended.is_some_and(|change| stays_out(change) || skip_asked(change));
         if turn.is_none() && (is_left_out || self.given_up(node).is_some()) {
-            return Stand::LeftOut;
+            return Stand::LeftOut(ended.and_then(journal::ended_at));
         }
         let can_begin = node.ready || self.intent.take_not_ready;
         let goes_on = turn.map_or(can_begin, |change| {
@@ -199,7 +199,7 @@ impl<'a> Pass<'a> {
             .filter(|row| !self.waves.keeps_waiting(row.name))
             .filter_map(|row| match row.stand {
                 Stand::Behind { goes_on } => Some((row.node, goes_on)),
-                Stand::Done(_) | Stand::LeftOut => None,
+                Stand::Done(_) | Stand::LeftOut(_) => None,
             });
         Some(Domains::of(order, behind, self.in_turn()))
     }

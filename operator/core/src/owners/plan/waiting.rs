@@ -216,7 +216,7 @@ fn stand(pass: &Pass<'_>, node: &NodeView, turn: Option<&ChangeView>, ended: Opt
     let is_left_out = ended.is_some_and(|change| stays_out(change) || skip_asked(change));
     // One that went dark in its turn keeps it: what took it away may be what the next wave is kept from.
     if turn.is_none() && (is_left_out || pass.given_up(node).is_some()) {
-        return Stand::LeftOut;
+        return Stand::LeftOut(ended.and_then(journal::ended_at));
     }
     // One that is not Ready has no turn, and the others wait for it.
     let can_begin = node.ready || pass.intent.take_not_ready;
@@ -263,7 +263,7 @@ fn domains<'a>(
         let ended = ended.get(node.uid.as_str()).copied();
         match stand(pass, node, turn, ended) {
             Stand::Behind { goes_on } => Some((node, goes_on)),
-            Stand::Done(_) | Stand::LeftOut => None,
+            Stand::Done(_) | Stand::LeftOut(_) => None,
         }
     });
     Some(Domains::of(order, behind, in_turn))

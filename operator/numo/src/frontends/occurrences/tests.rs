@@ -2,7 +2,7 @@ use super::*;
 use numo_api::PlanCondition;
 use numo_core::{
     MaintenanceGroup,
-    observed::Key,
+    observed::{ChangeView, Key},
     report::{ApprovalReport, NodeReport, Point, WaveOver, Why},
 };
 use serde_json::json;
@@ -71,6 +71,38 @@ fn of_waiting(
         report,
         status,
         approval,
+        changes: &[],
+    })
+}
+
+/// The journal of a node that had its turns at these times, of this run.
+fn turns(node: &str, run: &str, at: &[&str]) -> ChangeView {
+    let entries = at.iter().map(|at| json!({"at": at, "step": "Admitted"}));
+    ChangeView {
+        key: Key::new("ops", node),
+        uid: format!("change-{node}"),
+        resource_version: "1".to_owned(),
+        generation: 1,
+        created: at[0].parse().unwrap(),
+        deleting: false,
+        annotations: [].into(),
+        spec: serde_json::from_value(json!({
+            "ownerRef": {"apiVersion": "a/v1", "kind": "Plan", "namespace": "ops", "name": "os", "uid": "uid"},
+            "nodeName": node, "nodeUID": node, "target": {"runID": run, "version": "v2", "pool": ""},
+        }))
+        .unwrap(),
+        status: serde_json::from_value(json!({"entries": entries.collect::<Vec<_>>()})).unwrap(),
+    }
+}
+
+fn of_turns(owner: &Owner, report: &Report, status: Status<'_>, changes: &[ChangeView]) -> Vec<Occurrence> {
+    occurrences(&Facts {
+        owner,
+        uid: "uid",
+        report,
+        status,
+        approval: None,
+        changes: &changes.iter().collect::<Vec<_>>(),
     })
 }
 
@@ -155,48 +187,136 @@ fn a_run_began_is_held_and_over() {
     assert_eq!((finished.at, finished.reason.as_str()), (time(LATER), "Aborted"));
 }
 
-#[test]
-fn a_plan_began_with_its_first_node_and_is_over_when_it_is_complete() {
-    let status = |complete: &str, hash: &str| PlanStatus {
+/// The status of a Plan that is complete, or not, since then.
+fn planned((complete, since): (&str, &str), hash: &str) -> PlanStatus {
+    let condition = |(type_, status): (&str, &str)| PlanCondition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        last_transition_time: Some(since.to_owned()),
+        ..PlanCondition::default()
+    };
+    PlanStatus {
         conditions: Some(
             [("Ready", "False"), ("Complete", complete)]
-                .iter()
-                .map(|(type_, status)| PlanCondition {
-                    type_: (*type_).to_owned(),
-                    status: (*status).to_owned(),
-                    last_transition_time: Some(AT.to_owned()),
-                    ..PlanCondition::default()
-                })
-                .collect(),
+                .map(condition)
+                .to_vec(),
         ),
         latest_version: Some("v2".to_owned()),
         latest_hash: Some(hash.to_owned()),
         applying: None,
         approval: None,
-    };
+    }
+}
+
+#[test]
+fn a_plan_began_with_its_first_node_and_is_over_when_it_is_complete() {
     let waiting = [("a", Step::Selected, None)];
     let flying = [("a", Step::Changed, Some(LATER)), ("b", Step::Admitted, Some(AT))];
     let done = [("a", Step::Done, Some(AT))];
-    for (nodes, complete, hash, wanted) in [
-        (&waiting[..], "False", "h", vec![]),
-        (&flying, "False", "", vec![]),
-        (&flying, "False", "h", vec!["RunBegan"]),
-        (&done, "True", "h", vec!["Finished"]),
-        (&[], "True", "h", vec![]),
+    let had = [turns("a", "run", &[AT])];
+    for (nodes, complete, hash, changes, wanted) in [
+        (&waiting[..], "False", "h", &[][..], vec![]),
+        (&flying, "False", "", &had, vec![]),
+        (&flying, "False", "h", &had, vec!["RunBegan"]),
+        (&done, "True", "h", &had, vec!["Finished"]),
+        // Nobody had anything to change.
+        (&done, "True", "h", &[], vec![]),
+        (&done, "True", "h", &[turns("a", "before", &[AT])], vec![]),
+        (&[], "True", "h", &had, vec![]),
     ] {
-        let found = of(&plan(), &report(nodes), Status::Plan(&status(complete, hash)));
+        let status = planned((complete, AT), hash);
+        let found = of_turns(&plan(), &report(nodes), Status::Plan(&status), changes);
         assert_eq!(names(&found), wanted, "{nodes:?}");
     }
-    let one = of(&plan(), &report(&flying), Status::Plan(&status("False", "h")));
-    assert_eq!(one[0].at, time(AT), "the first of them");
-    let other = of(
-        &plan(),
-        &report(&flying[..1]),
-        Status::Plan(&status("False", "h")),
-    );
-    assert_eq!(one[0].id, other[0].id, "it began once");
-    let next = of(&plan(), &report(&flying), Status::Plan(&status("False", "i")));
-    assert_ne!(one[0].id, next[0].id);
+    let began = |nodes: &[(&str, Step, Option<&str>)], hash: &str| {
+        let status = planned(("False", AT), hash);
+        of(&plan(), &report(nodes), Status::Plan(&status)).remove(0)
+    };
+    let one = began(&flying, "h");
+    assert_eq!(one.at, time(AT), "the first of them");
+    assert_eq!(one.id, began(&flying[..1], "h").id, "it began once");
+    assert_ne!(one.id, began(&flying, "i").id);
+}
+
+/// A node comes to a Plan that was complete. Whoever is told that it is complete again was told that it began again.
+#[test]
+fn a_plan_that_goes_on_begins_and_is_over_once_more() {
+    let (first, joined) = ("2027-01-15T08:00:00Z", "2027-01-20T08:00:10Z");
+    let flying = report(&[("b", Step::PreRules, Some("2027-01-20T10:00:00Z"))]);
+    let done = report(&[("a", Step::Done, None), ("b", Step::Done, None)]);
+    let before = [turns("a", "run", &[first])];
+    let after = [before[0].clone(), turns("b", "run", &["2027-01-20T08:00:09.5Z"])];
+    let told = |report: &Report, stands: (&str, &str), changes: &[ChangeView]| {
+        let status = planned(stands, "h");
+        let mut found = of_turns(&plan(), report, Status::Plan(&status), changes);
+        assert_eq!(found.len(), 1, "{found:?}");
+        found.remove(0)
+    };
+    let began = told(&flying, ("False", first), &before[..]);
+    let over = told(&done, ("True", "2027-01-15T09:00:00Z"), &before);
+    let again = told(&flying, ("False", joined), &after);
+    assert_eq!(again.transition, Transition::RunBegan);
+    assert_ne!(again.id, began.id);
+    // Its journal was written a moment before the status.
+    assert_eq!(again.at, time("2027-01-20T08:00:09.5Z"));
+    let over_again = told(&done, ("True", "2027-01-20T11:00:00Z"), &after);
+    assert_eq!(over_again.transition, Transition::Finished);
+    assert_ne!(over_again.id, over.id);
+    // A node that comes and has nothing to change ends nothing.
+    let later = told(&done, ("True", "2027-01-25T11:00:00Z"), &after);
+    assert_eq!(later.id, over_again.id);
+    // A person has a node tried again.
+    let retried = [
+        turns("a", "run", &[first, "2027-01-26T08:00:00Z"]),
+        after[1].clone(),
+    ];
+    let later = told(&done, ("True", "2027-01-26T09:00:00Z"), &retried);
+    assert_ne!(later.id, over_again.id);
+}
+
+/// Of an owner without times of its runs; another run of it is another.
+#[test]
+fn a_run_began_with_its_first_turn() {
+    let changes = [
+        turns("a", "run", &["2027-01-15T08:10:00Z"]),
+        turns("b", "run", &["2027-01-15T08:08:00Z"]),
+        turns("c", "before", &["2027-01-15T08:01:00Z"]),
+    ];
+    // One is in flight that began its present step later than all.
+    let report = report(&[("e", Step::PreRules, Some(LATER))]);
+    let status = planned(("False", AT), "h");
+    let found = of_turns(&plan(), &report, Status::Plan(&status), &changes);
+    assert_eq!(found[0].at, time("2027-01-15T08:08:00Z"), "{found:?}");
+    let changes: Vec<&ChangeView> = changes.iter().collect();
+    let facts = Facts {
+        owner: &plan(),
+        uid: "uid",
+        report: &report,
+        status: Status::Plan(&status),
+        approval: None,
+        changes: &changes,
+    };
+    assert_eq!(began_at(&facts), time("2027-01-15T08:08:00Z"));
+}
+
+#[test]
+fn a_node_version_began_with_its_first_node_and_is_over_when_it_is_ready() {
+    let owner = Owner::node_version("workers");
+    let flying = report(&[("a", Step::Changed, Some(LATER))]);
+    let done = report(&[("a", Step::Done, Some(AT))]);
+    let had = [turns("a", "run", &[AT])];
+    for (report, ready, changes, wanted) in [
+        (&flying, "False", &had[..], vec!["RunBegan"]),
+        (&done, "True", &had, vec!["Finished"]),
+        (&done, "True", &[], vec![]),
+    ] {
+        let status = NodeVersionStatus {
+            conditions: conditions(&[("Ready", ready, "UpToDate", AT)]),
+            ..NodeVersionStatus::default()
+        };
+        let found = of_turns(&owner, report, Status::Version(&status), changes);
+        assert_eq!(names(&found), wanted);
+    }
 }
 
 #[test]
@@ -326,6 +446,7 @@ fn an_id_is_the_same_after_a_restart_and_another_each_time() {
             report: &report,
             status: Status::Run(&[], None),
             approval: None,
+            changes: &[],
         };
         occurrences(&facts)[0].id.clone()
     };
@@ -414,6 +535,7 @@ fn every_kind_of_owner_is_done_at_the_time_that_its_status_has() {
             report: &done,
             status,
             approval: None,
+            changes: &[],
         };
         let wanted = is_done.then(|| time(LATER).unwrap());
         assert_eq!(succeeded(&facts), wanted, "{status:?}");

@@ -1,11 +1,10 @@
 use super::*;
-use crate::frontends::occurrences::{Status, began_at, occurrences_of};
-use numo_api::{PlanStatus, Reason, RunStatus};
+use crate::frontends::occurrences::Status;
+use numo_api::RunStatus;
 use numo_core::{
     Owner,
     observed::Key,
-    report::{NodeReport, Report, WaveOver},
-    why::Why,
+    report::{Report, WaveOver},
 };
 use serde_json::json;
 
@@ -97,12 +96,9 @@ fn told(
         report: &report,
         status: Status::Run(&[ready], Some(&run)),
         approval: None,
+        changes,
     };
-    over_of(&facts, changes, since, told)
-}
-
-fn over_of(facts: &Facts<'_>, changes: &[&ChangeView], since: u32, told: &mut Told) -> Vec<Vec<Span>> {
-    over(facts, changes, moment(since), told)
+    super::over(&facts, moment(since), told)
 }
 
 /// Each span as `name minute-minute of parent`.
@@ -247,51 +243,4 @@ fn a_run_that_was_followed_by_another_keeps_its_trace() {
     let traces: Vec<&str> = all.iter().map(|spans| spans[0].trace.as_str()).collect();
     assert_eq!(traces, [trace_of("before"), trace_of("run"), trace_of("run")]);
     assert_eq!(shown(&all[2..]), ["run 0-21 of none"]);
-}
-
-/// Of an owner without times of its runs; another run of it, and another owner, are others.
-#[test]
-fn a_run_began_with_its_first_turn() {
-    let mut other_run = change("c", (1, 5), Step::Done);
-    other_run.spec.target.run_id = "before".to_owned();
-    let mut other_owner = change("d", (2, 5), Step::Done);
-    other_owner.spec.owner_ref.uid = "other".to_owned();
-    let changes = [
-        change("a", (10, 15), Step::Done),
-        change("b", (8, 20), Step::Done),
-        other_run,
-        other_owner,
-    ];
-    let mut observed = numo_core::observed::Observed::default();
-    for change in changes {
-        observed.changes.insert(change.key.clone(), change);
-    }
-    let owner = Owner::plan(Key::new("upgrades", "os"));
-    // One is in flight that began its present step later than all.
-    let late = NodeReport {
-        pool: "".into(),
-        step: Step::PreRules,
-        why: Why::new(Reason::Progressing, ""),
-        since: Some(at(40)),
-        change: None,
-    };
-    let report = Report {
-        run_id: "run".to_owned(),
-        nodes: [("e".to_owned(), late)].into(),
-        ..Report::default()
-    };
-    let status = PlanStatus {
-        latest_hash: Some("hash".to_owned()),
-        ..PlanStatus::default()
-    };
-    let facts = Facts {
-        owner: &owner,
-        uid: "uid",
-        report: &report,
-        status: Status::Plan(&status),
-        approval: None,
-    };
-    assert_eq!(began_at(&facts, &observed), Some(moment(8)));
-    let told = occurrences_of(&facts, &observed);
-    assert_eq!(told.first().and_then(|one| one.at), Some(moment(8)), "{told:?}");
 }

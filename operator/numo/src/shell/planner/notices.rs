@@ -6,7 +6,7 @@ use super::context::Context;
 use crate::{
     frontends::{
         notification::Notification,
-        occurrences::{Facts, Status, began_at, occurrences_of, succeeded},
+        occurrences::{Facts, Status, began_at, occurrences, succeeded},
         silence::{self, Turns},
         spans::{Told, over},
     },
@@ -59,21 +59,15 @@ const UNTOLD: SignedDuration = SignedDuration::from_mins(5);
 
 impl Traced {
     /// Hands on what is over of an owner.
-    fn note(&mut self, context: &Context, owner: &Owner, facts: &Facts<'_>) {
-        let now = context.now();
+    fn note(&mut self, now: Timestamp, owner: &Owner, facts: &Facts<'_>) {
         let since = *self
             .since
             .get_or_insert_with(|| now.saturating_sub(UNTOLD).unwrap_or(now));
-        let changes = context.store.observed.changes.values();
-        let changes: Vec<&ChangeView> = changes
-            .filter(|change| change.spec.owner_ref.uid == facts.uid && !change.deleting)
-            .filter(|change| context.store.observed.is_trusted(change))
-            .collect();
-        if changes.is_empty() {
+        if facts.changes.is_empty() {
             return;
         }
         let told = self.told.entry(owner.clone()).or_default();
-        for spans in over(facts, &changes, since, told) {
+        for spans in over(facts, since, told) {
             self.to.show(spans);
         }
     }
@@ -113,21 +107,22 @@ impl Notices {
         if context.store.notifiers.is_empty() {
             self.told.clear();
         }
-        let Some(facts) = facts(&context.store.observed, owner, decision) else {
+        let changes = journals(&context.store.observed, owner);
+        let Some(facts) = facts(&context.store.observed, (owner, &changes), decision) else {
             return;
         };
         if let Some(at) = succeeded(&facts) {
-            let begun = began_at(&facts, &context.store.observed);
+            let begun = began_at(&facts);
             context.metrics.show_success(owner, (begun, at));
         }
         if let Some(traced) = &mut self.traced {
-            traced.note(context, owner, &facts);
+            traced.note(context.now(), owner, &facts);
         }
         if context.store.notifiers.is_empty() {
             return;
         }
         let now = context.now();
-        let found = occurrences_of(&facts, &context.store.observed);
+        let found = occurrences(&facts);
         let uid = facts.uid.to_owned();
         let mut known = self.told.remove(owner).unwrap_or_default();
         let mut all = Vec::with_capacity(found.len());
@@ -192,8 +187,22 @@ impl Notices {
     }
 }
 
+/// The journals of an owner, and none that a stranger wrote.
+fn journals<'a>(observed: &'a Observed, owner: &Owner) -> Vec<&'a ChangeView> {
+    let Some(uid) = observed.uid_of(owner) else {
+        return Vec::new();
+    };
+    let all = observed.changes.values();
+    all.filter(|change| change.spec.owner_ref.uid == uid && !change.deleting && observed.is_trusted(change))
+        .collect()
+}
+
 /// What is known of an owner; none if it is gone.
-fn facts<'a>(observed: &'a Observed, owner: &'a Owner, decision: &'a Decision) -> Option<Facts<'a>> {
+fn facts<'a>(
+    observed: &'a Observed,
+    (owner, changes): (&'a Owner, &'a [&'a ChangeView]),
+    decision: &'a Decision,
+) -> Option<Facts<'a>> {
     let of = |uid: &'a str, status: Status<'a>, approval: Option<&'a ApprovalStatus>| {
         Some(Facts {
             owner,
@@ -201,6 +210,7 @@ fn facts<'a>(observed: &'a Observed, owner: &'a Owner, decision: &'a Decision) -
             report: &decision.report,
             status,
             approval,
+            changes,
         })
     };
     match owner.kind {
