@@ -44,6 +44,36 @@ fn never_nodes_of_two_groups_at_once() {
     );
 }
 
+/// The machine of a node is replaced: its zone counts, and that of another owner's node.
+#[test]
+fn nodes_that_are_replaced_are_of_their_groups() {
+    let of = |more: &str| {
+        format!(
+            "node a worker v0 zone:z1
+             node b worker v0 zone:z1
+             node c worker v0 zone:z2
+             version img2 finalizer spec {{\"surge\":9}}
+             host a img1
+             host b img1
+             host c img1
+             group w image:img2
+             groups w
+             {ONE}
+             {more}"
+        )
+    };
+    check(
+        &of(""),
+        "node c Selected BudgetExhausted ~ and nodes of 1 are: z1: a (in flight), b (in flight)
+         > admit a
+         > admit b",
+    );
+    check(
+        &of("change c PreRules owner:other-uid"),
+        "node a Selected BudgetExhausted ~ and nodes of 1 are: z2: c",
+    );
+}
+
 #[test]
 fn groups_with_nodes_of_others_count() {
     // Another owner has a node of zone z2.

@@ -529,6 +529,43 @@ fn a_freeze_that_begins_in_mid_window_begins_nothing_and_gives_turns_back() {
         &in_turn("closed:60"),
         "node a Selected Frozen\n > journal a Selected Frozen attempt 2",
     );
+    let of_plan = |begun: &str| plan(FROZEN, &format!("begun a new {begun}\n keeps a"));
+    check(&of_plan(""), "node a PreRelease Frozen\n > journal a closed");
+    check(
+        &of_plan("closed:60"),
+        "node a Selected Frozen\n > journal a Selected Frozen attempt 2",
+    );
+    let of_maintenance = |turn: &str| maintenance(FROZEN, &format!("turn a new {turn}\n kept a"));
+    check(
+        &of_maintenance(""),
+        "node a PreRelease Frozen\n > journal a closed",
+    );
+    check(
+        &of_maintenance("closed:60"),
+        "node a Selected Frozen\n > journal a Selected Frozen attempt 2",
+    );
+    let of_version = |turn: &str| {
+        let text = format!(
+            "node a worker v0
+             node b worker v0
+             version img2 finalizer spec {{\"mutex\":{{{FROZEN}}}}}
+             host a img1
+             host b img1
+             group w image:img2
+             groups w
+             {turn}"
+        );
+        Cluster::parse(&text)
+    };
+    check(&of_version(""), "node a Selected Frozen ~ freeze closing");
+    check(
+        &of_version("replacing a Admitted"),
+        "node b Selected Frozen ~ freeze closing\n > journal a closed",
+    );
+    check(
+        &of_version("replacing a Admitted closed:60"),
+        "node a Selected Frozen\n > journal a Selected Frozen attempt 2",
+    );
     // What is being changed is brought to its end.
     check(
         &run(

@@ -399,6 +399,9 @@ impl Cluster {
                 wave_rules: line
                     .option("waverules")
                     .map(|name| vec![format!("{}/{name}", crate::cluster::NAMESPACE)]),
+                closed_since: line
+                    .option("closed")
+                    .map(|_| at(-line.number("closed", 0)).to_string()),
                 ..NodeChangeStatus::default()
             },
         };

@@ -5,12 +5,17 @@ use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{
     Api,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    core::{DynamicObject, GroupVersionKind},
+    discovery::ApiResource,
 };
 use numo_api::{Condition, MutexApproval, MutexBinding, MutexRunConfig, Plan, conditions::types};
-use numo_e2e::{NAMESPACE, Stage, client_of};
+use numo_e2e::{Answers, NAMESPACE, Sink, Stage, client_of};
 use serde_json::{Value, json};
 
-use crate::{NEW, apply, explained, finish, judgement, plans, prepare, released, set, waits, workers};
+use crate::{
+    NEW, apply, explained, finish, judgement, notifiers::notifier, plans, prepare, released, set, waits,
+    workers,
+};
 
 /// A user of the cluster, who is bound to these ClusterRoles.
 fn bound(user: &str, roles: &[&str]) -> Vec<Value> {
@@ -173,6 +178,12 @@ async fn a_run_waits_for_who_may_approve_it_and_not_for_who_may_edit_it() -> Res
         "waves": [{"nodes": 1}, {"name": "others", "nodes": 2, "approval": "Manual"}],
     });
     prepare(&stage, &[], spec).await?;
+    let (sink, url) = Sink::serve(Answers::Takes).await?;
+    apply(
+        &stage,
+        &[notifier("events", json!({"cloudEvents": {"url": url}}))],
+    )
+    .await?;
     takes_out_no_approval(&stage, "editor").await?;
     let idle = approve(&stage, "approver", &["--reason", "too early"]).await?;
     assert_eq!(idle.0, Some(2), "{idle:?}");
@@ -232,8 +243,31 @@ async fn a_run_waits_for_who_may_approve_it_and_not_for_who_may_edit_it() -> Res
     .await?;
     assert_eq!(given.0, Some(0), "{given:?}");
     finish(&stage).await?;
+    is_told(&stage, &sink).await?;
     stage.judge(&judgement(&[], &[])).await?;
     stage.strike().await
+}
+
+/// Each thing that was waited for was told once, and each wave that is done.
+async fn is_told(stage: &Stage, sink: &Sink) -> Result<()> {
+    sink.until(stage, "Finished", "upgrade").await?;
+    let of = |transition: &str| {
+        let events = sink.events().into_iter();
+        let of = events.filter(|event| event["data"]["transition"] == transition);
+        let words = of.map(|event| event["data"]["message"].as_str().unwrap_or_default().to_owned());
+        words.collect::<Vec<_>>()
+    };
+    let waited = of("WaitsForApproval");
+    assert_eq!(waited.len(), 2, "{waited:?}");
+    assert!(waited[0].starts_with("the first node begins"), "{waited:?}");
+    assert!(waited[1].starts_with("wave 2 of 2 (others) begins"), "{waited:?}");
+    let waves = of("WaveDone");
+    assert_eq!(
+        waves,
+        ["wave 1: 1 of 1 node done", "wave 2 (others): 2 of 2 nodes done"]
+    );
+    assert_eq!(of("RunBegan").len(), 1);
+    Ok(())
 }
 
 /// What an approval says of itself, once it has this status and this reason.
@@ -390,6 +424,45 @@ async fn an_approval_that_is_too_old_lets_no_node_begin_and_is_given_anew() -> R
     finish(&stage).await?;
     stage.judge(&judgement(&[], &[])).await?;
     stage.strike().await
+}
+
+/// The same for a NodeVersion that waits for the approval of a wave: who may edit it neither approves it nor edits that away.
+pub async fn of_a_node_version(stage: &Stage, name: &str) -> Result<()> {
+    let user = "edits-versions";
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": user},
+        "rules": [{"apiGroups": ["update.edgeless.systems"], "resources": ["nodeversions"], "verbs": ["get", "patch"]}],
+    });
+    let of_user = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": user, "namespace": NAMESPACE}});
+    apply(stage, &[of_user, role]).await?;
+    apply(stage, &bound(user, &[user, "numo-viewer"])).await?;
+    let kubeconfig = stage.cluster.service_account_kubeconfig(NAMESPACE, user).await?;
+    let gvk = GroupVersionKind::gvk("update.edgeless.systems", "v1alpha1", "NodeVersion");
+    let resource = ApiResource::from_gvk_with_plural(&gvk, "nodeversions");
+    let versions: Api<DynamicObject> = Api::all_with(client_of(&kubeconfig).await?, &resource);
+    let edit = async |spec: Value| {
+        let patch = Patch::Merge(json!({"spec": spec}));
+        versions.patch(name, &PatchParams::default(), &patch).await
+    };
+    edit(json!({"mutex": {"failureBudget": 2}})).await?;
+    for spec in [
+        json!({"mutex": null}),
+        json!({"mutex": {"waves": null}}),
+        json!({"mutex": {"waves": [{"nodes": 9}]}}),
+    ] {
+        let said = edit(spec.clone()).await.err();
+        let said = said.map(|error| error.to_string()).unwrap_or_default();
+        assert!(
+            said.contains("spec.mutex.waves: found an edit by "),
+            "{spec}: {said}"
+        );
+    }
+    let object = format!("nodeversion/{name}");
+    let asked = ["approve", &object, "--reason", "trust me", "--as", &account(user)];
+    let refused = stage.call(&asked).await?;
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.err.contains("forbidden"), "{refused:?}");
+    Ok(())
 }
 
 /// The name by which the API server knows who applies objects here.

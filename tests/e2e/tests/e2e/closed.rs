@@ -7,12 +7,12 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams},
 };
 use numo_api::{MutexBudget, MutexTarget, Phase, Step};
-use numo_e2e::{NAMESPACE, Stage};
+use numo_e2e::{Answers, NAMESPACE, Sink, Stage};
 use numo_world::{PoolSpec, WorldSpec};
 use serde_json::{Value, json};
 
 use crate::{
-    Gate, NEW, apply, explained, finish, job, judgement, pool, prepare, quick, released,
+    Gate, NEW, apply, explained, finish, job, judgement, notifiers::notifier, pool, prepare, quick, released,
     released_after_a_while, rule, rule_began, run_of, seen, set, set_with_slips, target, waits, workers,
 };
 
@@ -444,10 +444,13 @@ async fn a_budget_that_only_a_person_can_free_is_stalled() -> Result<()> {
         "metadata": {"name": "none"},
         "spec": {"nodeSelector": {}, "maxUnavailable": 0},
     });
-    apply(&stage, &[budget]).await?;
+    let (sink, url) = Sink::serve(Answers::Takes).await?;
+    let events = notifier("events", json!({"cloudEvents": {"url": url}}));
+    apply(&stage, &[budget, events]).await?;
     prepare(&stage, &[quick()], json!({})).await?;
     stage.world.upgrade_to(NEW).await?;
     let said = stalled(&stage, "BudgetExhausted").await?;
+    sink.until(&stage, "Stalled", "upgrade").await?;
     assert!(
         said.contains("MutexBudget none spec.maxUnavailable is 0"),
         "{said}"

@@ -7,14 +7,14 @@ use kube::{
     api::{DeleteParams, PostParams},
 };
 use numo_api::{RunResult, Step, marks};
-use numo_e2e::{NAMESPACE, Stage};
+use numo_e2e::{Answers, NAMESPACE, Sink, Stage};
 use numo_world::{Fault, Timings, WorldSpec};
 use serde_json::{Value, json};
 
 use crate::{
-    Gate, NEW, OLD, apply, canary, condition, delete_run, finish, gone, job, judgement, mark, pool, prepare,
-    quick, released, released_after_a_while, rule, rule_began, run_of, seen, set, target, with, with_canary,
-    workers,
+    Gate, NEW, OLD, apply, canary, condition, delete_run, finish, gone, job, judgement, mark,
+    notifiers::notifier, pool, prepare, quick, released, released_after_a_while, rule, rule_began, run_of,
+    seen, set, target, with, with_canary, workers,
 };
 
 /// The pool `worker` stays paused, and its mark says how many nodes would roll.
@@ -105,6 +105,12 @@ async fn a_run_aborted_before_its_version_is_rendered_lets_no_node_go() -> Resul
     };
     let stage = set(world, Vec::new()).await?;
     prepare(&stage, &[quick()], json!({})).await?;
+    let (sink, url) = Sink::serve(Answers::Takes).await?;
+    apply(
+        &stage,
+        &[notifier("events", json!({"cloudEvents": {"url": url}}))],
+    )
+    .await?;
     stage.world.upgrade_to(NEW).await?;
     stage
         .until("the pool is paused", 60, || async {
@@ -115,6 +121,7 @@ async fn a_run_aborted_before_its_version_is_rendered_lets_no_node_go() -> Resul
     stage.say(&["abort", "upgrade", "-n", NAMESPACE]).await?;
     stage.condition("upgrade", "PoolHeld", "True", "PoolHeld").await?;
     held(&stage, 2).await?;
+    sink.until(&stage, "PoolLeftPaused", "upgrade").await?;
     stage
         .until("the next version is rendered", 120, || async {
             let now = pool(&stage, "worker").await?.spec.configuration.name;

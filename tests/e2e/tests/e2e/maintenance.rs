@@ -18,11 +18,13 @@ use numo_api::{
     node_maintenance::{KUBEVIRT_GROUP, MEDIK8S_GROUP},
 };
 use numo_core::owners::node_maintenance::MAX_CORRECTIONS;
-use numo_e2e::{NAMESPACE, Stage};
+use numo_e2e::{Answers, NAMESPACE, Sink, Stage};
 use numo_world::WorldSpec;
 use serde_json::{Value, json};
 
-use crate::{Gate, NEW, apply, finish, gone, job, plans, prepare, quick, rule, set, workers};
+use crate::{
+    Gate, NEW, apply, finish, gone, job, notifiers::notifier, plans, prepare, quick, rule, set, workers,
+};
 
 /// The API of NodeMaintenances.
 fn api(stage: &Stage, group: &str) -> Api<DynamicObject> {
@@ -711,8 +713,15 @@ async fn drift_is_corrected_and_late_pods_are_seen() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_is_missing_fails_and_begins_when_it_comes() -> Result<()> {
     let stage = set(workers(2), Vec::new()).await?;
+    let (sink, url) = Sink::serve(Answers::Takes).await?;
+    apply(
+        &stage,
+        &[notifier("events", json!({"cloudEvents": {"url": url}}))],
+    )
+    .await?;
     maintain(&stage, "nm", "worker-9", json!({})).await?;
     let failed = phase(&stage, MEDIK8S_GROUP, "nm", "Failed").await?;
+    sink.until(&stage, "Failed", "nm").await?;
     assert_eq!(failed.last_error.as_deref(), Some("nodes \"worker-9\" not found"));
     one_event(
         &stage,

@@ -19,7 +19,8 @@ use tokio::{
 
 use crate::{Gate, NEW, apply, finish, job, judgement, prepare, rule, set, workers};
 
-fn notifier(name: &str, spec: Value) -> Value {
+/// A MutexNotifier.
+pub fn notifier(name: &str, spec: Value) -> Value {
     json!({
         "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexNotifier", "metadata": {"name": name}, "spec": spec,
     })

@@ -247,6 +247,7 @@ async fn wave_by_wave(stage: &Stage) -> Result<()> {
         others.clone().count() == 2 && others.into_iter().all(|(image, _)| image == "img1"),
         "{found:?}"
     );
+    crate::approvals::of_a_node_version(stage, "constellation-version").await?;
     stage
         .say(&[
             "approve",

@@ -1,10 +1,11 @@
 use super::*;
 use crate::frontends::occurrences::Status;
-use numo_api::RunStatus;
+use numo_api::{PlanStatus, Reason, RunStatus};
 use numo_core::{
     Owner,
     observed::Key,
-    report::{Report, WaveOver},
+    report::{NodeReport, Report, WaveOver},
+    why::Why,
 };
 use serde_json::json;
 
@@ -99,6 +100,45 @@ fn told(
         changes,
     };
     super::over(&facts, moment(since), told)
+}
+
+/// A kind whose status knows no runs: the run has the times of its turns, once it is complete.
+#[test]
+fn a_run_of_a_plan_is_told_when_the_plan_is_complete() {
+    let (first, second) = (change("a", (1, 5), Step::Done), change("b", (6, 9), Step::Done));
+    let done = NodeReport {
+        pool: "".into(),
+        step: Step::Done,
+        why: Why::new(Reason::Done, ""),
+        since: None,
+        change: None,
+    };
+    let report = Report {
+        run_id: "run".to_owned(),
+        nodes: [("a".to_owned(), done.clone()), ("b".to_owned(), done)].into(),
+        ..Report::default()
+    };
+    let told_of = |complete: &str| {
+        let complete = json!({"type": "Complete", "status": complete, "lastTransitionTime": at(10)});
+        let conditions = json!([{"type": "Ready", "status": complete["status"]}, complete]);
+        let status: PlanStatus =
+            serde_json::from_value(json!({"latestHash": "h", "conditions": conditions})).unwrap();
+        let facts = Facts {
+            owner: &Owner::plan(Key::new("upgrades", "os")),
+            uid: "uid",
+            report: &report,
+            status: Status::Plan(&status),
+            approval: None,
+            changes: &[&first, &second],
+        };
+        let all = super::over(&facts, moment(0), &mut Told::default());
+        all.iter()
+            .map(|spans| shown(std::slice::from_ref(spans))[0].clone())
+            .collect::<Vec<_>>()
+    };
+    let nodes = ["node 1-5 of another", "node 6-9 of another"];
+    assert_eq!(told_of("False"), nodes);
+    assert_eq!(told_of("True"), [&nodes[..], &["run 1-10 of none"]].concat());
 }
 
 /// Each span as `name minute-minute of parent`.
