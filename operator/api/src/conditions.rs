@@ -390,7 +390,7 @@ impl Reason {
         matches!(self, Self::FirstNodes | Self::WaitsForWave | Self::OtherDomain)
     }
 
-    /// Whether a person's word is waited for.
+    /// Whether a MutexApproval is waited for.
     pub const fn is_of_approval(self) -> bool {
         matches!(self, Self::WaitsForApproval | Self::ApprovalExpired)
     }

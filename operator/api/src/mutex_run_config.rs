@@ -330,7 +330,7 @@ pub struct MutexRunConfigStatus {
     /// The wave under way; absent without waves, and when the nodes of all of them are done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wave: Option<WaveStatus>,
-    /// What waits for a person's word; absent while nothing does.
+    /// What waits for a MutexApproval; absent while nothing does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalStatus>,
     /// Whether the rules of `spec.rules` can be evaluated; one that has not been judged yet is not here.
