@@ -15,7 +15,7 @@ pub enum ApprovalPolicy {
     Manual,
 }
 
-/// What of an owner waits for a person's word, given by a MutexApproval.
+/// What of an owner waits for a MutexApproval.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalSettings {
@@ -23,8 +23,8 @@ pub struct ApprovalSettings {
     /// waves. Default: None.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begin: Option<ApprovalPolicy>,
-    /// Manual: once a node has failed, no further node begins before somebody approved that; each further failure waits for a
-    /// word of its own. Default: None.
+    /// Manual: once a node has failed, no further node begins before somebody approved that; each further failure waits for
+    /// an approval of its own. Default: None.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_failure: Option<ApprovalPolicy>,
     /// How long an approval lets nodes begin, in seconds from its creation. Default: as long as what was approved stays the
@@ -34,7 +34,7 @@ pub struct ApprovalSettings {
     pub ttl_seconds: Option<i64>,
 }
 
-/// What waits for a person's word.
+/// What waits for a MutexApproval.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalStatus {

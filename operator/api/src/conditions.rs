@@ -241,8 +241,8 @@ reasons! {
     QuorumUnknown: ClusterAdmin, "It cannot be told which control-plane nodes the cluster can do without.";
     ForeignController: ClusterAdmin, "The operator that numo replaces is live: numo begins nothing for these objects, and finishes or restores what it had begun.";
     Draining: Numo, "Pods are on their way out.";
-    EvictionBlocked: ClusterAdmin, "A PodDisruptionBudget lets no further pod go now.";
-    EvictionRefused: ClusterAdmin, "The API server or an admission webhook refuses to let a pod go.";
+    EvictionBlocked: ClusterAdmin, "A PodDisruptionBudget allows no further eviction now.";
+    EvictionRefused: ClusterAdmin, "The API server or an admission webhook refuses the eviction of a pod.";
     DrainRefused: ClusterAdmin, "The node has pods that the drain's settings do not allow to evict; nothing is evicted.";
     DrainTimeout: ClusterAdmin, "The drain takes longer than its timeoutSeconds; it goes on.";
     MigrationInProgress: ClusterItself, "A virtual machine is moving to another node.";
@@ -390,7 +390,7 @@ impl Reason {
         matches!(self, Self::FirstNodes | Self::WaitsForWave | Self::OtherDomain)
     }
 
-    /// Whether a person's word is waited for.
+    /// Whether a MutexApproval is waited for.
     pub const fn is_of_approval(self) -> bool {
         matches!(self, Self::WaitsForApproval | Self::ApprovalExpired)
     }

@@ -1,11 +1,11 @@
-//! MutexApproval: a person's word that a run, a wave, or the next node after a failure may begin.
+//! MutexApproval: a person permits a run, a wave, or the next node after a failure to begin.
 
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A person's word that something of an owner may begin. It holds while its digest is still that of the owner. It is made by
-/// `numo approve`, cannot be edited, and is withdrawn by deleting it.
+/// A person permits something of an owner to begin. The approval holds while its digest is still that of the owner. It is
+/// made by `numo approve`, cannot be edited, and is withdrawn by deleting it.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     crates(kube_core = "::kube_core"),
@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
     derive = "Default",
     derive = "PartialEq",
-    doc = "A person's word that something of an owner may begin. It holds while its digest is still that of the owner. It is made by `numo approve`, cannot be edited, and is withdrawn by deleting it."
+    doc = "A person permits something of an owner to begin. The approval holds while its digest is still that of the owner. It is made by `numo approve`, cannot be edited, and is withdrawn by deleting it."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MutexApprovalSpec {

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::strategy::Strategy;
 
 /// Which rules guard the upgrade of which MachineConfigPools. This resource does modify existing
-/// resources: it pauses pools, and lets one node after the other go once its rules have passed.
+/// resources: it pauses pools, and releases one node after the other once its rules have passed.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     crates(kube_core = "::kube_core"),
@@ -44,7 +44,7 @@ pub use crate::strategy::Strategy;
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
     derive = "Default",
     derive = "PartialEq",
-    doc = "Which rules guard the upgrade of which MachineConfigPools. This resource does modify existing resources: it pauses pools, and lets one node after the other go once its rules have passed."
+    doc = "Which rules guard the upgrade of which MachineConfigPools. This resource does modify existing resources: it pauses pools, and releases one node after the other once its rules have passed."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MutexRunConfigSpec {
@@ -330,7 +330,7 @@ pub struct MutexRunConfigStatus {
     /// The wave under way; absent without waves, and when the nodes of all of them are done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wave: Option<WaveStatus>,
-    /// What waits for a person's word; absent while nothing does.
+    /// What waits for a MutexApproval; absent while nothing does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalStatus>,
     /// Whether the rules of `spec.rules` can be evaluated; one that has not been judged yet is not here.

@@ -367,7 +367,7 @@ pub struct VerdictRecord {
     #[schemars(length(max = 64))]
     pub ended_at: Option<String>,
     /// uid and generation of the rule that this is the verdict of, as `uid/generation`. A Pass of another edition of the
-    /// rule lets no node go.
+    /// rule releases no node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 96))]
     pub edition: Option<String>,

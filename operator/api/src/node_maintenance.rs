@@ -94,7 +94,7 @@ pub struct NodeMaintenanceStatus {
     /// node is put back. Absent: no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopted: Option<bool>,
-    /// What waits for a person's word; absent while nothing does.
+    /// What waits for a MutexApproval; absent while nothing does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<crate::approval::ApprovalStatus>,
     /// Ready, and Reconciling or Stalled while true: what it waits for and who can end it.

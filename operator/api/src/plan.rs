@@ -258,7 +258,7 @@ pub struct PlanStatus {
     /// Host names (label `kubernetes.io/hostname`) of the nodes that are being upgraded. Upgrade images read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applying: Option<Vec<String>>,
-    /// What waits for a person's word; absent while nothing does.
+    /// What waits for a MutexApproval; absent while nothing does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<crate::approval::ApprovalStatus>,
 }

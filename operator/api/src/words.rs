@@ -67,11 +67,7 @@ pub const WORDS: &[(&str, Seen, &str)] = &[
         Seen::Event,
         "A person let the nodes of a MutexBudget change again (numo start).",
     ),
-    (
-        "Resumed",
-        Seen::Event,
-        "A person let an owner go on (numo resume).",
-    ),
+    ("Resumed", Seen::Event, "A person resumed an owner (numo resume)."),
     (
         "HoldAsked",
         Seen::Event,
@@ -80,7 +76,7 @@ pub const WORDS: &[(&str, Seen, &str)] = &[
     (
         "HoldTakenBack",
         Seen::Event,
-        "A person let a held node go on (numo hold --undo).",
+        "A person ended the hold of a node (numo hold --undo).",
     ),
     (
         "MaintenanceAsked",

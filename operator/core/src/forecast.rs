@@ -152,7 +152,7 @@ fn together(
             pod: first.key.clone(),
             reason: None,
             message: format!(
-                "{number} pods of the node are behind PodDisruptionBudget {key}, which lets {} go at once: the drain waits \
+                "{number} pods of the node are behind PodDisruptionBudget {key}, whose disruptionsAllowed is {}: the drain waits \
                  until replacements are Ready elsewhere",
                 budget.allowed
             ),

@@ -125,7 +125,7 @@ fn exceeded<'a>(
     })
 }
 
-/// Whether the pods are worth a look at their volumes: more of them are behind one budget than it lets go at once.
+/// Whether the pods are worth a look at their volumes: more of them are behind one budget than it allows to be evicted at once.
 pub fn exceeds(pods: &[Candidate], budgets: &BTreeMap<Key, DisruptionBudgetView>) -> bool {
     exceeded(pods, budgets).next().is_some()
 }
@@ -151,7 +151,7 @@ pub fn sums(
             (number > budget.allowed).then(|| {
                 let named = drain::some(stay.iter());
                 format!(
-                    "{number} pods ({named}) are behind PodDisruptionBudget {key}, which lets {} go, and they can \
+                    "{number} pods ({named}) are behind PodDisruptionBudget {key}, whose disruptionsAllowed is {}, and they can \
                      run on no other node",
                     budget.allowed
                 )

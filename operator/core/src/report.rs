@@ -153,7 +153,7 @@ pub struct Report {
     pub notes: Vec<String>,
     /// Waves of this run that are over, in order.
     pub waves_over: Vec<WaveOver>,
-    /// What waits for a person's word.
+    /// What waits for a MutexApproval.
     pub approval: Option<ApprovalReport>,
     /// What a person approved, and still holds.
     pub approved: Vec<Approved>,
@@ -218,7 +218,7 @@ impl std::fmt::Display for Point {
     }
 }
 
-/// What waits for a person's word.
+/// What waits for a MutexApproval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApprovalReport {
     /// What it is.

@@ -78,6 +78,74 @@ fn a_row_of_a_table_fits_two_lines_of_a_terminal() -> Result<()> {
     Ok(())
 }
 
+/// Words of our own where Kubernetes has one, and the words that the docs have in their place. Records of decisions and the list of
+/// changes stay as they were written.
+const OURS: [(&str, &str); 21] = [
+    ("let go", "released"),
+    ("lets go", "releases"),
+    ("let it go", "release it, or end the hold"),
+    ("lets it go", "releases it, or ends the hold"),
+    ("let a node go", "release a node"),
+    ("let the node go", "release the node"),
+    ("lets no node go", "releases no node"),
+    ("lets no pod go", "allows no eviction"),
+    ("give back", "restore"),
+    ("gives back", "restores"),
+    ("given back", "restored"),
+    ("gives it back", "restores it"),
+    ("give everything back", "restore everything"),
+    ("gives everything back", "restores everything"),
+    ("gives every node back", "restores every node"),
+    ("person's word", "approval"),
+    ("a word of its own", "an approval of its own"),
+    ("asked rule", "evaluated rule"),
+    ("asked rules", "evaluated rules"),
+    ("invited", "permitted"),
+    ("lent", "granted"),
+];
+
+/// The words of a text, with one space before and after each: markup and ends of lines are no part of a phrase.
+fn spaced(text: &str) -> String {
+    let is_outside = |next: char| !(next.is_alphanumeric() || "'_".contains(next));
+    let words: Vec<&str> = text.split(is_outside).filter(|word| !word.is_empty()).collect();
+    format!(" {} ", words.join(" ").to_lowercase())
+}
+
+#[test]
+fn the_docs_have_no_word_of_our_own_where_kubernetes_has_one() -> Result<()> {
+    let mut all = pages(&root(), "operator/docs")?;
+    all.extend(
+        [
+            "README.md",
+            "SECURITY.md",
+            "deploy/helm/numo/README.md",
+            "deploy/monitoring/alerts.yaml",
+            "deploy/olm/README.md",
+            "deploy/olm/base.yaml",
+        ]
+        .map(str::to_owned),
+    );
+    assert!(all.len() > 60, "the pages were not read: {}", all.len());
+    let mut wrong = Vec::new();
+    for page in all {
+        let text = spaced(&fs::read_to_string(root().join(&page)).with_context(|| page.clone())?);
+        for (ours, better) in OURS {
+            if text.contains(&format!(" {ours} ")) {
+                wrong.push(format!("{page}: found \"{ours}\", wanted \"{better}\""));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    Ok(())
+}
+
+#[test]
+fn a_phrase_is_found_over_the_end_of_a_line_and_in_no_longer_word() {
+    let text = spaced("It *Lets\n  it go*, in silence: `a_let_go`.");
+    assert!(text.contains(" lets it go "), "{text}");
+    assert!(!text.contains(" lent ") && !text.contains(" let go "), "{text}");
+}
+
 /// A book of two chapters, one of which is broken in every way.
 fn broken(folder: &Path) -> Result<()> {
     let docs = folder.join("operator/docs");

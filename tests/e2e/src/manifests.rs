@@ -54,6 +54,14 @@ pub fn kustomize(folder: &Path) -> Result<Vec<Value>> {
     Ok(objects)
 }
 
+/// numo's base, and its node leases: what is installed where numo runs as a process of a test.
+pub fn numo() -> Result<Vec<Value>> {
+    let folder = root().join("deploy/kustomize");
+    let mut objects = kustomize(&folder)?;
+    objects.extend(kustomize(&folder.join("leases"))?);
+    Ok(objects)
+}
+
 /// Applies objects; those without a namespace of their own go to `namespace`.
 pub async fn apply(client: &Client, objects: &[Value], namespace: &str) -> Result<()> {
     let params = PatchParams::apply("kubectl").force();

@@ -41,9 +41,9 @@ pub(crate) async fn prepare(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// Installs what `deploy/kustomize` holds, but for the Deployment: numo runs as a process.
+/// Installs numo's base and node leases, but for the Deployment: numo runs as a process.
 pub async fn install(client: &Client) -> Result<()> {
-    let objects = manifests::kustomize(&manifests::root().join("deploy/kustomize"))?;
+    let objects = manifests::numo()?;
     let (first, rest): (Vec<Value>, Vec<Value>) = objects
         .into_iter()
         .filter(|object| !matches!(object["kind"].as_str(), Some("Deployment" | "Service")))

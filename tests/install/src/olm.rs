@@ -244,6 +244,9 @@ pub fn bundle(image: &str, kubectl_image: &str) -> Result<BTreeMap<String, Strin
             object["metadata"]
                 .as_object_mut()
                 .map(|metadata| metadata.remove("namespace"));
+            // As the overlay's objects have them: these are not of it.
+            object["metadata"]["labels"]["app.kubernetes.io/instance"] = json!("numo");
+            object["metadata"]["labels"]["app.kubernetes.io/version"] = json!(version());
             let (kind, name) = (object["kind"].as_str(), object["metadata"]["name"].as_str());
             let (kind, name) = (kind.context("a kind")?.to_lowercase(), name.context("a name")?);
             files.insert(format!("manifests/{name}.{kind}.yaml"), yaml(&object)?);

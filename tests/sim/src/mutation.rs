@@ -331,7 +331,7 @@ impl Mutation {
         Some(view)
     }
 
-    /// What the core is given to see instead, once it has said what waits for a person's word.
+    /// What the core is given to see instead, once it has said what waits for a MutexApproval.
     pub fn forged(self, owner: &Owner, seen: &Observed, decision: &Decision) -> Option<Observed> {
         let waits = decision.report.approval.as_ref()?;
         match self {

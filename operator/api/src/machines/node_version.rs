@@ -113,7 +113,7 @@ pub struct NodeVersionStatus {
     /// Whether the version of the control plane is being changed. numo does not: always false.
     #[serde(rename = "activeclusterversionupgrade", default)]
     pub active_cluster_version_upgrade: bool,
-    /// What waits for a person's word; absent while nothing does.
+    /// What waits for a MutexApproval; absent while nothing does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<crate::approval::ApprovalStatus>,
     /// `Outdated`, and Ready, Reconciling or Stalled while true.

@@ -202,7 +202,7 @@ impl Approvals {
         all
     }
 
-    /// Why the node waits for a person's word, if so.
+    /// Why the node waits for a MutexApproval, if so.
     pub fn refusal(&self, waves: &Waves<'_>, node: &str) -> Option<Why> {
         let (waits, of_wave) = self.waits.as_ref()?;
         let is_meant = of_wave.is_none_or(|wave| waves.has(wave, node));

@@ -1,4 +1,4 @@
-//! `numo approve`: a person's word that a run, one of its waves, or the next node after a failure may begin. What is approved, and its
+//! `numo approve`: a person permits a run, one of its waves, or the next node after a failure to begin. What is approved, and its
 //! digest, are worked out by the same decision as in `numo status`.
 
 use super::{

@@ -68,7 +68,7 @@ pub struct HoldArgs {
     /// Only turns of owners in this namespace [default: a node's turn is found in any]
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
-    /// Let the node go on
+    /// End the hold
     #[arg(long)]
     undo: bool,
     /// Node that stays where it is
@@ -163,7 +163,7 @@ pub async fn give(args: Wanted) -> Result<(), CliError> {
         }
         (DirectiveAction::Hold, Some(Step::Released)) => {
             format!(
-                ", which is changing: it is held once it has changed; `numo hold {node} --undo` lets it go on"
+                ", which is changing: it is held once it has changed; `numo hold {node} --undo` ends the hold"
             )
         }
         (DirectiveAction::Hold, _) => {

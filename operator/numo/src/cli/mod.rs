@@ -94,7 +94,7 @@ enum Verb {
     Start(stop::StartArgs),
     /// Stop one MutexRunConfig, Plan or NodeMaintenance: it starts no new node
     Pause(pause::PauseArgs),
-    /// Let an owner go on after `pause`
+    /// Resume an owner after `pause`
     Resume(pause::PauseArgs),
     /// Keep one node where it is
     Hold(directive::HoldArgs),

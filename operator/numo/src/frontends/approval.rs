@@ -1,4 +1,4 @@
-//! What waits for a person's word, as the status of an owner has it. Pure.
+//! What waits for a MutexApproval, as the status of an owner has it. Pure.
 
 use super::conditions::seconds;
 use jiff::Timestamp;

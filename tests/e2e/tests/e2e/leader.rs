@@ -36,8 +36,7 @@ async fn twin(stage: &Stage) -> Result<std::path::PathBuf> {
         .api::<ServiceAccount>()
         .create(&PostParams::default(), &account)
         .await?;
-    let folder = numo_e2e::manifests::root().join("deploy/kustomize");
-    for mut object in numo_e2e::manifests::kustomize(&folder)? {
+    for mut object in numo_e2e::manifests::numo()? {
         if object["kind"]
             .as_str()
             .is_some_and(|kind| kind.ends_with("RoleBinding"))

@@ -278,7 +278,7 @@ async fn pods_that_a_budget_does_not_let_go_together_keep_their_node() -> Result
     let says = |why: &str| {
         for words in [
             "Node worker-0: 2 pods (apps/a, apps/b)",
-            "PodDisruptionBudget apps/database-pdb, which lets 1 go",
+            "PodDisruptionBudget apps/database-pdb, whose disruptionsAllowed is 1",
         ] {
             assert!(why.contains(words), "no {words} in: {why}");
         }

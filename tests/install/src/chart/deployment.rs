@@ -1,4 +1,4 @@
-//! The templates of what runs numo's image: the Deployment, the Job that gives everything back, and the test of a release.
+//! The templates of what runs numo's image: the Deployment, the Job that restores everything, and the test of a release.
 
 use anyhow::{Result, ensure};
 
@@ -107,7 +107,7 @@ fn job(mut text: String) -> Result<String> {
     Ok(text)
 }
 
-/// The Job that gives everything back, as a hook.
+/// The Job that restores everything, as a hook.
 pub(super) fn uninstall() -> Result<String> {
     let text = read("deploy/kustomize/uninstall/job.yaml")?;
     // What its head says to run, Helm runs.

@@ -1,7 +1,7 @@
 //! The chart, by both Helms on a real API server: linted, installed, upgraded with other values, rolled back, uninstalled.
 //! Custom resources survive, and what other operators wrote is left as it is.
 
-use std::{collections::BTreeSet, path::PathBuf, process::Command, time::Duration};
+use std::{collections::BTreeSet, fs, path::PathBuf, process::Command, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::{
@@ -53,7 +53,7 @@ impl Site {
 
 /// A command of a page: in a fence, with its continued lines, or between backticks.
 fn command_of(page: &str, beginning: &str) -> Result<String> {
-    let text = std::fs::read_to_string(root().join(page))?;
+    let text = fs::read_to_string(root().join(page))?;
     let (_, rest) = text
         .split_once(beginning)
         .with_context(|| format!("{page} has no {beginning}"))?;
@@ -270,7 +270,7 @@ async fn there_and_back(client: &Client, site: &Site) -> Result<()> {
     let major = site.major;
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     // Another operator's definition is there already, and its namespace of leases.
-    let mut foreign: CustomResourceDefinition = numo_install::objects(&std::fs::read_to_string(
+    let mut foreign: CustomResourceDefinition = numo_install::objects(&fs::read_to_string(
         numo_install::root().join("deploy/crds/upgrade.cattle.io_plans.yaml"),
     )?)?
     .into_iter()
@@ -369,10 +369,10 @@ async fn there_and_back(client: &Client, site: &Site) -> Result<()> {
     said(Command::new("cp").arg("-r").arg(chart()).arg(&place))?;
     let name = "mutexbudgets.numo.openshift-optional.skrzypek.io";
     let file = place.join(format!("templates/crd_{name}.yaml"));
-    let text = std::fs::read_to_string(&file)?;
+    let text = fs::read_to_string(&file)?;
     let short = "- mbud\n";
     ensure!(text.matches(short).count() == 1, "{}", file.display());
-    std::fs::write(&file, text.replace(short, "- older\n"))?;
+    fs::write(&file, text.replace(short, "- older\n"))?;
     let short_names = || async {
         let found = definitions.get(name).await?;
         Ok::<_, anyhow::Error>(found.spec.names.short_names.unwrap_or_default())
@@ -489,6 +489,30 @@ fn without_a_cluster_nothing_is_rendered_that_other_operators_have_too() -> Resu
             .is_err()
         );
     }
+    Ok(())
+}
+
+/// A definition of another release or operator stays as it is: the notes of a release say so of each, so they name each.
+#[test]
+fn the_notes_of_a_release_name_every_definition() -> Result<()> {
+    let notes = fs::read_to_string(chart().join("templates/NOTES.txt"))?;
+    let mut named = 0;
+    let mut missing = Vec::new();
+    for file in fs::read_dir(root().join("deploy/crds"))? {
+        for one in numo_install::objects(&fs::read_to_string(file?.path())?)? {
+            let name = one["metadata"]["name"].as_str().unwrap_or_default();
+            if one["kind"] != "CustomResourceDefinition" {
+                continue;
+            }
+            if notes.contains(&format!(r#"(list "{name}" "#)) {
+                named += 1;
+            } else {
+                missing.push(name.to_owned());
+            }
+        }
+    }
+    assert!(missing.is_empty(), "NOTES.txt does not name: {missing:?}");
+    assert!(named >= 9, "the definitions were not read: {named}");
     Ok(())
 }
 

@@ -29,7 +29,7 @@ fn the_generated_files_are_those_of_their_source() -> Result<()> {
     Ok(())
 }
 
-/// By kustomize and by its file the Job that gives everything back is one object.
+/// By kustomize and by its file the Job that restores everything is one object.
 #[test]
 fn the_job_is_the_same_by_either_way() -> Result<()> {
     let by_file = objects(&fs::read_to_string(root().join("deploy/uninstall.yaml"))?)?;

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, fs};
 
 use anyhow::{Context as _, Result};
-use numo_install::{NAMESPACE, RUNBOOKS, chart, objects, rendered, root, said};
+use numo_install::{NAMESPACE, RUNBOOKS, chart, objects, olm, rendered, root, said};
 use serde_json::{Value, json};
 
 use crate::{
@@ -245,18 +245,44 @@ fn check_labels(way: &str, all: &BTreeMap<String, Value>, by: &str) {
     }
 }
 
+/// What a bundle holds is OLM's to manage, and what is applied beside it is of a person: neither says `managed-by`.
+#[test]
+fn every_object_for_olm_has_the_standard_labels() -> Result<()> {
+    for (folder, more) in [
+        (
+            format!("{}/manifests", olm::BUNDLE),
+            ["instance", "version"].as_slice(),
+        ),
+        ("deploy/olm/examples".to_owned(), [].as_slice()),
+    ] {
+        for file in fs::read_dir(root().join(&folder))? {
+            let all = by_name(objects(&fs::read_to_string(file?.path())?)?);
+            for (name, object) in all {
+                // The labels of a ClusterServiceVersion say where it runs.
+                if SHARED.contains(&name.as_str()) || object["kind"] == "ClusterServiceVersion" {
+                    continue;
+                }
+                let labels = &object["metadata"]["labels"];
+                for label in ["name", "component", "part-of"].iter().chain(more) {
+                    let label = format!("app.kubernetes.io/{label}");
+                    assert!(labels[&label].is_string(), "{folder}: {name} has no {label}");
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn every_object_has_the_standard_labels() -> Result<()> {
     for platform in rendered::PLATFORMS {
         let all = by_name(objects(&rendered::overlay(platform)?)?);
         check_labels(platform, &all, "kustomize");
     }
-    let place = root().join("deploy/kustomize/uninstall");
-    check_labels(
-        "uninstall",
-        &by_name(objects(&rendered::kustomize(&place)?)?),
-        "kustomize",
-    );
+    for place in ["deploy/kustomize/uninstall", "deploy/monitoring"] {
+        let all = by_name(objects(&rendered::kustomize(&root().join(place))?)?);
+        check_labels(place, &all, "kustomize");
+    }
     for major in HELMS {
         let all = with(
             major,

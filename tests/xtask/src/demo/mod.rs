@@ -46,7 +46,7 @@ pub struct Arguments {
     /// Worker nodes
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u16).range(2..=200))]
     nodes: u16,
-    /// How a node is let go
+    /// How a node is released
     #[arg(long, value_enum, default_value = "desired-config")]
     strategy: Strategy,
     /// Let something go wrong, and see what numo says

@@ -287,7 +287,7 @@ where
 
 /// Applies what `deploy/` holds, but for the Deployment: numo runs as a process of ours.
 async fn install(client: &Client) -> Result<()> {
-    let mut objects: Vec<Value> = manifests::kustomize(&manifests::root().join("deploy/kustomize"))?;
+    let mut objects: Vec<Value> = manifests::numo()?;
     objects.retain(|object| !matches!(object["kind"].as_str(), Some("Deployment" | "Service")));
     let is_first = |object: &Value| {
         matches!(

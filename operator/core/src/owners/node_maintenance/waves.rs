@@ -39,7 +39,7 @@ pub(super) struct Order<'a> {
 }
 
 impl Order<'_> {
-    /// Why the node waits for a person's word, if so.
+    /// Why the node waits for a MutexApproval, if so.
     pub(super) fn not_approved(&self, node: &str) -> Option<Why> {
         self.approvals.refusal(&self.own, node)
     }
@@ -160,7 +160,7 @@ impl<'a> Pass<'a> {
         Approvals::of(&intent.approval, own, self.observed, self.now, subject)
     }
 
-    /// Says how far the maintenances are with their waves, and what waits for a person's word.
+    /// Says how far the maintenances are with their waves, and what waits for a MutexApproval.
     pub(super) fn report_order(&mut self, order: &Order<'_>) {
         self.out.report.wave = order.waves.report();
         self.report_approvals(&order.approvals);

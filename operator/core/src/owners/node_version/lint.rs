@@ -103,7 +103,7 @@ impl<'a> Lint<'a> {
         if !node.unschedulable || journal::entered(change, Step::Drained).is_none() {
             return breach(1, format!("{name} would go before it was drained"));
         }
-        not_stopped(observed, node, "let go")?;
+        not_stopped(observed, node, "released")?;
         self.keeps_quorum(node, change)?;
         self.passed(name, change, &rules::BEFORE_RELEASE)
     }
@@ -116,12 +116,12 @@ impl<'a> Lint<'a> {
         }
     }
 
-    /// 1 and 10: the member of a node is taken out, and its Node deleted, in a turn that has let it go.
+    /// 1 and 10: the member of a node is taken out, and its Node deleted, in a turn that has released it.
     fn goes(&self, node: &NodeView) -> Checked {
         let change = self.seen.turn(node);
         let released = change.filter(|change| journal::entered(change, Step::Released).is_some());
         let Some(change) = released else {
-            return breach(1, format!("{} was not let go", node.name));
+            return breach(1, format!("{} was not released", node.name));
         };
         self.keeps_quorum(node, change)
     }

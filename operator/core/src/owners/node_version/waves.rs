@@ -228,7 +228,7 @@ impl<'a> Pass<'a> {
         )
     }
 
-    /// Says how far the NodeVersion is with its waves, and what waits for a person's word.
+    /// Says how far the NodeVersion is with its waves, and what waits for a MutexApproval.
     pub(super) fn report_waves(&mut self) {
         let given = notes::Given {
             waves: &self.intent.waves,

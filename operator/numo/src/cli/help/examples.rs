@@ -122,7 +122,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     ),
     (
         "resume",
-        &[("Let a run go on", "numo resume mutexrunconfig/upgrade")],
+        &[("Resume a run", "numo resume mutexrunconfig/upgrade")],
     ),
     (
         "hold",
@@ -131,7 +131,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "Keep a node where it is",
                 "numo hold worker-3 --reason 'a customer debugs on it'",
             ),
-            ("Let it go on", "numo hold worker-3 --undo"),
+            ("End the hold", "numo hold worker-3 --undo"),
         ],
     ),
     (

@@ -72,7 +72,7 @@ impl HoursLine {
     }
 }
 
-/// What waits for a person's word.
+/// What waits for a MutexApproval.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ApprovalLine {

@@ -35,7 +35,7 @@ described! {
     OWNER_REASON = "owner_reason", "gauge", &["kind", "namespace", "name", "reason"], "1 for what an owner waits for, or is";
     OWNER_TARGET = "owner_target_info", "gauge", &["kind", "namespace", "name", "version"], "1 for the version that an owner brings its nodes to; absent while none is known";
     OWNER_STALLED = "owner_stalled", "gauge", &OWNER, "Whether an owner waits for a person";
-    OWNER_WAITS_FOR_APPROVAL = "owner_waits_for_approval", "gauge", &OWNER, "Whether something of an owner waits for a person's word (numo approve)";
+    OWNER_WAITS_FOR_APPROVAL = "owner_waits_for_approval", "gauge", &OWNER, "Whether something of an owner waits for a MutexApproval (numo approve)";
     OWNER_WAVE = "owner_wave", "gauge", &OWNER, "Which wave of an owner is under way, from 1; absent without waves, and when all are done";
     WINDOW_MISSED = "owner_window_missed_nodes", "gauge", &OWNER, "Nodes that waited for an opening of their hours in which no node of the owner began; absent where none waits";
     WAIT_SECONDS = "wait_seconds", "histogram", &["kind", "reason"], "How long nodes that were not done had a reason, counted when it ended; from when this numo saw it first";
