@@ -28,6 +28,8 @@ pub struct Module {
     pub items: BTreeSet<String>,
     /// What it imports, by the name it goes by here.
     pub imports: BTreeMap<String, Vec<Mention>>,
+    /// The names of `imports` that others find here.
+    pub published: BTreeSet<String>,
     /// What it imports all names of.
     pub globs: Vec<Mention>,
     /// The paths in its code.
@@ -73,6 +75,7 @@ impl Source {
             folder: folder.to_owned(),
             tested: BTreeSet::new(),
             declared: Vec::new(),
+            is_published: false,
         };
         reader.visit_file(&parsed);
         let Reader { tested, declared, .. } = reader;
@@ -112,6 +115,8 @@ struct Reader<'a> {
     /// The lines of tests.
     tested: BTreeSet<usize>,
     declared: Vec<Declared>,
+    /// Whether the import at hand is one for others.
+    is_published: bool,
 }
 
 impl Reader<'_> {
@@ -160,12 +165,13 @@ impl Reader<'_> {
     }
 
     fn import(&mut self, name: Option<String>, mention: Mention) {
-        let name = name.or_else(|| mention.segments.last().cloned());
-        self.here()
-            .imports
-            .entry(name.unwrap_or_default())
-            .or_default()
-            .push(mention);
+        let name = name
+            .or_else(|| mention.segments.last().cloned())
+            .unwrap_or_default();
+        if self.is_published {
+            self.here().published.insert(name.clone());
+        }
+        self.here().imports.entry(name).or_default().push(mention);
     }
 
     fn function(&mut self, signature: &syn::Signature, body: &syn::Block) {
@@ -214,6 +220,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        self.is_published = !matches!(item.vis, syn::Visibility::Inherited);
         self.read_use(&item.tree, &[]);
     }
 

@@ -121,6 +121,10 @@ fn named(source: &Source, number: usize, name: &str, depth: usize) -> Found {
         found.module = found.module.or(other.module);
         found.files.extend(other.files);
     }
+    // What is another crate's is defined nowhere here, and whoever takes it from this module needs this file.
+    if found.module.is_none() && module.published.contains(name) {
+        found.files.insert(module.file);
+    }
     if found.module.is_none() && found.files.is_empty() {
         for mention in &module.globs {
             let of = resolve(source, number, &mention.segments, depth);

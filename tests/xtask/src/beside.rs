@@ -1,5 +1,5 @@
-//! The steps of `cargo xtask test` that compute and wait for nothing, run by this program as a process of its own while the
-//! others wait for clusters: at the lowest priority, so that no test that has a deadline is late for them.
+//! Parts of `cargo xtask test` that are run by this program as processes of their own while the others wait for clusters: what computes at
+//! the lowest priority, so that no test that has a deadline is late for it.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -10,11 +10,9 @@ use anyhow::{Context as _, Result};
 use crate::counts::Counts;
 use crate::step;
 
-/// The heading under which they are waited for.
-pub const REST: &str = "what computes: the rest of it";
-
 /// The process, and where it writes.
 pub struct Beside {
+    part: &'static str,
     child: Child,
     said: PathBuf,
 }
@@ -28,14 +26,14 @@ pub struct Ended {
 }
 
 impl Beside {
-    /// Begins them, by these words of this program.
-    pub fn begin(words: &[String]) -> Result<Self> {
+    /// Begins a part, by these words of this program. It stands back so far (`nice`, up to 19).
+    pub fn begin(part: &'static str, niceness: u8, words: &[String]) -> Result<Self> {
         let folder = step::root().join("target/tmp");
         fs::create_dir_all(&folder)?;
-        let said = folder.join("computing.log");
+        let said = folder.join(format!("{part}.log"));
         let output = File::create(&said).with_context(|| format!("create {}", said.display()))?;
         let child = Command::new("nice")
-            .args(["-n", "19"])
+            .args(["-n", &niceness.to_string()])
             .arg(std::env::current_exe()?)
             .args(words)
             .stdin(Stdio::null())
@@ -43,7 +41,12 @@ impl Beside {
             .stderr(output)
             .spawn()
             .context("run nice")?;
-        Ok(Self { child, said })
+        Ok(Self { part, child, said })
+    }
+
+    /// The heading under which the part is waited for.
+    pub fn rest(&self) -> String {
+        format!("{}: the rest of it", self.part)
     }
 
     /// Waits for them, prints all they said, and counts it. An error says that they came to no count.
@@ -52,7 +55,7 @@ impl Beside {
         let said = String::from_utf8_lossy(&fs::read(&self.said)?).into_owned();
         print!("{said}");
         let counts = said.lines().last().and_then(Counts::of_last_line);
-        let counts = counts.context("the steps that compute ended without a count")?;
+        let counts = counts.with_context(|| format!("{} ended without a count", self.part))?;
         Ok(Ended { counts, success })
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use crate::beside::{self, Beside};
+use crate::beside::Beside;
 use crate::counts::{Counts, STARVED_WORDS, counted};
 use crate::{book, elsewhere, lint, room, setup, step};
 
@@ -26,6 +26,9 @@ const STARVED: usize = 4;
 
 /// The package of the seeded simulation, which takes both cores for minutes and waits for nothing.
 const SIMULATION: &str = "tests/sim";
+
+/// The package of the tests of manifests, of what installs them, and of the image: most of them compile, render, and wait for containers.
+const INSTALLATION: &str = "tests/install";
 
 /// The package of the end-to-end tests.
 const END_TO_END: &str = "tests/e2e";
@@ -61,21 +64,57 @@ pub struct Arguments {
     /// or without), and what tells the two apart is in a decision table
     #[arg(long, conflicts_with = "every_write")]
     night: bool,
-    /// Only what computes and waits for nothing: `cargo xtask test` runs itself so, beside the tests that wait
-    #[arg(long, hide = true)]
-    computing: bool,
+    /// Only a part: `cargo xtask test` runs itself so, beside the end-to-end tests
+    #[arg(long, hide = true, value_enum)]
+    part: Option<Part>,
+}
+
+/// What is run beside the end-to-end tests: both cores have something to do while those wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// What computes and waits for nothing.
+    Computing,
+    /// The tests of [`INSTALLATION`].
+    Installing,
+}
+
+impl Part {
+    const ALL: [Self; 2] = [Self::Installing, Self::Computing];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Computing => "computing",
+            Self::Installing => "installing",
+        }
+    }
+
+    /// How far it stands back (`nice`): what waits for a cluster has deadlines of its own.
+    const fn niceness(self) -> u8 {
+        match self {
+            Self::Computing => 19,
+            Self::Installing => 2,
+        }
+    }
+
+    /// Whether the tests of this package are run in it.
+    fn has(self, package: &str) -> bool {
+        match self {
+            Self::Computing => package == SIMULATION,
+            Self::Installing => package == INSTALLATION,
+        }
+    }
 }
 
 impl Arguments {
-    /// The words by which this program runs the steps that compute, for the same filter.
-    pub fn of_computing(&self) -> Vec<String> {
+    /// The words by which this program runs a part, for the same filter.
+    fn of_part(&self, part: Part) -> Vec<String> {
         let flags = [
             ("--deny", self.deny),
             ("--book", self.book),
             ("--all-tools", self.all_tools),
         ];
         let flags = flags.iter().filter(|(_, given)| *given);
-        ["test", "--computing"]
+        ["test", "--part", part.name()]
             .into_iter()
             .chain(flags.map(|(flag, _)| *flag))
             .map(ToOwned::to_owned)
@@ -171,8 +210,13 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     if arguments.night {
         return night(run, &arguments.filter);
     }
-    if arguments.computing {
-        return computing(run, arguments);
+    match arguments.part {
+        Some(Part::Computing) => return computing(run, arguments),
+        Some(Part::Installing) => {
+            part(&mut run, Part::Installing, &arguments.filter);
+            return run.finish();
+        }
+        None => {}
     }
     let target = step::root().join("target");
     if !run.step("room on the disk", |_| {
@@ -206,22 +250,30 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Ok(Outcome::Done)
     });
     if built {
-        let mut beside = None;
-        run.step("what computes, begun beside the tests that wait", |_| {
-            beside = Some(Beside::begin(&arguments.of_computing())?);
+        let mut beside = Vec::new();
+        run.step("what is run beside the tests that wait", |_| {
+            for part in Part::ALL {
+                beside.push(Beside::begin(
+                    part.name(),
+                    part.niceness(),
+                    &arguments.of_part(part),
+                )?);
+            }
             Ok(Outcome::Done)
         });
-        for test in tests.iter().filter(|test| test.package != SIMULATION) {
+        let is_beside = |test: &&TestBinary| Part::ALL.iter().any(|part| part.has(&test.package));
+        for test in tests.iter().filter(|test| !is_beside(test)) {
             run.step(&test.title(), |counts| test.run(&arguments.filter, counts));
         }
-        by_itself(&mut run, arguments, &tests);
-        if let Some(beside) = beside {
-            run.step(beside::REST, |counts| {
+        for beside in beside {
+            run.step(&beside.rest(), |counts| {
                 let said = beside.end()?;
                 counts.add(said.counts);
                 Ok(Outcome::of(said.success))
             });
         }
+        // They find an idle machine, and the binary of the image.
+        by_itself(&mut run, arguments, &tests);
     }
     run.finish()
 }
@@ -272,18 +324,23 @@ fn of_image() -> PathBuf {
     step::root().join("target/image/numo")
 }
 
-/// Runs what computes and waits for nothing: the linters, the simulation, the examples of the docs, the tests of the rules.
-fn computing(mut run: Run, arguments: &Arguments) -> ExitCode {
-    let filter = &arguments.filter;
+/// Runs the tests of a part.
+fn part(run: &mut Run, part: Part, filter: &[String]) {
     let mut tests = Vec::new();
     if run.step("build", |_| {
         tests = build()?;
         Ok(Outcome::Done)
     }) {
-        for test in tests.iter().filter(|test| test.package == SIMULATION) {
+        for test in tests.iter().filter(|test| part.has(&test.package)) {
             run.step(&test.title(), |counts| test.run(filter, counts));
         }
     }
+}
+
+/// Runs what computes and waits for nothing: the linters, the simulation, the examples of the docs, the tests of the rules.
+fn computing(mut run: Run, arguments: &Arguments) -> ExitCode {
+    let filter = &arguments.filter;
+    part(&mut run, Part::Computing, filter);
     if filter.is_empty() {
         run.step("clippy", |_| step::succeeds(&mut lint::clippy()).map(Outcome::of));
         run.step("clippy of plugins", |_| {

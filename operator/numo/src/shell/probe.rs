@@ -13,7 +13,7 @@ use kube::{
     api::{ApiResource, EvictParams, ListParams, LogParams, PostParams},
     core::Status,
 };
-use numo_api::{MutexRule, Phase, Reason};
+use numo_api::{MutexRule, Phase, Reason, marks};
 use numo_core::{
     action::JobRequest,
     drain, names,
@@ -425,7 +425,7 @@ pub async fn judge(client: &Client, rule: &MutexRule) -> Validity {
         };
         let params = PostParams {
             dry_run: true,
-            field_manager: Some(super::apply::FIELD_MANAGER.to_owned()),
+            field_manager: Some(marks::FIELD_MANAGER.to_owned()),
         };
         let api = watch::api(client, Kind::Job, &view.job_namespace);
         match api.create(&params, &object).await {

@@ -1,7 +1,6 @@
 //! Status writes: one request on the status subresource each. When one is written, and what is told of it, says `planner/settle/`.
 
 use super::{
-    apply::FIELD_MANAGER,
     client::Connection,
     item::Item,
     kind::{Kind, kind_of},
@@ -14,7 +13,7 @@ use kube::{
     Client,
     api::{ListParams, Patch, PatchParams},
 };
-use numo_api::{NodeMaintenanceStatus, PlanStatus};
+use numo_api::{NodeMaintenanceStatus, PlanStatus, marks::FIELD_MANAGER};
 use numo_core::{Owner, observed::Key};
 use serde::Serialize;
 use serde_json::{Value, json};

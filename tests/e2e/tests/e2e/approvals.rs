@@ -253,7 +253,9 @@ async fn is_told(stage: &Stage, sink: &Sink) -> Result<()> {
     sink.until(stage, "Finished", "upgrade").await?;
     let of = |transition: &str| {
         let events = sink.events().into_iter();
-        let of = events.filter(|event| event["data"]["transition"] == transition);
+        let of = events.filter(|event| {
+            event["data"]["transition"] == transition && event["data"]["owner"]["name"] == "upgrade"
+        });
         let words = of.map(|event| event["data"]["message"].as_str().unwrap_or_default().to_owned());
         words.collect::<Vec<_>>()
     };
@@ -431,7 +433,10 @@ pub async fn of_a_node_version(stage: &Stage, name: &str) -> Result<()> {
     let user = "edits-versions";
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": user},
-        "rules": [{"apiGroups": ["update.edgeless.systems"], "resources": ["nodeversions"], "verbs": ["get", "patch"]}],
+        "rules": [
+            {"apiGroups": ["update.edgeless.systems"], "resources": ["nodeversions"], "verbs": ["patch"]},
+            {"apiGroups": ["update.edgeless.systems"], "resources": ["*"], "verbs": ["get", "list", "watch"]},
+        ],
     });
     let of_user = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": user, "namespace": NAMESPACE}});
     apply(stage, &[of_user, role]).await?;

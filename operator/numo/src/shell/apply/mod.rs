@@ -24,8 +24,6 @@ pub use self::{
     journal::change_body,
 };
 
-pub use numo_api::marks::FIELD_MANAGER;
-
 use self::{
     job::{create_job, create_plan_job, delete_plan_job, set_job_ttl, start_plan_job},
     journal::{create_change, delete_change, write_journal},
