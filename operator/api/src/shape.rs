@@ -20,6 +20,8 @@ const LONGEST_VALUE: i64 = 63;
 const MOST_NODES: i64 = 20_000;
 /// Most pools of a run: 64 targets of 64 pools each.
 const MOST_POOLS: i64 = 4096;
+/// Most conditions of a Plan: numo and system-upgrade-controller write six kinds.
+const MOST_CONDITIONS: i64 = 32;
 
 /// Kinds of other operators, or as another operator had them: the times of their conditions are plain text there.
 const PLAIN_CONDITIONS: [&str; 4] = ["MutexRule", "MutexTarget", "MutexRunConfig", "Plan"];
@@ -35,7 +37,7 @@ const NEVER_NULL: [&str; 2] = [".spec.mutex", ".status.approval"];
 const TIMES: [&str; 6] = ["at", "since", "closedSince", "startedAt", "endedAt", "finishedAt"];
 
 /// Label selectors that are numo's own: what the API server of a cluster takes of others is theirs.
-pub(crate) const SELECTORS: [(&str, &str); 15] = [
+pub(crate) const SELECTORS: [(&str, &str); 16] = [
     ("MutexRunConfig", ".spec.first"),
     ("MutexRunConfig", ".spec.waves[].nodeSelector"),
     ("MutexRunConfig", ".spec.awaitedWorkloads.namespaceSelector"),
@@ -51,6 +53,7 @@ pub(crate) const SELECTORS: [(&str, &str); 15] = [
     ("Plan", ".spec.mutex.waves[].nodeSelector"),
     ("NodeVersion", ".spec.mutex.first"),
     ("NodeVersion", ".spec.mutex.waves[].nodeSelector"),
+    ("NodeVersion", ".spec.drain.podSelector"),
 ];
 
 /// Keys of labels that are no part of a selector.
@@ -97,11 +100,13 @@ const MAPS: [(&str, &str); 8] = [
 ];
 
 /// Most items of lists that the types bound by nothing.
-const MOST: [(&str, &str, i64); 4] = [
+const MOST: [(&str, &str, i64); 6] = [
     ("MutexTarget", ".status.nodes", MOST_NODES),
     ("MutexRunConfig", ".status.run.pools", MOST_POOLS),
     ("NodeMaintenance", ".status.pendingPods", MOST_NODES),
     ("NodeMaintenance", ".status.pendingPodsRefs", MOST_NODES),
+    ("Plan", ".status.applying", MOST_NODES),
+    ("Plan", ".status.conditions", MOST_CONDITIONS),
 ];
 
 /// What holds where nothing is given, of fields that no manifest of a replaced operator knows the like of. What `kubectl get -o yaml`
@@ -249,7 +254,7 @@ pub(crate) fn shaped(mut crd: CustomResourceDefinition) -> CustomResourceDefinit
         let plain = PLAIN_CONDITIONS.contains(&kind.as_str());
         each("", schema, &mut |name, field| shape(name, field, plain));
         let mut absent = |_: &str, field: &mut JSONSchemaProps| field.nullable = None;
-        let never_null = if kind == NULLS { &NEVER_NULL[..] } else { &[""] };
+        let never_null: &[&str] = if kind == NULLS { &NEVER_NULL } else { &[""] };
         for path in never_null {
             if let Some(field) = at(schema, path) {
                 each("", field, &mut absent);
