@@ -41,6 +41,23 @@ if obj.kind == "NodeChange" then
   return is("Progressing", message)
 end
 
+-- Machines and their groups need nothing, unless a machine failed: what nodes wait for, the NodeVersion says.
+if obj.kind == "PendingNode" then
+  local state = status.cspState or "the provider has said nothing of the machine yet"
+  if status.cspState == "Failed" then
+    return is("Degraded", "the machine failed at its provider")
+  end
+  return is("Healthy", (spec.goal or "Join") .. ": " .. state)
+elseif obj.kind == "ScalingGroup" then
+  local outdated = condition("Outdated")
+  return is("Healthy", outdated ~= nil and words(outdated) or "numo has not looked at it yet")
+elseif obj.kind == "JoiningNode" then
+  return is("Healthy", "its Node is waited for")
+elseif obj.kind == "AutoscalingStrategy" then
+  local runs = spec.enabled ~= false
+  return is("Healthy", runs and "the cluster autoscaler may run" or "the cluster autoscaler rests while nodes are replaced")
+end
+
 if annotations["numo.openshift-optional.skrzypek.io/suspend"] ~= nil then
   return is("Suspended", annotations["numo.openshift-optional.skrzypek.io/suspend"])
 elseif spec.suspend == true then
@@ -50,9 +67,23 @@ elseif obj.kind == "MutexBudget" and spec.paused == true then
 end
 
 -- What is said of an older spec is not said of this one.
-local seen = status.observedGeneration
+local ready = condition("Ready")
+local seen = status.observedGeneration or (ready ~= nil and ready.observedGeneration) or nil
 if seen ~= nil and metadata.generation ~= nil and seen < metadata.generation then
   return is("Progressing", "numo has not seen this generation yet")
+end
+
+-- An approval is used, or it has been, or it approves nothing; whether somebody waits for another one makes the difference.
+if obj.kind == "MutexApproval" then
+  local holds = condition("Holds")
+  if holds == nil then
+    return is("Progressing", "numo has not looked at it yet")
+  elseif holds.status == "True" or holds.reason == "ApprovalOver" then
+    return is("Healthy", words(holds))
+  elseif holds.reason == "NothingWaits" then
+    return is("Suspended", words(holds))
+  end
+  return is("Degraded", words(holds))
 end
 
 local stalled = condition("Stalled")
@@ -63,12 +94,11 @@ if stalled ~= nil and stalled.status == "True" then
   return is("Degraded", words(stalled))
 end
 
-local ready = condition("Ready")
 if ready ~= nil and ready.status == "True" then
   return is("Healthy", words(ready))
 elseif ready ~= nil and ready.status == "False" then
   -- A rule, a target, a budget and a binding are good or wrong; owners are on their way.
-  if obj.kind == "MutexRunConfig" or obj.kind == "Plan" or obj.kind == "NodeMaintenance" then
+  if obj.kind == "MutexRunConfig" or obj.kind == "Plan" or obj.kind == "NodeMaintenance" or obj.kind == "NodeVersion" then
     return is("Progressing", words(ready))
   end
   return is("Degraded", words(ready))
@@ -91,6 +121,11 @@ elseif obj.kind == "NodeMaintenance" then
     return is("Healthy", "the node is in maintenance")
   elseif status.phase == "Failed" then
     return is("Degraded", status.lastError or "it failed")
+  end
+elseif obj.kind == "NodeVersion" then
+  local outdated = condition("Outdated")
+  if outdated ~= nil then
+    return is(outdated.status == "False" and "Healthy" or "Progressing", words(outdated))
   end
 end
 return is("Progressing", "numo has not looked at it yet")

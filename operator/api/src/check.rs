@@ -79,7 +79,7 @@ pub(crate) const fn limit(at: &'static str) -> Check {
     .says("'found ' + string(self) + ', wanted a whole number such as 2 or a percentage such as \"25%\"'")
 }
 
-/// A wave of so many nodes, or a limit of it: none would be no wave.
+/// A number from 1 or a percentage: a wave of no node would be no wave.
 pub(crate) const fn some(at: &'static str) -> Check {
     check(
         at,

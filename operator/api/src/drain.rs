@@ -59,8 +59,8 @@ pub struct DrainSettings {
     /// Whether the node counts as drained only once its volumes are detached. Default: false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub await_volume_detach: Option<bool>,
-    /// Whether the node is cordoned only once every eviction it needs passes a dry run. Default: true for a Plan, unless its
-    /// drain has disableEviction; false for a NodeMaintenance.
+    /// Whether the node is cordoned only once every eviction it needs passes a dry run. Default: false; true for a Plan,
+    /// unless its drain has disableEviction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<bool>,
 }

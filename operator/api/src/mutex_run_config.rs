@@ -211,7 +211,7 @@ pub struct TargetRef {
     /// down, at least 1. 0 (or `0%`) lets none of them begin, until whoever owns the object raises it. The limit of the run
     /// holds beside it. Default: no bound of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crate::schema::int_or_percent_of_item")]
+    #[schemars(schema_with = "crate::schema::int_or_percent")]
     pub max_unavailable: Option<IntOrString>,
 }
 

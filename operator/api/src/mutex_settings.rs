@@ -1,4 +1,5 @@
-//! What gates the nodes of a Plan: on the Plan itself (`spec.mutex`) or in a MutexBinding that speaks of it. Data only.
+//! What gates the nodes of an owner: in the owner itself (`spec.mutex` of a Plan or NodeVersion) or in a MutexBinding that speaks of it.
+//! Data only: its words are read in each of these kinds.
 
 use crate::{
     approval::ApprovalSettings,
@@ -20,14 +21,14 @@ pub struct MutexSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub rules: Option<Vec<ObjectRef>>,
-    /// How many nodes may be in flight at once, of one Plan or of all NodeMaintenances of one binding: a number or a
+    /// How many nodes may be in flight at once, of one owner or of all NodeMaintenances of one binding: a number or a
     /// percentage, rounded down, at least 1. 0 (or `0%`) lets no node begin, until whoever owns the object raises it. Default:
-    /// no bound. A Plan has its own `spec.concurrency`, and each NodeMaintenance is asked for by itself.
+    /// no bound. Limits that the owner has by itself hold beside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::int_or_percent")]
     pub max_unavailable: Option<IntOrString>,
-    /// Label keys: nodes with the same value of one of them are never in flight together, of one Plan or of the
-    /// NodeMaintenances of one binding.
+    /// Label keys: nodes with the same value of one of them are never in flight together, of one owner or of
+    /// the NodeMaintenances of one binding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), inner(length(max = 317)))]
     pub mutex_keys: Option<Vec<String>>,
@@ -56,19 +57,18 @@ pub struct MutexSettings {
     /// that gate an owner each is obeyed. Each NodeMaintenance is approved by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalSettings>,
-    /// How many nodes may fail before no further one is begun: a number, or a percentage of the nodes that the Plan
-    /// selects (of all nodes for NodeMaintenances, of which those of one binding count together), rounded down, at least 1.
-    /// Nodes that were deleted in their turn count. Default: no bound. A node that fails keeps its place in
-    /// `spec.concurrency` of its Plan, and each NodeMaintenance is asked for by itself.
+    /// How many nodes may fail before no further one is begun: a number, or a percentage of the nodes of the owner (of all
+    /// nodes for NodeMaintenances, of which those of one binding count together), rounded down, at least 1. Nodes that were
+    /// deleted in their turn count. Default: no bound. A node that fails keeps its place among those in flight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::int_or_percent")]
     pub failure_budget: Option<IntOrString>,
-    /// Begin nodes that are not Ready too, for a Plan that repairs them. Default: false, such a node waits; true for a
+    /// Begin nodes that are not Ready too, for an owner that repairs them. Default: false, such a node waits; true for a
     /// NodeMaintenance, unless `notReadyPolicy` is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub take_not_ready: Option<bool>,
     /// What becomes of a node that is not Ready before its turn. Wait (default): it waits until it is Ready, and the
-    /// others go on. LeaveOutAfter: after `leaveOutAfterSeconds` the Plan goes on without it, and names it.
+    /// others go on. LeaveOutAfter: after `leaveOutAfterSeconds` the owner goes on without it, and names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_ready_policy: Option<NotReadyPolicy>,
     /// How long a node may be not Ready before `notReadyPolicy: LeaveOutAfter` leaves it out, in seconds. Default: 3600.

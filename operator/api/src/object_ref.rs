@@ -10,8 +10,8 @@ pub struct ObjectRef {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253), regex(pattern = "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$"))]
     pub name: Option<String>,
-    /// Namespace of the object. Default: that of the MutexRunConfig or Plan that has this reference; of a MutexBinding and a
-    /// NodeMaintenance, which are in no namespace, numo's own.
+    /// Namespace of the object. Default: that of the object that has this reference, or numo's own if that one is in no
+    /// namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63), regex(pattern = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"))]
     pub namespace: Option<String>,

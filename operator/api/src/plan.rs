@@ -212,7 +212,7 @@ pub struct PlanVolume {
 pub struct PlanDrain {
     /// How long the drain may take: a duration such as `5m`, or nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crate::schema::int_or_percent")]
+    #[schemars(schema_with = "crate::schema::int_or_string")]
     pub timeout: Option<Value>,
     /// How long a pod has to end, in seconds; below 0 as long as the pod itself says.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -12,26 +12,21 @@ pub fn any_object(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// A string or a number of nodes: `1`, `"25%"`.
-pub fn int_or_percent(_: &mut SchemaGenerator) -> Schema {
+/// A number or a text of any length, as the reference has it.
+pub fn int_or_string(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "x-kubernetes-int-or-string": true,
         "nullable": true,
     })
 }
 
-/// The same in an item of a list: its length is bounded, for there may be many.
-pub fn int_or_percent_of_item(_: &mut SchemaGenerator) -> Schema {
+/// A number of nodes or a percentage: `1`, `"25%"`. Which of them a field takes `validations.rs` says, in words.
+pub fn int_or_percent(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "x-kubernetes-int-or-string": true,
         "nullable": true,
         "maxLength": 20,
     })
-}
-
-/// At least one node, or at least one of a hundred: `1`, `"25%"`. Which numbers those are `validations.rs` says, in words.
-pub fn some_or_percent(generator: &mut SchemaGenerator) -> Schema {
-    int_or_percent_of_item(generator)
 }
 
 /// A few short texts by their names.

@@ -20,19 +20,24 @@ const LONGEST_VALUE: i64 = 63;
 const MOST_NODES: i64 = 20_000;
 /// Most pools of a run: 64 targets of 64 pools each.
 const MOST_POOLS: i64 = 4096;
+/// Most conditions of a Plan: numo and system-upgrade-controller write six kinds.
+const MOST_CONDITIONS: i64 = 32;
 
 /// Kinds of other operators, or as another operator had them: the times of their conditions are plain text there.
 const PLAIN_CONDITIONS: [&str; 4] = ["MutexRule", "MutexTarget", "MutexRunConfig", "Plan"];
 
-/// The kind whose fields may be null, but for those below this one, which are numo's own: manifests for system-upgrade-controller have
-/// nulls. Elsewhere what is absent is absent; the API server takes a null out of what is created.
-const NULLS: (&str, &str) = ("Plan", ".spec.mutex");
+/// The kind whose fields may be null: manifests for system-upgrade-controller have nulls. Elsewhere what is absent is absent; the API
+/// server takes a null out of what is created.
+const NULLS: &str = "Plan";
+
+/// The fields of that kind that are numo's own: neither they nor what is below them may be null.
+const NEVER_NULL: [&str; 2] = [".spec.mutex", ".status.approval"];
 
 /// Fields that hold a time.
 const TIMES: [&str; 6] = ["at", "since", "closedSince", "startedAt", "endedAt", "finishedAt"];
 
 /// Label selectors that are numo's own: what the API server of a cluster takes of others is theirs.
-pub(crate) const SELECTORS: [(&str, &str); 15] = [
+pub(crate) const SELECTORS: [(&str, &str); 16] = [
     ("MutexRunConfig", ".spec.first"),
     ("MutexRunConfig", ".spec.waves[].nodeSelector"),
     ("MutexRunConfig", ".spec.awaitedWorkloads.namespaceSelector"),
@@ -48,6 +53,7 @@ pub(crate) const SELECTORS: [(&str, &str); 15] = [
     ("Plan", ".spec.mutex.waves[].nodeSelector"),
     ("NodeVersion", ".spec.mutex.first"),
     ("NodeVersion", ".spec.mutex.waves[].nodeSelector"),
+    ("NodeVersion", ".spec.drain.podSelector"),
 ];
 
 /// Keys of labels that are no part of a selector.
@@ -94,11 +100,13 @@ const MAPS: [(&str, &str); 8] = [
 ];
 
 /// Most items of lists that the types bound by nothing.
-const MOST: [(&str, &str, i64); 4] = [
+const MOST: [(&str, &str, i64); 6] = [
     ("MutexTarget", ".status.nodes", MOST_NODES),
     ("MutexRunConfig", ".status.run.pools", MOST_POOLS),
     ("NodeMaintenance", ".status.pendingPods", MOST_NODES),
     ("NodeMaintenance", ".status.pendingPodsRefs", MOST_NODES),
+    ("Plan", ".status.applying", MOST_NODES),
+    ("Plan", ".status.conditions", MOST_CONDITIONS),
 ];
 
 /// What holds where nothing is given, of fields that no manifest of a replaced operator knows the like of. What `kubectl get -o yaml`
@@ -246,10 +254,11 @@ pub(crate) fn shaped(mut crd: CustomResourceDefinition) -> CustomResourceDefinit
         let plain = PLAIN_CONDITIONS.contains(&kind.as_str());
         each("", schema, &mut |name, field| shape(name, field, plain));
         let mut absent = |_: &str, field: &mut JSONSchemaProps| field.nullable = None;
-        if kind != NULLS.0 {
-            each("", schema, &mut absent);
-        } else if let Some(own) = at(schema, NULLS.1) {
-            each("", own, &mut absent);
+        let never_null: &[&str] = if kind == NULLS { &NEVER_NULL } else { &[""] };
+        for path in never_null {
+            if let Some(field) = at(schema, path) {
+                each("", field, &mut absent);
+            }
         }
     }
     crd
@@ -363,27 +372,85 @@ mod tests {
         let paths = SELECTORS.into_iter().chain(keys).chain(SETS).chain(MAPS);
         let most = MOST.into_iter().map(|(kind, path, _)| (kind, path));
         let defaults = defaults().into_iter().map(|(kind, path, _)| (kind, path));
-        for (kind, path) in paths.chain(most).chain(defaults) {
+        let never_null = NEVER_NULL.into_iter().map(|path| (NULLS, path));
+        for (kind, path) in paths.chain(most).chain(defaults).chain(never_null) {
             let mut crd = of(kind);
             let found = schemas(&mut crd).all(|schema| at(schema, path).is_some());
             assert!(found, "{kind} has no {path}");
         }
     }
 
-    #[test]
-    fn nothing_but_fields_of_a_plan_is_null_and_every_list_has_a_type() {
-        let mut plan = of(NULLS.0);
-        for schema in schemas(&mut plan) {
-            let own = at(schema, NULLS.1).unwrap();
-            each("", own, &mut |name, field| {
-                assert_eq!(field.nullable, None, "{name}");
-            });
+    /// The fields of a Plan that are system-upgrade-controller's: what is below them may be null too.
+    const MAY_BE_NULL: [&str; 22] = [
+        ".spec.channel",
+        ".spec.concurrency",
+        ".spec.cordon",
+        ".spec.drain",
+        ".spec.exclusive",
+        ".spec.imagePullSecrets",
+        ".spec.jobActiveDeadlineSecs",
+        ".spec.nodeSelector",
+        ".spec.postCompleteDelay",
+        ".spec.postCompleteLabels",
+        ".spec.prepare",
+        ".spec.priorityClassName",
+        ".spec.secrets",
+        ".spec.serviceAccountName",
+        ".spec.tolerations",
+        ".spec.upgrade",
+        ".spec.version",
+        ".spec.window",
+        ".status.applying",
+        ".status.conditions",
+        ".status.latestHash",
+        ".status.latestVersion",
+    ];
+
+    /// The fields under `path` that may be null, with their paths.
+    fn nullable(path: &str, schema: &JSONSchemaProps, into: &mut Vec<String>) {
+        if schema.nullable == Some(true) {
+            into.push(path.to_owned());
         }
+        for (name, field) in schema.properties.iter().flatten() {
+            nullable(&format!("{path}.{name}"), field, into);
+        }
+        if let Some(JSONSchemaPropsOrArray::Schema(items)) = &schema.items {
+            nullable(&format!("{path}[]"), items, into);
+        }
+        if let Some(JSONSchemaPropsOrBool::Schema(values)) = &schema.additional_properties {
+            nullable(&format!("{path}{{}}"), values, into);
+        }
+    }
+
+    #[test]
+    fn nothing_is_null_but_the_fields_of_a_plan_that_are_not_numos_own() {
+        let is_under = |path: &str, field: &str| {
+            let rest = path.strip_prefix(field);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[', '{']))
+        };
+        for mut crd in every() {
+            let kind = crd.spec.names.kind.clone();
+            for schema in schemas(&mut crd) {
+                let mut found = Vec::new();
+                nullable("", schema, &mut found);
+                for path in &found {
+                    let of_reference = MAY_BE_NULL.iter().any(|field| is_under(path, field));
+                    let may = kind == NULLS && (path == ".status" || of_reference);
+                    assert!(may, "{kind}{path} may be null");
+                }
+                for field in MAY_BE_NULL.iter().filter(|_| kind == NULLS) {
+                    assert!(found.iter().any(|path| is_under(path, field)), "{field}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_enum_has_a_null_and_every_list_has_a_type() {
         for mut crd in every() {
             let kind = crd.spec.names.kind.clone();
             for schema in schemas(&mut crd) {
                 each("", schema, &mut |name, field| {
-                    assert!(field.nullable.is_none() || kind == NULLS.0, "{kind} {name}");
                     let has_null = field.enum_.iter().flatten().any(|value| value.0.is_null());
                     assert!(!has_null, "{kind} {name}");
                     let is_list = field.type_.as_deref() == Some("array");

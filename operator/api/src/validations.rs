@@ -228,8 +228,8 @@ const MUTEX_RUN_CONFIG: &[Check] = &[
     wave_names(".spec.waves"),
     growth_is_last(".spec.waves"),
     some(".spec.waves[].nodes"),
-    some(".spec.waves[].maxUnavailable"),
-    some(".spec.waves[].failureBudget"),
+    limit(".spec.waves[].maxUnavailable"),
+    failures(".spec.waves[].failureBudget"),
 ];
 
 /// A policy of nodes that selects none is a slip: absent is none, and `{}` is all.
@@ -358,8 +358,8 @@ const MUTEX_BINDING: &[Check] = &[
     wave_names(".spec.waves"),
     growth_is_last(".spec.waves"),
     some(".spec.waves[].nodes"),
-    some(".spec.waves[].maxUnavailable"),
-    some(".spec.waves[].failureBudget"),
+    limit(".spec.waves[].maxUnavailable"),
+    failures(".spec.waves[].failureBudget"),
     no_pools(".spec.waves[]"),
     check(
         ".spec",
@@ -455,8 +455,8 @@ const PLAN: &[Check] = &[
     wave_names(".spec.mutex.waves"),
     growth_is_last(".spec.mutex.waves"),
     some(".spec.mutex.waves[].nodes"),
-    some(".spec.mutex.waves[].maxUnavailable"),
-    some(".spec.mutex.waves[].failureBudget"),
+    limit(".spec.mutex.waves[].maxUnavailable"),
+    failures(".spec.mutex.waves[].failureBudget"),
     no_pools(".spec.mutex.waves[]"),
 ];
 

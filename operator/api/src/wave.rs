@@ -35,7 +35,7 @@ pub struct Wave {
     /// earlier wave has, rounded down, at least 1. Nodes that need no change, and nodes that were left out before their
     /// turn, do not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crate::schema::some_or_percent")]
+    #[schemars(schema_with = "crate::schema::int_or_percent")]
     pub nodes: Option<IntOrString>,
     /// Repeats the wave until no node is left, each time with so many times more nodes than the time before: `nodes: 1` with
     /// `growth: 2` is 1, 2, 4, 8 and so on; with `growth: 1` each has as many. Only the last wave may have it.
@@ -43,9 +43,10 @@ pub struct Wave {
     #[schemars(range(min = 1, max = 100))]
     pub growth: Option<i64>,
     /// How many nodes of the wave may be in flight at once: a number or a percentage of the wave, rounded down, at least 1.
-    /// The limits of the owner hold beside it. Default: no bound of its own.
+    /// 0 (or `0%`) lets none of them begin, until whoever owns the object raises it. The limits of the owner hold beside it.
+    /// Default: no bound of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crate::schema::some_or_percent")]
+    #[schemars(schema_with = "crate::schema::int_or_percent")]
     pub max_unavailable: Option<IntOrString>,
     /// How long after the last node of the wave is done the next wave begins, in seconds. Default: 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,7 +55,7 @@ pub struct Wave {
     /// How many nodes of the wave may fail before no further node of the owner begins: a number or a percentage of the wave,
     /// rounded down, at least 1. The budget of the owner holds beside it. Default: no bound of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crate::schema::some_or_percent")]
+    #[schemars(schema_with = "crate::schema::int_or_percent")]
     pub failure_budget: Option<IntOrString>,
     /// Rules that only the nodes of the wave must pass, in order, after those that every node of the owner must pass. Rules of
     /// phases PreRun and PostRun are of a whole run, and no rules of a wave.

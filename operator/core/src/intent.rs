@@ -188,7 +188,12 @@ pub fn waves(run: &RunConfigView) -> Result<Vec<Wave>, String> {
         has_first: spec.first.is_some(),
         has_pools: true,
     };
-    let waves = wave::parse(whose, spec.waves.as_deref())?;
+    let Key { namespace, name } = &run.key;
+    let waves = wave::say_closed(
+        wave::parse(whose, spec.waves.as_deref())?,
+        &format!("MutexRunConfig {namespace}/{name} spec"),
+        &format!("kubectl -n {namespace} edit mutexrunconfig {name}"),
+    );
     let first = spec.first.as_ref();
     let first = first.and_then(|selector| serde_json::to_value(selector).ok());
     let first = first.map(|selector| Wave::first(vec![selector], "spec.first"));

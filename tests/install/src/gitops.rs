@@ -12,7 +12,7 @@ pub const HEALTH: &str = "deploy/gitops/argocd/health.lua";
 /// The patch of Argo CD's ConfigMap that is made of it.
 pub const CONFIG: &str = "deploy/gitops/argocd/argocd-cm.yaml";
 /// The kinds that have health, with their groups.
-pub const KINDS: [(&str, &str); 12] = [
+pub const KINDS: [(&str, &str); 17] = [
     ("openshift-optional.skrzypek.io", "MutexRunConfig"),
     ("openshift-optional.skrzypek.io", "MutexRule"),
     ("openshift-optional.skrzypek.io", "MutexTarget"),
@@ -25,6 +25,11 @@ pub const KINDS: [(&str, &str); 12] = [
     ("nodemaintenance.medik8s.io", "NodeMaintenance"),
     ("nodemaintenance.kubevirt.io", "NodeMaintenance"),
     ("upgrade.cattle.io", "Plan"),
+    ("update.edgeless.systems", "NodeVersion"),
+    ("update.edgeless.systems", "ScalingGroup"),
+    ("update.edgeless.systems", "PendingNode"),
+    ("update.edgeless.systems", "JoiningNode"),
+    ("update.edgeless.systems", "AutoscalingStrategy"),
 ];
 
 pub(crate) fn files() -> Result<BTreeMap<String, String>> {

@@ -57,7 +57,8 @@ impl Gating<'_> {
             has_first: self.settings.first.is_some(),
             has_pools: false,
         };
-        wave::parse(whose, self.settings.waves.as_deref())
+        let waves = wave::parse(whose, self.settings.waves.as_deref())?;
+        Ok(wave::say_closed(waves, &self.object, &self.edit))
     }
 
     /// What of it an approval is for, with the field that says it.

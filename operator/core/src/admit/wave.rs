@@ -3,6 +3,7 @@
 
 use crate::{
     key::Key,
+    ledger,
     observed::{IntOrPercent, Map, Observed},
     rules::wrong,
     selector,
@@ -26,6 +27,8 @@ pub struct Wave {
     pub takes: Takes,
     /// How many of its nodes may be in flight at once.
     pub max_unavailable: Option<IntOrPercent>,
+    /// That it lets none of its nodes begin, if that limit is 0 ([`say_closed`]).
+    pub closed: Option<Why>,
     /// How long after its last node the next wave begins (seconds).
     pub soak_seconds: i64,
     /// How many of its nodes may fail.
@@ -62,6 +65,7 @@ impl Wave {
             field: field.to_owned(),
             takes: Takes::First(selectors),
             max_unavailable: None,
+            closed: None,
             soak_seconds: 0,
             failure_budget: None,
             needs_approval: false,
@@ -146,6 +150,18 @@ pub fn parse(whose: Whose<'_>, given: Option<&[numo_api::Wave]>) -> Result<Vec<W
     Ok(waves)
 }
 
+/// The same waves, of which each whose limit is 0 says that it lets no node begin. `object` is the object with what stands in front of its
+/// fields, and `edit` the command that edits it.
+pub fn say_closed(mut waves: Vec<Wave>, object: &str, edit: &str) -> Vec<Wave> {
+    for (index, wave) in waves.iter_mut().enumerate() {
+        wave.closed = wave.max_unavailable.and_then(|limit| {
+            let field = format!("{object}.waves[{index}].maxUnavailable");
+            ledger::closed_by_zero_of(limit, &field, " of the wave", edit)
+        });
+    }
+    waves
+}
+
 fn wave(field: &str, given: &numo_api::Wave, whose: Whose<'_>) -> Result<Wave, String> {
     let name = given.name.as_deref();
     if let Some(name) = name.filter(|name| !is_name(name)) {
@@ -157,9 +173,10 @@ fn wave(field: &str, given: &numo_api::Wave, whose: Whose<'_>) -> Result<Wave, S
         name: name.map(str::to_owned),
         field: field.to_owned(),
         takes: takes(field, given, whose.has_pools)?,
-        max_unavailable: some(field, "maxUnavailable", given.max_unavailable.as_ref())?,
+        max_unavailable: limit(field, "maxUnavailable", given.max_unavailable.as_ref())?,
+        closed: None,
         soak_seconds: given.soak_seconds.unwrap_or(0).max(0),
-        failure_budget: some(field, "failureBudget", given.failure_budget.as_ref())?,
+        failure_budget: limit(field, "failureBudget", given.failure_budget.as_ref())?,
         needs_approval: given.approval == Some(numo_api::ApprovalPolicy::Manual),
         rules: rules(Some(std::slice::from_ref(given)), whose.namespace).collect(),
     })
@@ -206,6 +223,12 @@ fn takes(field: &str, given: &numo_api::Wave, has_pools: bool) -> Result<Takes, 
             "{field}: found none or several of nodeSelector, pools and nodes, wanted one of them"
         )),
     }
+}
+
+/// A limit: a number of nodes or a percentage.
+fn limit(field: &str, name: &str, given: Option<&impl Serialize>) -> Result<Option<IntOrPercent>, String> {
+    let found = given.map(IntOrPercent::given).transpose();
+    found.map_err(|problem| format!("{field}.{name}: {problem}"))
 }
 
 /// A number of nodes, at least 1, or a percentage.

@@ -80,6 +80,8 @@ struct Group<'a> {
     rules: Vec<Key>,
     soak_seconds: i64,
     max_unavailable: Option<IntOrPercent>,
+    /// That it lets none of its nodes begin.
+    closed: Option<Why>,
     failure_budget: Option<IntOrPercent>,
     /// How many nodes it has.
     nodes: usize,
@@ -295,7 +297,7 @@ impl<'a> Waves<'a> {
             limit: format!("{}.maxUnavailable", group.field),
             keys: String::new(),
         };
-        let mut room = Room::of(limit, [], words);
+        let mut room = Room::of(limit, [], words).closed_by(group.closed.clone());
         let flying = rows.iter().zip(places);
         for (row, _) in flying.filter(|(row, place)| **place == Some(index) && row.in_flight) {
             room.keep(row.node, row.stand == Stand::Behind { goes_on: false });
@@ -544,6 +546,7 @@ impl<'a> Group<'a> {
             rules: wave.rules.clone(),
             soak_seconds: wave.soak_seconds,
             max_unavailable: wave.max_unavailable,
+            closed: wave.closed.clone(),
             failure_budget: wave.failure_budget,
             ..Self::default()
         }

@@ -435,9 +435,14 @@ fn of_runs() -> Vec<Slip> {
             "found 0, wanted a whole number from 1",
         ),
         waves(
-            json!([{"nodes": 1, "maxUnavailable": "0%"}]),
+            json!([{"nodes": 1, "maxUnavailable": "101%"}]),
             "[0].maxUnavailable",
-            "found 0%, wanted a whole number from 1",
+            "found 101%, wanted a whole number such as 2",
+        ),
+        waves(
+            json!([{"nodes": 1, "failureBudget": 0}]),
+            "[0].failureBudget",
+            "found 0, wanted a whole number from 1",
         ),
         waves(
             json!([{"nodes": 1, "failureBudget": "x"}]),
@@ -1204,6 +1209,10 @@ async fn whatever_the_operator_takes_is_admitted() -> Result<()> {
             good.push((kind, json!({"maxUnavailable": limit})));
         }
         good.push(("Plan", json!({"mutex": {"maxUnavailable": limit}})));
+        let waves = json!([{"nodes": 1, "maxUnavailable": limit}]);
+        good.push(("MutexRunConfig", json!({"waves": waves})));
+        good.push(("MutexBinding", json!({"waves": waves})));
+        good.push(("Plan", json!({"mutex": {"waves": waves}})));
         // No failure would end a run before it begins.
         if limit != json!(0) && limit != json!("0%") {
             good.push(("Plan", json!({"mutex": {"failureBudget": limit}})));

@@ -163,6 +163,14 @@ fn a_wave_has_rules_room_and_a_failure_budget_of_its_own() {
         "hold WaitingForTurn ~ MutexBinding gate spec.waves[1].maxUnavailable allows 1: d\n > nothing",
     );
     check_cluster(&cluster("label:blue=yes", &room, &waits("d")), "> admit a");
+    let zero = WAVES.replace(
+        "\"blue\":\"yes\"}}",
+        "\"blue\":\"yes\"}},\"maxUnavailable\":\"0%\"",
+    );
+    check_cluster(
+        &cluster("label:blue=yes", &zero, ""),
+        "hold MaxUnavailableZero ~ MutexBinding gate spec.waves[1].maxUnavailable is 0, which lets no node of the wave begin; whoever owns the object raises it with `kubectl edit mutexbinding gate`\n > nothing",
+    );
     let budget = WAVES.replace("\"blue\":\"yes\"}}", "\"blue\":\"yes\"}},\"failureBudget\":1");
     check_cluster(
         &cluster("label:blue=yes", &budget, &away("d", "Held reason:RuleFailed")),

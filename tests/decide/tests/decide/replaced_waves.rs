@@ -292,6 +292,18 @@ fn a_control_plane_takes_no_limit_from_the_waves() {
     let mut limited = Cluster::parse(&three(&all("\"maxUnavailable\":1"), lines));
     approve(&mut limited, 10, |_| {});
     assert_eq!(begun(&limited), "a");
+    // 0 is no limit of so many: it lets nobody begin, who goes first among them.
+    let behind = lines.replace("host cp1 img2", "host cp1 img1");
+    let of = |limit: &str| {
+        let settings = format!("\"waves\":[{{\"nodeSelector\":{{}},\"maxUnavailable\":{limit}}}]");
+        Cluster::parse(&three(&settings, &behind))
+    };
+    assert_eq!(begun(&of("1")), "cp1");
+    check_cluster(
+        &of("0"),
+        "node cp1 Selected MaxUnavailableZero ~ NodeVersion nv spec.mutex.waves[0].maxUnavailable is 0, which lets no node of the wave begin; whoever owns the object raises it with `kubectl edit nodeversion nv`
+         > nothing",
+    );
 }
 
 /// The machine is replaced, and what it runs is not as it shall be.

@@ -366,14 +366,18 @@ fn a_dead_node_holds_the_waves_after_it_until_a_person_leaves_it_out() {
 #[test]
 fn failures_of_a_wave_stop_what_follows() {
     let of = |budget: &str| CANARY.replace("\"canary\",", &format!("\"canary\",\"failureBudget\":{budget},"));
-    check(
-        &of("1"),
-        "a; b canary held; c canary",
-        "",
-        "hold FailureBudgetSpent ~ Stopped after 1 failed node of wave 1 (canary)
-         node c Selected FailureBudgetSpent
-         node a Selected FailureBudgetSpent",
-    );
+    // 0 counts as 1, as everywhere: one that stops at none could never begin.
+    for budget in ["1", "0"] {
+        check(
+            &of(budget),
+            "a; b canary held; c canary",
+            "",
+            "hold FailureBudgetSpent ~ Stopped after 1 failed node of wave 1 (canary)
+             node c Selected FailureBudgetSpent
+             node a Selected FailureBudgetSpent",
+        );
+    }
+    check(&of("0"), "a; b canary; c canary", "b c", "hold -");
     check(
         &of("2"),
         "a; b canary held; c canary",
@@ -406,6 +410,49 @@ fn a_wave_has_a_limit_of_its_own() {
         "node c Selected WaitingForTurn",
     );
     check(waves, "a done; b done; c done; d done; e; f; g", "e f g", "");
+}
+
+#[test]
+fn a_wave_of_zero_begins_no_node_and_says_the_field_and_who_raises_it() {
+    let zero = "which lets no node of the wave begin; whoever owns the object raises it with";
+    for limit in ["0", "\"0%\""] {
+        let waves = format!(r#"{{"nodes":2,"maxUnavailable":{limit}}}"#);
+        check(
+            &waves,
+            "a; b; c",
+            "",
+            &format!(
+                "node a Selected MaxUnavailableZero ~ spec.waves[0].maxUnavailable is 0, {zero}
+                 ends a ClusterAdmin
+                 node c Selected WaitsForWave"
+            ),
+        );
+        check_cluster(
+            &run(&waves, "a; b; c"),
+            &format!(
+                "node b Selected MaxUnavailableZero ~ MutexRunConfig numo/run spec.waves[0].maxUnavailable is 0, {zero} `kubectl -n numo edit mutexrunconfig run`"
+            ),
+        );
+        check_cluster(
+            &plan(&waves, "a; b; c"),
+            &format!(
+                "node b Selected MaxUnavailableZero ~ MutexBinding x spec.waves[0].maxUnavailable is 0, {zero} `kubectl edit mutexbinding x`"
+            ),
+        );
+    }
+    // The waves before it go, and what has begun is brought to its end.
+    let second = format!(
+        "{CANARY},{}",
+        BLUE.replace("\"blue\",", "\"blue\",\"maxUnavailable\":0,")
+    );
+    check(&second, "a canary; b blue", "a", "node b Selected WaitsForWave");
+    check(
+        &second,
+        "a canary done; b blue flies; c blue; d",
+        "",
+        "node c Selected MaxUnavailableZero ~ spec.waves[1].maxUnavailable is 0
+         node d Selected WaitsForWave",
+    );
 }
 
 #[test]
@@ -510,8 +557,8 @@ const WRONG: &[(&str, &str)] = &[
         "waves[0].failureBudget: found \"x\"",
     ),
     (
-        r#"{"nodes":1,"maxUnavailable":"0%"}"#,
-        "waves[0].maxUnavailable: found \"0%\", wanted 1",
+        r#"{"nodes":1,"maxUnavailable":"101%"}"#,
+        "waves[0].maxUnavailable: found \"101%\", wanted a whole number",
     ),
     (
         r#"{"name":"a","nodes":1},{"name":"a","nodes":1}"#,

@@ -833,6 +833,14 @@ async fn five_minutes_of_the_readme() -> Result<()> {
         "{said:?}"
     );
     page.run(t, "scale deployment/web", here).await?;
+    for having in run_by_nobody("README.md") {
+        page.take(having, &[])?;
+    }
+    page.end()?;
+    let mut maintenance = Page::read("operator/docs/maintenance.md")?;
+    let node = &[("NODE", "worker-0")];
+    maintenance.run(t, "numo maintain NODE", node).await?;
+    maintenance.end()?;
     the_log_is_as_its_page_says(&site).await?;
     site.nothing_is_left().await?;
     site.strike().await
@@ -1143,13 +1151,16 @@ async fn what_an_alert_says_to_do() -> Result<()> {
     site.strike().await
 }
 
-/// Pages whose blocks of commands are run by the tests above, and pages whose commands are steps of `cargo xtask test`.
-const PAGES: [&str; 15] = [
+/// Pages whose blocks of commands are run by these tests: each ends its page (`Page::end`).
+const PAGES: [&str; 18] = [
+    "README.md",
     "operator/docs/first-rule.md",
     "operator/docs/logs.md",
+    "operator/docs/maintenance.md",
     "operator/docs/migration/node-maintenance-operator.md",
     "operator/docs/migration/node-upgrade-mutex-operator.md",
     "operator/docs/migration/system-upgrade-controller.md",
+    "operator/docs/olm.md",
     "operator/docs/openshift-pools.md",
     "operator/docs/openshift-recovery.md",
     "operator/docs/openshift.md",
@@ -1161,16 +1172,134 @@ const PAGES: [&str; 15] = [
     "operator/docs/upgrade.md",
     "plugins/template/README.md",
 ];
-const STEPS: [&str; 8] = [
-    "README.md",
+/// Pages whose blocks are run elsewhere: `OTHERWISE` speaks of each.
+const STEPS: [&str; 5] = [
     "deploy/helm/numo/README.md",
-    "operator/docs/maintenance.md",
-    "operator/docs/olm.md",
     "operator/docs/verifying.md",
     "plugins/README.md",
     "plugins/template/javascript/README.md",
     "plugins/template/python/README.md",
 ];
+
+/// What becomes of a block that none of these tests runs.
+#[derive(Clone, Copy)]
+enum By {
+    /// The test in this file runs it: the file names the page and the text that marks the block.
+    Test(&'static str),
+    /// Nobody runs it as it is written, for this reason.
+    Nobody(&'static str),
+}
+
+/// Blocks that none of these tests runs: the page, a text that the block alone has, and what becomes of it.
+const OTHERWISE: [(&str, &str, By); 9] = [
+    (
+        "README.md",
+        "kind create cluster",
+        By::Nobody("wants a container engine"),
+    ),
+    (
+        "README.md",
+        "cargo xtask demo",
+        By::Nobody("the demo takes minutes, and the second line is what runs these tests"),
+    ),
+    (
+        "deploy/helm/numo/README.md",
+        "helm install numo deploy/helm/numo --namespace ",
+        By::Test("tests/install/tests/install/helm.rs"),
+    ),
+    (
+        "deploy/helm/numo/README.md",
+        "kubectl label namespace",
+        By::Nobody("tests/install/tests/install/bounds.rs compares its labels with those of the manifests"),
+    ),
+    (
+        "deploy/helm/numo/README.md",
+        "helm uninstall numo --namespace node-upgrade-mutex-operator --no-hooks",
+        By::Test("tests/install/tests/install/helm.rs"),
+    ),
+    (
+        "operator/docs/verifying.md",
+        "sha256sum --check --ignore-missing",
+        By::Test("tests/xtask/src/release/tests/contents.rs"),
+    ),
+    (
+        "plugins/README.md",
+        "cargo components",
+        By::Nobody("steps of `cargo xtask test`, which has a heading for each"),
+    ),
+    (
+        "plugins/template/javascript/README.md",
+        "npm install",
+        By::Nobody("tools.rs builds and tests such a rule with --all-tools, by programs of the cache"),
+    ),
+    (
+        "plugins/template/python/README.md",
+        "python3 -m venv",
+        By::Nobody("tools.rs builds and tests such a rule with --all-tools, by programs of the cache"),
+    ),
+];
+
+/// The texts that mark the blocks of a page that nobody runs.
+fn run_by_nobody(page: &str) -> Vec<&'static str> {
+    let of_page = OTHERWISE.into_iter().filter(|(of, ..)| *of == page);
+    let by_nobody = of_page.filter(|(.., by)| matches!(by, By::Nobody(_)));
+    by_nobody.map(|(_, having, _)| having).collect()
+}
+
+/// The blocks of commands of a page.
+fn blocks(page: &str) -> Result<Vec<String>> {
+    let text = std::fs::read_to_string(manifests::root().join(page)).with_context(|| page.to_owned())?;
+    let mut found = Vec::new();
+    for fence in ["```sh\n", "```console\n"] {
+        let all = text.split(fence).skip(1);
+        found.extend(all.filter_map(|rest| Some(rest.split_once("```")?.0.to_owned())));
+    }
+    Ok(found)
+}
+
+#[test]
+fn every_block_that_these_tests_do_not_run_is_run_elsewhere_or_has_a_reason() -> Result<()> {
+    for page in STEPS {
+        for block in blocks(page)? {
+            let of_page = OTHERWISE.into_iter().filter(|(of, ..)| *of == page);
+            let number = of_page.filter(|(_, having, _)| block.contains(*having)).count();
+            ensure!(number == 1, "{page}: {number} rows of OTHERWISE speak of {block}");
+        }
+    }
+    for (page, having, by) in OTHERWISE {
+        let number = blocks(page)?
+            .iter()
+            .filter(|block| block.contains(having))
+            .count();
+        ensure!(number == 1, "{page}: {number} blocks have {having:?}");
+        match by {
+            By::Test(file) => {
+                let test = std::fs::read_to_string(manifests::root().join(file))?;
+                ensure!(
+                    test.contains(page) && test.contains(having),
+                    "{file} does not run {having:?} of {page}"
+                );
+            }
+            By::Nobody(why) => {
+                ensure!(!why.is_empty(), "{page}: {having:?}");
+            }
+        }
+    }
+    // A page that these tests run is named in the list above, and by the test that runs it.
+    let mut tests = String::new();
+    for entry in std::fs::read_dir(manifests::root().join("tests/e2e/tests/e2e"))? {
+        let path = entry?.path();
+        if path.is_file() {
+            tests += &std::fs::read_to_string(path)?;
+        }
+    }
+    for page in PAGES {
+        let named = tests.matches(&format!("\"{page}\"")).count();
+        let rows = OTHERWISE.into_iter().filter(|(of, ..)| *of == page).count();
+        ensure!(named > rows + 1, "no test reads {page}");
+    }
+    Ok(())
+}
 
 #[test]
 fn no_page_has_commands_that_nobody_runs() -> Result<()> {

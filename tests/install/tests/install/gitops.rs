@@ -80,25 +80,83 @@ fn conditions(all: &[(&str, &str, &str)]) -> Value {
     json!({"observedGeneration": 2, "conditions": all.iter().map(of).collect::<Vec<_>>()})
 }
 
+/// Spec, status and health of the kinds that have neither Ready nor Stalled; none of the others.
+fn states_without_ready(kind: &str) -> Option<Vec<(Value, Value, &'static str)>> {
+    let empty = || json!({});
+    let status = |status: Value, health| (json!({}), status, health);
+    Some(match kind {
+        "NodeChange" => [
+            ("Selected", "Progressing"),
+            ("Drained", "Progressing"),
+            ("Done", "Healthy"),
+            ("Held", "Degraded"),
+            ("Failed", "Degraded"),
+            ("Skipped", "Suspended"),
+        ]
+        .map(|(step, health)| status(json!({"step": step, "message": "so"}), health))
+        .into(),
+        "MutexApproval" => {
+            let holds = |is: &str, reason: &str| conditions(&[("Holds", is, reason)]);
+            let mut older = holds("True", "ApprovalHolds");
+            older["observedGeneration"] = json!(1);
+            vec![
+                status(json!(null), "Progressing"),
+                status(older, "Progressing"),
+                status(holds("True", "ApprovalHolds"), "Healthy"),
+                status(holds("True", "ApprovalOver"), "Healthy"),
+                status(holds("False", "NothingWaits"), "Suspended"),
+                status(holds("False", "ApprovesOther"), "Degraded"),
+                status(holds("False", "ApprovalExpired"), "Degraded"),
+                status(holds("False", "OwnerNotFound"), "Degraded"),
+            ]
+        }
+        "PendingNode" => {
+            let machine = |goal: &str, state: &str, health| {
+                let status = json!({"cspState": state, "reachedGoal": false});
+                (json!({"goal": goal}), status, health)
+            };
+            vec![
+                (empty(), json!(null), "Healthy"),
+                machine("Join", "Creating", "Healthy"),
+                machine("Leave", "Terminating", "Healthy"),
+                machine("Join", "Failed", "Degraded"),
+            ]
+        }
+        "ScalingGroup" => vec![
+            status(json!(null), "Healthy"),
+            status(
+                conditions(&[("Outdated", "True", "ScalingGroupNodeImageOutOfDate")]),
+                "Healthy",
+            ),
+            status(
+                conditions(&[("Outdated", "False", "ScalingGroupNodeImageUpToDate")]),
+                "Healthy",
+            ),
+        ],
+        "JoiningNode" => vec![status(json!(null), "Healthy"), status(empty(), "Healthy")],
+        "AutoscalingStrategy" => vec![
+            (json!({"enabled": true}), json!(null), "Healthy"),
+            (
+                json!({"enabled": false}),
+                json!({"enabled": false, "replicas": 0}),
+                "Healthy",
+            ),
+        ],
+        _ => return None,
+    })
+}
+
 /// What each state of each kind is: the object, and its health.
 fn states() -> Vec<(Value, &'static str)> {
     let mut all = Vec::new();
     for kind in gitops::KINDS {
         let with = |spec: Value, status: Value| object(kind, &spec, &status);
-        if kind.1 == "NodeChange" {
-            for (step, health) in [
-                ("Selected", "Progressing"),
-                ("Drained", "Progressing"),
-                ("Done", "Healthy"),
-                ("Held", "Degraded"),
-                ("Failed", "Degraded"),
-                ("Skipped", "Suspended"),
-            ] {
-                all.push((with(json!({}), json!({"step": step, "message": "so"})), health));
-            }
+        if let Some(states) = states_without_ready(kind.1) {
+            let states = states.into_iter();
+            all.extend(states.map(|(spec, status, health)| (with(spec, status), health)));
             continue;
         }
-        let is_owner = ["MutexRunConfig", "Plan", "NodeMaintenance"].contains(&kind.1);
+        let is_owner = ["MutexRunConfig", "Plan", "NodeMaintenance", "NodeVersion"].contains(&kind.1);
         let ready = conditions(&[("Ready", "True", "UpToDate")]);
         let mut older = ready.clone();
         older["observedGeneration"] = json!(1);
@@ -173,6 +231,17 @@ fn states() -> Vec<(Value, &'static str)> {
                     ));
                 }
             }
+            // Its status has no generation of its own; the operator that numo replaces writes the first condition alone.
+            "NodeVersion" => {
+                let mut older = conditions(&[("Ready", "True", "UpToDate")]);
+                older["observedGeneration"] = json!(null);
+                older["conditions"][0]["observedGeneration"] = json!(1);
+                all.push((with(json!({}), older), "Progressing"));
+                for (is_outdated, health) in [("True", "Progressing"), ("False", "Healthy")] {
+                    let outdated = conditions(&[("Outdated", is_outdated, "NodeVersionsOutOfDate")]);
+                    all.push((with(json!({}), outdated), health));
+                }
+            }
             _ => {}
         }
     }
@@ -191,16 +260,18 @@ fn argo_cd_finds_the_health_of_each_kind_in_each_state() -> Result<()> {
     }
     // Every kind that numo serves has one.
     let mut served = BTreeSet::new();
-    for entry in fs::read_dir(root().join("deploy/crds"))? {
-        for one in objects(&fs::read_to_string(entry?.path())?)? {
-            if one["kind"] == "CustomResourceDefinition" {
-                let text = |pointer: &str| {
-                    one.pointer(pointer)
-                        .and_then(Value::as_str)
-                        .unwrap_or_default()
-                        .to_owned()
-                };
-                served.insert((text("/spec/group"), text("/spec/names/kind")));
+    for folder in ["deploy/crds", "deploy/kustomize/components/node-version"] {
+        for entry in fs::read_dir(root().join(folder))? {
+            for one in objects(&fs::read_to_string(entry?.path())?)? {
+                if one["kind"] == "CustomResourceDefinition" {
+                    let text = |pointer: &str| {
+                        one.pointer(pointer)
+                            .and_then(Value::as_str)
+                            .unwrap_or_default()
+                            .to_owned()
+                    };
+                    served.insert((text("/spec/group"), text("/spec/names/kind")));
+                }
             }
         }
     }

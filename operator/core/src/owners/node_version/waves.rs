@@ -168,7 +168,7 @@ impl<'a> Pass<'a> {
     }
 
     /// The wave of the control plane. Approval, rules and soak of the waves that its nodes would else be of hold for it: who asks for
-    /// them of all nodes has them for these, too.
+    /// them of all nodes has them for these, too. Of their limits only one of 0 does, which lets no node begin.
     fn of_control_plane(&self) -> Wave {
         let mut all = Wave::first(quorum::control_plane_selectors(), CONTROL_PLANE);
         let nodes = self.sets.all().map(|(node, _)| node);
@@ -180,6 +180,10 @@ impl<'a> Pass<'a> {
             if of.needs_approval && !all.needs_approval {
                 all.needs_approval = true;
                 all.field.clone_from(&of.field);
+            }
+            if of.closed.is_some() && all.closed.is_none() {
+                all.closed.clone_from(&of.closed);
+                all.max_unavailable = of.max_unavailable;
             }
             all.soak_seconds = all.soak_seconds.max(of.soak_seconds);
             for rule in &of.rules {

@@ -23,10 +23,12 @@ pub(super) struct Kind {
     schema: Value,
 }
 
-/// Every kind, in the order in which the definitions are installed.
+/// Every kind, in the order in which the definitions are installed. Those of machines that are replaced come last: they are installed where
+/// they are asked for.
 pub(super) fn all() -> Vec<Kind> {
     let mut found: Vec<Kind> = Vec::new();
-    for definition in numo_api::crds::all() {
+    let definitions = numo_api::crds::all().into_iter();
+    for definition in definitions.chain(numo_api::crds::machines()) {
         let value = serde_json::to_value(&definition).unwrap_or_default();
         let text = |pointer: &str| {
             let text = value.pointer(pointer).and_then(Value::as_str);
@@ -65,6 +67,7 @@ pub(super) fn index(kinds: &[Kind]) -> String {
     let mut page = format!(
         "{MADE}\n# Kinds\n\nEach page has a manifest with every field, what each field is, its bounds and default, and what the \
          API server refuses. In a terminal: `kubectl explain mutexrunconfig.spec`. What `kubectl get` shows: [the kinds](../api.md).\n\n\
+         Kinds of the group `update.edgeless.systems` are installed where [machines are replaced](../node-versions.md).\n\n\
          | kind | group and version | short name |\n|---|---|---|\n"
     );
     for kind in kinds {
@@ -128,7 +131,9 @@ pub(super) fn page(kind: &Kind) -> String {
 }
 
 fn part_page(page: &mut String, kind: &Kind, part: &str) {
-    let Some(field) = kind.schema.pointer(&format!("/properties/{part}")) else {
+    let field = kind.schema.pointer(&format!("/properties/{part}"));
+    // A JoiningNode has a status without fields.
+    let Some(field) = field.filter(|field| schema::has_children(field)) else {
         return;
     };
     let _ = std::writeln!(page, "\n## {part}\n");

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::{archive, install, made as parts, ready},
-    REGISTRY, helm, made, version,
+    Made, REGISTRY, helm, made, version,
 };
 use crate::step::root;
 
@@ -146,6 +146,33 @@ fn names(folder: &Path, top: &Path) -> Vec<String> {
     found
 }
 
+/// The block of operator/docs/verifying.md, as a person runs it beside the files that they have fetched.
+fn the_page_verifies(made: &Made) {
+    let page = fs::read_to_string(root().join("operator/docs/verifying.md")).unwrap();
+    let mut blocks = page.split("```sh\n").skip(1);
+    let block = blocks
+        .find(|block| block.contains("sha256sum --check --ignore-missing"))
+        .unwrap();
+    let block = block.split("```").next().unwrap();
+    let fetched = tempfile::tempdir().unwrap();
+    for name in [parts::SUMS, "SHA256SUMS.sig", "numo.pub"] {
+        fs::copy(made.at(name), fetched.path().join(name)).unwrap();
+    }
+    let openssl = programs::folder_of(&programs::debian("openssl").unwrap()).unwrap();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::iter::once(openssl).chain(std::env::split_paths(&path));
+    let run = || {
+        let mut bash = Command::new("bash");
+        bash.current_dir(fetched.path())
+            .args(["-euo", "pipefail", "-c", block]);
+        said(bash.env("PATH", std::env::join_paths(path.clone()).unwrap()))
+    };
+    run().unwrap();
+    // It finds what was changed on the way.
+    fs::write(fetched.path().join(parts::SUMS), "another").unwrap();
+    run().expect_err("another list");
+}
+
 #[test]
 fn checksums_signature_and_provenance_are_right() {
     let made = made();
@@ -181,6 +208,7 @@ fn checksums_signature_and_provenance_are_right() {
         .current_dir(&release)
         .args(["dgst", "-sha256", "-verify", "numo.pub", "-signature"]);
     said(openssl.arg(&der).arg(parts::SUMS)).unwrap();
+    the_page_verifies(made);
 
     let bundle: Value = serde_json::from_str(&made.text("provenance.sigstore.json")).unwrap();
     let envelope = &bundle["dsseEnvelope"];
