@@ -729,12 +729,15 @@ mod tests {
             without_leases: false,
             every_write: false,
             night: false,
-            computing: false,
+            part: None,
         };
-        let words = std::iter::once("xtask".to_owned()).chain(arguments.of_computing());
-        let Task::Test(read) = <Cli as clap::Parser>::parse_from(words).task;
-        assert!(read.computing && read.deny && read.all_tools && !read.book);
-        assert_eq!(read.filter, arguments.filter);
+        for part in Part::ALL {
+            let words = std::iter::once("xtask".to_owned()).chain(arguments.of_part(part));
+            let Task::Test(read) = <Cli as clap::Parser>::parse_from(words).task;
+            assert_eq!(read.part, Some(part));
+            assert!(read.deny && read.all_tools && !read.book);
+            assert_eq!(read.filter, arguments.filter);
+        }
     }
 
     /// Cargo builds a crate anew for each set of features: were this program's others than the tests', `cargo xtask test`

@@ -161,11 +161,12 @@ fn the_page_verifies(made: &Made) {
     let openssl = programs::folder_of(&programs::debian("openssl").unwrap()).unwrap();
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = std::iter::once(openssl).chain(std::env::split_paths(&path));
+    let path = std::env::join_paths(path).unwrap();
     let run = || {
         let mut bash = Command::new("bash");
         bash.current_dir(fetched.path())
             .args(["-euo", "pipefail", "-c", block]);
-        said(bash.env("PATH", std::env::join_paths(path.clone()).unwrap()))
+        said(bash.env("PATH", &path))
     };
     run().unwrap();
     // It finds what was changed on the way.
