@@ -174,7 +174,7 @@ const MEASURES: [Measure; 32] = [
     Measure {
         name: "plan_roll_200_resident_mib_ratio",
         unit: "x",
-        bound: Some(AtMost(0.5)),
+        bound: Some(AtMost(0.3)),
     },
     Measure {
         name: "plan_roll_200_writes_per_node_ratio",
