@@ -5,11 +5,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::{
     admissionregistration::v1::ValidatingAdmissionPolicy,
     core::v1::{ConfigMap, Node},
-    rbac::v1::{Role, RoleBinding},
 };
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams},
     core::{DynamicObject, GroupVersionKind},
     discovery::ApiResource,
 };
@@ -21,6 +20,7 @@ use std::collections::BTreeMap;
 use crate::{apply, set, workers};
 
 const COMPONENT: &str = "deploy/kustomize/components/node-version";
+const SIM: &str = "deploy/kustomize/components/node-version-sim";
 const GROUP: &str = "update.edgeless.systems";
 const IMAGE: &str = "constellation.edgeless.systems/node-image";
 
@@ -62,26 +62,8 @@ async fn install(stage: &Stage) -> Result<()> {
         }
     }
     allow(stage).await?;
-    let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "create", "patch"]}]);
-    let role = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-        "metadata": {"name": "sim", "namespace": NAMESPACE}, "rules": rules,
-    });
-    let binding = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-        "metadata": {"name": "sim", "namespace": NAMESPACE},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "sim"},
-        "subjects": [{"kind": "ServiceAccount", "name": "numo", "namespace": NAMESPACE}],
-    });
-    let roles: Api<Role> = Api::namespaced(stage.client.clone(), NAMESPACE);
-    roles
-        .create(&PostParams::default(), &serde_json::from_value(role)?)
-        .await?;
-    let bindings: Api<RoleBinding> = Api::namespaced(stage.client.clone(), NAMESPACE);
-    bindings
-        .create(&PostParams::default(), &serde_json::from_value(binding)?)
-        .await?;
-    Ok(())
+    let role = std::fs::read_to_string(manifests::root().join(SIM).join("role.yaml"))?;
+    stage.apply(&role).await
 }
 
 /// The policy of Nodes as the component makes it, and the label that new nodes get of old ones.
