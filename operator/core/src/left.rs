@@ -3,8 +3,9 @@
 
 use crate::{
     key::Key,
+    let_go,
     mark::{self, CordonedBy, Shielded},
-    observed::{Annotated, LeaseView, MachineApi, Map, NodeView, Observed, PoolView},
+    observed::{Annotated, LeaseView, MachineApi, Map, NodeView, Observed, PendingNodeView, PoolView},
     owner::MaintenanceGroup,
     pools, release,
     turn::{believed::Believed, machine, quarantine, shield},
@@ -26,6 +27,8 @@ pub struct Left {
     pub owner: String,
     /// In a sentence: what stands there, and why it stays if that is plain.
     pub message: String,
+    /// Whether no waiting ends it: a person does.
+    pub held: bool,
 }
 
 /// The object that a mark is on, as an event names it.
@@ -76,6 +79,8 @@ impl Orphan {
                 mark: mark.to_owned(),
                 owner,
                 message: message.into(),
+                // A pool whose nodes would roll is opened by hand.
+                held: mark == marks::PAUSED_BY,
             },
             on,
             owner: None,
@@ -109,6 +114,7 @@ impl Orphan {
             mark,
             message,
             owner: uid,
+            ..
         } = &self.left;
         if let Some(held) = self.held_nodes {
             let s = if held == 1 { "" } else { "s" };
@@ -161,10 +167,22 @@ const NOT_OURS: &str = "no Node of this cluster names this Machine, or one besid
 /// The mark of a Lease: who holds it.
 pub const LEASE_MARK: &str = "spec.holderIdentity";
 
-/// Every mark of numo's that is on the cluster, with the finalizers of owners that are still there.
+/// The mark of a PendingNode: what is to become of its machine.
+pub const PENDING_MARK: &str = "spec.goal";
+
+/// Every mark of numo's that is on the cluster, with the finalizers of owners that are still there, and machines that were asked for or
+/// were to be deleted.
 pub fn all(observed: &Observed) -> Vec<Left> {
     let marks = on_objects(observed).into_iter();
+    let marks = marks.map(|one| of_let_go(observed, one));
     let mut found: Vec<Left> = marks.map(Orphan::into_left).collect();
+    found.extend(
+        observed
+            .fleet
+            .pending
+            .values()
+            .filter_map(|one| of_pending(observed, one)),
+    );
     let runs = observed.runs.values().map(|run| {
         let object = format!("MutexRunConfig {}", run.key);
         (object, "numo", marks::FINALIZER, &run.uid, &run.finalizers)
@@ -180,17 +198,54 @@ pub fn all(observed: &Observed) -> Vec<Left> {
         let finalizer = marks::MAINTENANCE_FINALIZER;
         (object, "an operator", finalizer, &view.uid, &view.finalizers)
     });
-    for (object, who, finalizer, uid, finalizers) in runs.chain(plans).chain(maintenances) {
+    let versions = observed.fleet.versions.values().map(|view| {
+        let object = format!("NodeVersion {}", view.name);
+        (object, "numo", marks::FINALIZER, &view.uid, &view.finalizers)
+    });
+    let owners = runs.chain(plans).chain(maintenances).chain(versions);
+    for (object, who, finalizer, uid, finalizers) in owners {
         if finalizers.iter().any(|one| one == finalizer) {
             found.push(Left {
                 object,
                 mark: finalizer.to_owned(),
                 owner: uid.clone(),
                 message: format!("its deletion waits for {who}"),
+                held: false,
             });
         }
     }
     found
+}
+
+/// A mark of a node that a NodeVersion has released says that it stays, and what ends that.
+fn of_let_go(observed: &Observed, mut one: Orphan) -> Orphan {
+    let name = match one.on.kind {
+        "Node" => one.on.key.name.as_str(),
+        "Lease" => one.on.key.name.strip_prefix("node-").unwrap_or_default(),
+        "Machine" => {
+            let mut machines = observed.machines.values();
+            let machine = machines.find(|machine| machine.object.uid == one.on.uid);
+            machine.map_or("", |machine| machine.node.as_str())
+        }
+        _ => "",
+    };
+    if let Some(words) = let_go::words(observed, name) {
+        let (message, commands) = (&one.left.message, one.commands.join("; "));
+        one.left.message = format!("{message}; {words}, or put back what was there: {commands}");
+        one.left.held = true;
+    }
+    one
+}
+
+/// A machine that numo has asked for, or that it was to have deleted: nobody goes on with that.
+fn of_pending(observed: &Observed, pending: &PendingNodeView) -> Option<Left> {
+    Some(Left {
+        object: format!("PendingNode {}", pending.name),
+        mark: PENDING_MARK.to_owned(),
+        owner: pending.owner_uid.clone(),
+        message: let_go::words_of_pending(observed, pending)?,
+        held: true,
+    })
 }
 
 /// The marks whose owner is gone, in the order in which they are safely taken back by hand: labels of the canary pool and

@@ -21,6 +21,7 @@ pub mod invariant;
 pub mod key;
 pub mod ledger;
 pub mod left;
+mod let_go;
 pub mod lint;
 pub mod mark;
 pub mod model;

@@ -17,7 +17,8 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{
-    NodeMaintenanceSpec, NodeMaintenanceStatus,
+    NodeMaintenanceSpec, NodeMaintenanceStatus, Step,
+    conditions::types,
     marks::{self, openshift},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +34,7 @@ const GONE: &str = "gone";
 pub fn abandon(observed: &mut Observed, now: Timestamp) -> Vec<Owner> {
     let ours: BTreeSet<Owner> = own_maintenances(observed).cloned().collect();
     let unknown = unknown::owners(observed);
+    let of_versions = owners_of_kind(observed, OwnerKind::NodeVersion);
     let changes = observed.changes.values();
     let changing: BTreeSet<Key> = changes
         .filter(|change| is_changing(observed, change))
@@ -44,16 +46,19 @@ pub fn abandon(observed: &mut Observed, now: Timestamp) -> Vec<Owner> {
         .map(|run| run.uid.clone())
         .chain(observed.maintenances.values().map(|view| view.uid.clone()))
         .chain(observed.plans.values().map(|view| view.uid.clone()))
+        .chain(observed.fleet.versions.values().map(|view| view.uid.clone()))
         .collect();
     observed.maintenances.retain(|owner, _| ours.contains(owner));
     take_for_deleted(observed);
-    // What stands in for one in its journals gives back what it holds, and begins nothing.
-    observed.fleet.versions.clear();
+    abandon_machines(observed);
     // Bindings lend rules to what is asked no more.
     observed.bindings.clear();
     // Whoever else runs, what is numo's is taken back.
     observed.foreign_controllers.clear();
-    for (uid, gone) in orphaned(observed) {
+    for (uid, mut gone) in orphaned(observed) {
+        if of_versions.contains(&uid) {
+            gone.kinds.insert(OwnerKind::NodeVersion.name());
+        }
         if !known.contains(&uid) && !unknown.contains_key(&uid) {
             stand_in(observed, &uid, &gone, now);
         }
@@ -63,11 +68,47 @@ pub fn abandon(observed: &mut Observed, now: Timestamp) -> Vec<Owner> {
     observed.settings.run_namespaces = runs.clone().map(|key| key.namespace).collect();
     observed.settings.plan_namespaces = plans.clone().map(|key| key.namespace).collect();
     let maintenances = observed.maintenances.keys().cloned();
-    // Maintenances and Plans first: a run unpauses last what would roll.
+    let versions = observed.fleet.versions.keys();
+    let versions = versions.map(|name| Owner::node_version(name.as_str()));
+    // Runs last: a run unpauses what would roll.
     maintenances
         .chain(plans.map(Owner::plan))
+        .chain(versions)
         .chain(runs.map(Owner::run))
         .collect()
+}
+
+/// Nobody replaces machines any more. Cluster autoscalers are switched on again only where numo has switched them off: for a NodeVersion
+/// that it has worked on, and while the operator that it replaces does not run.
+fn abandon_machines(observed: &mut Observed) {
+    let rival = observed.stood_off(ForeignController::NodeVersion).is_some();
+    let fleet = &mut observed.fleet;
+    fleet.abandoned = true;
+    if rival || !fleet.versions.values().any(is_served) {
+        fleet.strategies.clear();
+    }
+}
+
+/// Whether numo has worked on a NodeVersion: its finalizer is there, or its condition.
+fn is_served(view: &NodeVersionView) -> bool {
+    let mut conditions = view.status.conditions.iter();
+    view.finalizers.iter().any(|one| one == marks::FINALIZER)
+        || conditions.any(|condition| condition.type_ == types::READY)
+}
+
+/// Whether numo has begun something for a NodeVersion, as journals and node leases tell.
+pub fn has_replaced(observed: &Observed) -> bool {
+    let kind = OwnerKind::NodeVersion;
+    let holder = format!("numo/{}/", kind.name());
+    let mut leases = observed.leases.values();
+    leases.any(|lease| lease.holder.starts_with(&holder)) || !owners_of_kind(observed, kind).is_empty()
+}
+
+/// The owners of a kind, by uid, that journals name.
+fn owners_of_kind(observed: &Observed, kind: OwnerKind) -> BTreeSet<String> {
+    let owners = observed.changes.values().map(|change| &change.spec.owner_ref);
+    let owners = owners.filter(|owner| OwnerKind::of(owner) == Some(kind));
+    owners.map(|owner| owner.uid.clone()).collect()
 }
 
 /// NodeMaintenances that numo has worked on. Finalizer, taint and lease are node-maintenance-operator's, too: what has no
@@ -102,6 +143,9 @@ pub fn take_for_deleted(observed: &mut Observed) {
     for view in observed.plans.values_mut() {
         view.deleting = true;
     }
+    for view in observed.fleet.versions.values_mut() {
+        view.deleting = true;
+    }
 }
 
 /// Whether a write gives something back. Nothing else is written when an operator's work is taken back.
@@ -121,6 +165,7 @@ pub fn gives_back(action: &Action) -> bool {
             PoolPurpose::Unpause | PoolPurpose::Hold | PoolPurpose::Unselect
         ),
         Action::PatchMachine(patch) => patch.purpose.gives_back(),
+        Action::Fleet(action) => action.gives_back(),
         Action::RemoveFinalizer { .. } | Action::ReleaseLease { .. } | Action::SetJobTtl { .. } => true,
         Action::WriteJournal { .. }
         | Action::AddFinalizer { .. }
@@ -133,7 +178,6 @@ pub fn gives_back(action: &Action) -> bool {
         | Action::StartPlanJob { .. }
         | Action::DeletePlanJob { .. }
         | Action::MarkGate { .. }
-        | Action::Fleet(_)
         | Action::AcquireLease { .. }
         | Action::RenewLease { .. } => false,
     }
@@ -169,7 +213,7 @@ fn is_changing(observed: &Observed, change: &ChangeView) -> bool {
                 && job.ended.is_none()
         }),
         // What is left of such a turn is to be finished: its node, or its machine, is on its way out.
-        Some(OwnerKind::NodeVersion) => journal::entered(change, numo_api::Step::Released).is_some(),
+        Some(OwnerKind::NodeVersion) => journal::entered(change, Step::Released).is_some(),
         Some(OwnerKind::NodeMaintenance(_)) => false,
         // Whatever such an owner does to its node, it may be doing now.
         None => true,

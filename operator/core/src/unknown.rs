@@ -62,7 +62,8 @@ pub(crate) fn owners(observed: &Observed) -> BTreeMap<String, Unknown> {
     let runs = observed.runs.values().map(|run| &run.uid);
     let plans = observed.plans.values().map(|view| &view.uid);
     let maintenances = observed.maintenances.values().map(|view| &view.uid);
-    for seen in runs.chain(plans).chain(maintenances) {
+    let versions = observed.fleet.versions.values().map(|view| &view.uid);
+    for seen in runs.chain(plans).chain(maintenances).chain(versions) {
         found.remove(seen);
     }
     found

@@ -167,6 +167,15 @@ impl FleetAction {
         )
     }
 
+    /// Whether it lets a cluster autoscaler run again. Nothing else that is done to machines takes anything back.
+    pub const fn gives_back(&self) -> bool {
+        match self {
+            Self::EnableAutoscaler { enabled, .. } => *enabled,
+            Self::SetAutoscaler { replicas, .. } => replicas.0 < replicas.1,
+            _ => false,
+        }
+    }
+
     /// The name that metrics and logs have for it.
     pub const fn name(&self) -> &'static str {
         match self {

@@ -33,6 +33,8 @@ pub struct FleetView {
     pub hosts: BTreeMap<String, HostView>,
     /// What the provider said last.
     pub provider: ProviderView,
+    /// No operator is left that makes or deletes machines: only what numo put on the cluster is taken back (`release.rs`).
+    pub abandoned: bool,
 }
 
 /// A NodeVersion.

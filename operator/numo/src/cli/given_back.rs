@@ -1,7 +1,7 @@
 //! What `numo release` has given back, for programs: the object, and each field with what it was and what it is.
 
 use super::written::FieldChange;
-use numo_core::action::{Action, Change};
+use numo_core::action::{Action, Change, FleetAction};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -35,6 +35,32 @@ fn field_of(path: &str, old: Value, new: Value) -> FieldChange {
         path: path.to_owned(),
         old,
         new,
+    }
+}
+
+/// What lets a cluster autoscaler run again.
+fn of_autoscaler(action: &FleetAction) -> (String, Vec<FieldChange>) {
+    match action {
+        FleetAction::EnableAutoscaler {
+            strategy, enabled, ..
+        } => {
+            let change = field_of("/spec/enabled", json!(!enabled), json!(enabled));
+            (format!("AutoscalingStrategy {strategy}"), vec![change])
+        }
+        FleetAction::SetAutoscaler {
+            deployment,
+            replicas,
+            command,
+            ..
+        } => {
+            let mut changes = vec![field_of("/spec/replicas", json!(replicas.0), json!(replicas.1))];
+            if command.0 != command.1 {
+                let path = "/spec/template/spec/containers/0/command";
+                changes.push(field_of(path, json!(command.0), json!(command.1)));
+            }
+            (format!("Deployment {deployment}"), changes)
+        }
+        other => (other.name().to_owned(), Vec::new()),
     }
 }
 
@@ -84,6 +110,7 @@ impl GivenBack {
                 let ttl = field_of("/spec/ttlSecondsAfterFinished", Value::Null, json!(seconds));
                 (format!("Job {job}"), vec![ttl])
             }
+            Action::Fleet(action) => of_autoscaler(action),
             other => (format!("{other:?}"), Vec::new()),
         };
         Self { object, changes }
@@ -118,5 +145,33 @@ mod tests {
             field_of("/spec/paused", json!(true), json!(false)),
         ];
         assert_eq!(given_back.changes, wanted);
+    }
+
+    #[test]
+    fn a_cluster_autoscaler_is_told_with_what_it_was() {
+        let enable = FleetAction::EnableAutoscaler {
+            strategy: "auto".to_owned(),
+            uid: "u".to_owned(),
+            enabled: true,
+        };
+        let given_back = GivenBack::of(&Action::Fleet(enable));
+        assert_eq!(given_back.object, "AutoscalingStrategy auto");
+        assert_eq!(
+            given_back.changes,
+            [field_of("/spec/enabled", json!(false), json!(true))]
+        );
+        let same = || vec!["./cluster-autoscaler".to_owned()];
+        let set = FleetAction::SetAutoscaler {
+            deployment: numo_core::observed::Key::new("kube-system", "ca"),
+            uid: "u".to_owned(),
+            replicas: (0, 1),
+            command: (same(), same()),
+        };
+        let given_back = GivenBack::of(&Action::Fleet(set));
+        assert_eq!(given_back.object, "Deployment kube-system/ca");
+        assert_eq!(
+            given_back.changes,
+            [field_of("/spec/replicas", json!(0), json!(1))]
+        );
     }
 }

@@ -69,7 +69,7 @@ pub fn settings() -> Settings {
 }
 
 /// The same of an operator in this namespace: what names none means its own.
-fn settings_in(namespace: String) -> Settings {
+pub fn settings_in(namespace: String) -> Settings {
     Settings {
         namespace,
         ..settings()

@@ -5,7 +5,7 @@ use super::{
     cluster::ClusterArgs,
     error::{self, CliError},
     given_back::GivenBack,
-    live::settings,
+    live::settings_in,
     output::{OutputArgs, Table},
     place::OperatorPlace,
     status::say_unseen,
@@ -17,16 +17,16 @@ use crate::shell::{
     leader::{self, Candidate, Fence, RENEW_DEADLINE},
     list::{self, FORBIDDEN},
     operator::LEADER_LEASE,
+    provider::Provider,
     store::Store,
 };
 use clap::Args;
 use jiff::Timestamp;
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Namespace};
 use kube::Api;
-use numo_api::marks;
 use numo_core::{
     Owner, Snapshot,
-    action::Action,
+    action::{Action, FleetAction},
     decide, invariant,
     left::{self, Left},
     release,
@@ -57,6 +57,10 @@ const NEEDED: [&str; 9] = [
     "machinehealthchecks",
 ];
 
+/// What must be seen besides where numo has begun something for a NodeVersion. Other clusters may have these kinds of another operator,
+/// and numo no rights to them.
+const NEEDED_OF_MACHINES: [&str; 3] = ["nodeversions", "pendingnodes", "autoscalingstrategies"];
+
 /// Arguments of `numo release`.
 #[derive(Debug, Args)]
 pub struct ReleaseArgs {
@@ -72,7 +76,7 @@ pub struct ReleaseArgs {
     /// Take the leader lease from an operator that runs, and keep it for ten minutes. Uninstall the operator within that time
     #[arg(long, env = "NUMO_TAKE_OVER")]
     take_over: bool,
-    /// Exit 0 even if some pools must stay paused, because their nodes would roll
+    /// Exit 0 even if some pools must stay paused, because their nodes would roll, or machines were to be made or deleted
     #[arg(long)]
     leave_held: bool,
     /// How long to wait for nodes that are changing (seconds)
@@ -123,7 +127,7 @@ pub async fn release(args: ReleaseArgs) -> Result<(), CliError> {
         (None, None)
     };
     let timeout = Duration::from_secs(args.timeout_seconds);
-    let released = give_back_all(&connection, fence.as_ref(), timeout).await?;
+    let released = give_back_all(&connection, &namespace, fence.as_ref(), timeout).await?;
     if let Some(candidate) = candidate.filter(|_| args.take_over) {
         let doing = format!("Lease {namespace}/{LEADER_LEASE}");
         candidate.hold_on(HELD_SECONDS).await.map_err(error::api(doing))?;
@@ -138,6 +142,7 @@ pub async fn release(args: ReleaseArgs) -> Result<(), CliError> {
 /// Gives back until nothing is left that may be given back, or the time is over. Without a fence it looks once.
 async fn give_back_all(
     connection: &Connection,
+    namespace: &str,
     fence: Option<&Fence>,
     timeout: Duration,
 ) -> Result<Released, CliError> {
@@ -149,10 +154,11 @@ async fn give_back_all(
     };
     let until = Instant::now() + timeout;
     loop {
-        let (mut store, unseen) = list::once(&connection.read, settings())
+        let settings = settings_in(namespace.to_owned());
+        let (mut store, unseen) = list::once(&connection.read, settings)
             .await
             .map_err(error::api("looking at the cluster"))?;
-        refuse_unseen(&unseen)?;
+        refuse_unseen(&store, &unseen)?;
         released.left = left::all(&store.observed);
         released.refused.clear();
         let wrote = give_back(connection, &mut store, fence, &mut released).await?;
@@ -173,10 +179,18 @@ async fn give_back_all(
 }
 
 /// What may not be seen may not be taken for free of marks.
-fn refuse_unseen(unseen: &[String]) -> Result<(), CliError> {
-    let hidden = unseen.iter().find(|words| {
-        words.ends_with(FORBIDDEN) && NEEDED.iter().any(|kind| words.starts_with(&format!("{kind}: ")))
-    });
+fn refuse_unseen(store: &Store, unseen: &[String]) -> Result<(), CliError> {
+    let of_machines = NEEDED_OF_MACHINES
+        .iter()
+        .filter(|_| release::has_replaced(&store.observed));
+    let needed: Vec<String> = NEEDED
+        .iter()
+        .chain(of_machines)
+        .map(|kind| format!("{kind}: "))
+        .collect();
+    let hidden = unseen
+        .iter()
+        .find(|words| words.ends_with(FORBIDDEN) && needed.iter().any(|kind| words.starts_with(kind)));
     let Some(words) = hidden else {
         return Ok(());
     };
@@ -335,7 +349,7 @@ async fn give_back(
                             .to_owned(),
                     ));
                 }
-                match apply::apply(&connection.write, store, &action, now).await {
+                match write(connection, store, &action, now).await {
                     Ok(()) => {
                         eprintln!("numo: {words}");
                         released.changed.push(GivenBack::of(&action));
@@ -355,6 +369,22 @@ async fn give_back(
         }
     }
     Ok(wrote)
+}
+
+/// Carries out one action. No machine is made or deleted by it, so there is no provider of machines.
+async fn write(
+    connection: &Connection,
+    store: &mut Store,
+    action: &Action,
+    now: Timestamp,
+) -> Result<(), ApplyError> {
+    match action {
+        Action::Fleet(action) => {
+            let provider = Provider::None("numo release makes and deletes no machines");
+            apply::of_machines(&connection.write, store, &provider, action, now).await
+        }
+        action => apply::apply(&connection.write, store, action, now).await,
+    }
 }
 
 /// What the core would give back of this owner now, checked once more.
@@ -385,6 +415,15 @@ fn words(action: &Action) -> String {
         Action::RemoveFinalizer { owner, finalizer, .. } => format!("{owner}: finalizer {finalizer} is off"),
         Action::ReleaseLease { node, .. } => format!("Node {node}: its lease is released"),
         Action::SetJobTtl { job, .. } => format!("Job {job}: it goes by itself"),
+        Action::Fleet(FleetAction::EnableAutoscaler { strategy, .. }) => {
+            format!("AutoscalingStrategy {strategy}: its cluster autoscaler is to run")
+        }
+        Action::Fleet(FleetAction::SetAutoscaler {
+            deployment, replicas, ..
+        }) => format!(
+            "Deployment {deployment}: {} replicas instead of {}",
+            replicas.1, replicas.0
+        ),
         other => format!("{other:?}"),
     }
 }
@@ -437,12 +476,13 @@ fn say(released: &Released, args: &ReleaseArgs) -> Result<(), CliError> {
     let stays = released
         .left
         .iter()
-        .filter(|left| !(args.leave_held && left.mark == marks::PAUSED_BY));
+        .filter(|left| !(args.leave_held && left.held));
     if stays.count() == 0 || dry {
         return Ok(());
     }
     Err(CliError::Closed(format!(
-        "{} marks stay: pools that would roll, or nodes that are changing; run it again when they are back",
+        "{} marks stay: pools that would roll, nodes that are changing, or machines that were to be made or deleted; run it again when they \
+         are back, or when you have done what the table says",
         released.left.len()
     )))
 }

@@ -8,6 +8,7 @@
     reason = "a failed step of a test is its failure"
 )]
 
+mod abandoned;
 mod admission;
 mod ahead;
 mod also;

@@ -55,17 +55,8 @@ fn manifests_in(folder: &std::path::Path, found: &mut Vec<(String, String)>) -> 
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn every_manifest_in_the_docs_is_accepted() -> Result<()> {
-    let mut stage = Stage::set(StageOptions::default()).await?;
-    // Blocks of pages name Secrets of notifiers that nobody granted here.
-    stage.may_lack_rights = true;
-    stage
-        .apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: team-storage}")
-        .await?;
-    let plans = manifests::kustomize(&manifests::root().join("deploy/kustomize/plans"))?;
-    manifests::apply(&stage.client, &plans, NAMESPACE).await?;
-    // The kinds of machines that are replaced are installed where they are asked for.
+/// The kinds of machines that are replaced are installed where they are asked for.
+async fn define_machines(stage: &Stage) -> Result<()> {
     for entry in std::fs::read_dir(manifests::root().join("deploy/kustomize/components/node-version"))? {
         let path = entry?.path();
         let name = path
@@ -78,6 +69,20 @@ async fn every_manifest_in_the_docs_is_accepted() -> Result<()> {
             manifests::apply(&stage.client, &definition, NAMESPACE).await?;
         }
     }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_manifest_in_the_docs_is_accepted() -> Result<()> {
+    let mut stage = Stage::set(StageOptions::default()).await?;
+    // Blocks of pages name Secrets of notifiers that nobody granted here.
+    stage.may_lack_rights = true;
+    stage
+        .apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: team-storage}")
+        .await?;
+    let plans = manifests::kustomize(&manifests::root().join("deploy/kustomize/plans"))?;
+    manifests::apply(&stage.client, &plans, NAMESPACE).await?;
+    define_machines(&stage).await?;
     let invitation = std::fs::read_to_string(manifests::root().join("examples/invite-namespace.yaml"))?;
     manifests::apply(&stage.client, &manifests::parse(&invitation)?, NAMESPACE).await?;
     let mut found = Vec::new();
@@ -122,6 +127,7 @@ async fn every_example_is_accepted_and_valid() -> Result<()> {
         .await?;
     let plans = manifests::kustomize(&manifests::root().join("deploy/kustomize/plans"))?;
     manifests::apply(&stage.client, &plans, NAMESPACE).await?;
+    define_machines(&stage).await?;
     let folder = manifests::root().join("examples");
     let mut files: Vec<_> = std::fs::read_dir(&folder)?
         .filter_map(|entry| Some(entry.ok()?.path()))

@@ -5,22 +5,23 @@ use jiff::Timestamp;
 use k8s_openapi::api::{
     admissionregistration::v1::ValidatingAdmissionPolicy,
     core::v1::{ConfigMap, Node},
-    rbac::v1::{Role, RoleBinding},
 };
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams},
     core::{DynamicObject, GroupVersionKind},
     discovery::ApiResource,
 };
+use numo_api::marks;
 use numo_e2e::{NAMESPACE, Stage, manifests};
 use numo_world::WorldSpec;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-use crate::{apply, set, workers};
+use crate::{apply, gone, set, workers};
 
 const COMPONENT: &str = "deploy/kustomize/components/node-version";
+const SIM: &str = "deploy/kustomize/components/node-version-sim";
 const GROUP: &str = "update.edgeless.systems";
 const IMAGE: &str = "constellation.edgeless.systems/node-image";
 
@@ -62,26 +63,8 @@ async fn install(stage: &Stage) -> Result<()> {
         }
     }
     allow(stage).await?;
-    let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "create", "patch"]}]);
-    let role = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-        "metadata": {"name": "sim", "namespace": NAMESPACE}, "rules": rules,
-    });
-    let binding = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-        "metadata": {"name": "sim", "namespace": NAMESPACE},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "sim"},
-        "subjects": [{"kind": "ServiceAccount", "name": "numo", "namespace": NAMESPACE}],
-    });
-    let roles: Api<Role> = Api::namespaced(stage.client.clone(), NAMESPACE);
-    roles
-        .create(&PostParams::default(), &serde_json::from_value(role)?)
-        .await?;
-    let bindings: Api<RoleBinding> = Api::namespaced(stage.client.clone(), NAMESPACE);
-    bindings
-        .create(&PostParams::default(), &serde_json::from_value(binding)?)
-        .await?;
-    Ok(())
+    let role = std::fs::read_to_string(manifests::root().join(SIM).join("role.yaml"))?;
+    stage.apply(&role).await
 }
 
 /// The policy of Nodes as the component makes it, and the label that new nodes get of old ones.
@@ -335,5 +318,68 @@ async fn three_groups_roll_to_a_new_image() -> Result<()> {
         4,
         "no machine is left over"
     );
+    stage.strike().await
+}
+
+/// Waits until numo has begun with a node: its machine is made, which nobody boots here.
+async fn begun(stage: &Stage, node: &str) -> Result<()> {
+    let nodes: Api<Node> = Api::all(stage.client.clone());
+    let pending = api(stage, "PendingNode", "pendingnodes");
+    stage
+        .until("a machine is asked for", 120, || async {
+            beat(&nodes, node).await?;
+            let found = pending.list(&ListParams::default()).await?.items;
+            let has_machine = |one: &DynamicObject| one.data.pointer("/spec/providerID").is_some();
+            Ok(found.iter().any(has_machine).then_some(()))
+        })
+        .await
+}
+
+/// The operator is gone while a machine boots: what it put on the node is taken back, no machine is made or deleted, and the NodeVersion can
+/// be deleted.
+#[tokio::test]
+async fn what_a_node_version_put_on_a_node_is_taken_back_without_an_operator() -> Result<()> {
+    let world = WorldSpec {
+        masters: 0,
+        topology: "External".to_owned(),
+        ..workers(0)
+    };
+    let mut stage = set(world, vec!["--machine-provider", "sim"]).await?;
+    stage.stop_numo().await?;
+    install(&stage).await?;
+    group(&stage, "red", &["old-0"]).await?;
+    let spec = json!({"image": "img2"});
+    apply(&stage, &[object("NodeVersion", "constellation-version", spec)]).await?;
+    stage.start_numo()?;
+    begun(&stage, "old-0").await?;
+    stage.kill_numo().await?;
+
+    let nodes: Api<Node> = Api::all(stage.client.clone());
+    let is_marked = |node: &Node| node.annotations().contains_key(marks::SHIELDED_BY);
+    ensure!(is_marked(&nodes.get("old-0").await?), "it has its turn");
+    let machines = ListParams::default().labels("numo.openshift-optional.skrzypek.io/sim=machine");
+    let before = maps(&stage).list(&machines).await?.items.len();
+    let words = ["release", "--offline", "--timeout-seconds", "0", "-ojson"];
+    let said = stage.call(&[&words[..], &["--leave-held"]].concat()).await?;
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let found: Value = serde_json::from_str(&said.out).with_context(|| format!("{said:?}"))?;
+    let left: Vec<&Value> = found["left"].as_array().into_iter().flatten().collect();
+    assert_eq!(left.len(), 1, "{left:#?}");
+    let object = left[0]["object"].as_str().unwrap_or_default();
+    assert!(object.starts_with("PendingNode "), "{left:#?}");
+    assert_eq!(left[0]["held"], true, "{left:#?}");
+    // A person is to look at it.
+    assert_eq!(stage.call(&words).await?.code, Some(3));
+    let node = nodes.get("old-0").await?;
+    ensure!(!is_marked(&node), "{node:?}");
+    let spec = node.spec.unwrap_or_default();
+    assert_ne!(spec.unschedulable, Some(true));
+    assert_eq!(maps(&stage).list(&machines).await?.items.len(), before);
+
+    let versions = api(&stage, "NodeVersion", "nodeversions");
+    versions
+        .delete("constellation-version", &DeleteParams::default())
+        .await?;
+    gone(&stage, &versions, "constellation-version").await?;
     stage.strike().await
 }

@@ -2,7 +2,7 @@
 
 use super::pass::Pass;
 use crate::{
-    action::FleetAction,
+    action::{Action, FleetAction},
     decision::Snapshot,
     observed::{AutoscalerView, FleetView, NodeView, ScalingGroupView, StrategyView},
     owner::Owner,
@@ -93,8 +93,18 @@ impl Pass<'_> {
         }
     }
 
+    /// Whether a cluster autoscaler is yet to be switched on.
+    pub(super) fn switches_autoscaler_on(&self) -> bool {
+        let mut actions = self.out.actions.iter();
+        actions.any(|planned| matches!(&planned.action, Action::Fleet(action) if action.gives_back()))
+    }
+
     /// Whether cluster autoscalers are to run; none while that is for another NodeVersion to say, which replaces nodes or may do so now.
     fn autoscalers_wanted(&self) -> Option<bool> {
+        // No operator is left that would switch them on later.
+        if self.fleet.abandoned {
+            return Some(true);
+        }
         if self.is_replacing() {
             return Some(false);
         }

@@ -3,7 +3,7 @@
 use super::pass::Pass;
 use crate::{
     action::{Action, Change, NodePatch, NodePurpose},
-    mark,
+    let_go, mark,
     observed::{ChangeView, NodeView},
     owner::OwnerKind,
     turn::{directive, journal::Journal, lease, machine, shield},
@@ -79,25 +79,32 @@ impl<'a> Pass<'a> {
     pub(super) fn give_back(&mut self) {
         let flying = self.flying.iter();
         let in_flight: BTreeSet<&str> = flying.map(|change| change.spec.node_name.as_str()).collect();
-        let uid = &self.view.uid;
+        let (observed, uid) = (self.observed, &self.view.uid);
+        // Journals may be gone, or in a namespace that nobody named, where no operator is left.
+        let is_let_go = |name: &str| {
+            let node = observed.nodes.get(name).filter(|_| observed.fleet.abandoned);
+            node.is_some_and(|node| let_go::machine(observed, node).is_some())
+        };
+        let stays = |name: &str| in_flight.contains(name) || is_let_go(name);
         let before = self.out.actions.len();
-        for node in self.observed.nodes.values() {
-            if in_flight.contains(node.name.as_str()) {
+        for node in observed.nodes.values() {
+            if stays(&node.name) {
                 self.kept = true;
             } else if let Some(patch) = restoring(node, uid) {
                 self.act(&node.name, Action::PatchNode(patch), None);
             }
         }
-        let due = machine::remediation_unshields(self.observed, uid, |node| !in_flight.contains(node));
+        let due = machine::remediation_unshields(observed, uid, |node| !stays(node));
         self.out.actions.extend(due);
         let holder = lease::holder_of(OwnerKind::NodeVersion, uid);
-        for name in self.observed.leases.keys() {
-            if !in_flight.contains(name.as_str())
-                && let Some(action) = lease::release(self.observed, name, &holder)
+        for name in observed.leases.keys() {
+            if !stays(name)
+                && let Some(action) = lease::release(observed, name, &holder)
             {
                 self.act(name, action, None);
             }
         }
-        self.kept |= !in_flight.is_empty() || self.out.actions.len() > before;
+        self.gives_back = self.out.actions.len() > before;
+        self.kept |= !in_flight.is_empty() || self.gives_back;
     }
 }

@@ -75,6 +75,7 @@ impl<'a> Pass<'a> {
             claimed: BTreeSet::new(),
             made: 0,
             kept: false,
+            gives_back: false,
             waves: Waves::default(),
             wave_rules: WaveRules::default(),
             approvals: Approvals::default(),
@@ -204,10 +205,18 @@ impl Pass<'_> {
         job::free(&mut self.out, due);
     }
 
-    /// Our finalizer is there from the first node or machine that is in hand until no node waits any more.
+    /// Our finalizer is there from the first node or machine that is in hand until no node waits any more. Where no operator is left to
+    /// finish that, it goes once everything else was given back: a NodeVersion must not wait for ever to be deleted.
     fn keep_finalizer(&mut self) {
         let view = self.view;
-        let held = self.kept || !self.sets.pending.is_empty();
+        let in_hand = self.kept || !self.sets.pending.is_empty();
+        let held = if self.fleet.abandoned {
+            self.gives_back
+        } else {
+            in_hand
+        };
+        // Who is deleted leaves nobody who would switch them on later.
+        let held = held || (view.deleting && self.switches_autoscaler_on());
         let removal = Action::remove_finalizer(self.owner, &view.uid, &view.finalizers, marks::FINALIZER);
         let is_there = removal.is_some();
         if held && !is_there && !view.deleting {

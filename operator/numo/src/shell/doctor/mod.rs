@@ -10,6 +10,7 @@ mod finding;
 mod installation;
 mod leader;
 mod left_behind;
+mod machines;
 mod networks;
 mod objects;
 mod permissions;
@@ -27,6 +28,7 @@ use self::{
     installation::{installation, placement},
     leader::{leader, turned_away},
     left_behind::left_behind,
+    machines::machines,
     networks::networks,
     objects::{bindings, budgets, notifiers, plans, rules, runs, windows},
     permissions::{permissions, token_policies},
@@ -69,6 +71,8 @@ pub async fn examine(
     leader(connection, namespace, &mut found).await;
     found.check = "Permissions";
     permissions(connection, namespace, &mut found).await;
+    found.check = "Machines";
+    machines(connection, namespace, &mut found).await;
     found.check = "TokenPolicies";
     token_policies(connection, &mut found).await;
     found.check = "OtherOperators";

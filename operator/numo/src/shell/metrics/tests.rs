@@ -220,6 +220,7 @@ fn a_pool_that_stays_paused_keeps_its_series_when_its_run_is_gone() {
             mark: numo_api::marks::PAUSED_BY.to_owned(),
             owner: "uid".to_owned(),
             message: String::new(),
+            held: true,
         },
         on: numo_core::left::Marked {
             api_version: "machineconfiguration.openshift.io/v1",

@@ -1,0 +1,67 @@
+//! Machines that nobody goes on with where no operator is left: those of nodes that a NodeVersion has released, and those that were asked
+//! for. Nothing here writes.
+
+use crate::{
+    observed::{NodeView, Observed, PendingNodeView, is_same},
+    owner::OwnerKind,
+    turn::journal,
+};
+use numo_api::{Step, machines::CspState, marks};
+
+/// The machine of a node that a NodeVersion has released, to be deleted with it; none of any other node. Nothing of such a node is taken
+/// back. Where its journal is gone, the PendingNode tells it.
+pub(crate) fn machine<'a>(observed: &'a Observed, node: &NodeView) -> Option<&'a str> {
+    let machine = observed.fleet.machine_of(&node.name);
+    let mut changes = observed.changes.values();
+    let change = changes.find(|change| {
+        OwnerKind::of(&change.spec.owner_ref) == Some(OwnerKind::NodeVersion)
+            && change.spec.node_uid == node.uid
+            && change.spec.node_name == node.name
+            && change.in_flight()
+            && journal::entered(change, Step::Released).is_some()
+    });
+    if let Some(change) = change {
+        let pin = change.status.pin.as_ref();
+        return Some(pin.and_then(|pin| pin.provider_id.as_deref()).unwrap_or(machine));
+    }
+    let mut pending = observed.fleet.pending.values();
+    let leaves = pending.any(|one| {
+        one.leaves() && is_ours(one) && one.node() == node.name && is_same(one.provider_id(), machine)
+    });
+    (leaves && !machine.is_empty()).then_some(machine)
+}
+
+/// What a person does about a node that a NodeVersion has released; none of any other node.
+pub(crate) fn words(observed: &Observed, name: &str) -> Option<String> {
+    let machine = machine(observed, observed.nodes.get(name)?)?;
+    Some(format!(
+        "Node {name} was released by its NodeVersion, and machine {machine} is to be deleted: delete the machine at its provider and \
+         then the Node"
+    ))
+}
+
+/// What a person does about the machine of a PendingNode that numo made; none if it is gone, or has joined.
+pub(crate) fn words_of_pending(observed: &Observed, pending: &PendingNodeView) -> Option<String> {
+    let id = pending.provider_id();
+    let is_over = match pending.status.csp_state {
+        Some(CspState::Terminated) => true,
+        Some(CspState::Ready) => !pending.leaves() && observed.nodes.contains_key(pending.node()),
+        _ => false,
+    };
+    if !is_ours(pending) || is_over {
+        return None;
+    }
+    Some(if pending.leaves() {
+        format!("machine {id} was to be deleted: delete it at its provider if it is still there")
+    } else if id.is_empty() {
+        let group = pending.group_id();
+        format!("a machine of group {group} was asked for: look at its provider whether it was made")
+    } else {
+        format!("machine {id} was made and has not joined: delete it at its provider if it is not wanted")
+    })
+}
+
+/// Whether numo made a PendingNode: another operator knows no turns.
+fn is_ours(pending: &PendingNodeView) -> bool {
+    pending.annotations.contains_key(marks::PENDING_FOR)
+}
