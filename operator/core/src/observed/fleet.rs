@@ -228,6 +228,8 @@ pub struct ProviderView {
     pub found: BTreeMap<String, Heard<Option<MadeMachine>>>,
     /// What it was told to do, and has not done yet: by the name of the PendingNode, or the id of the machine or group.
     pub told: BTreeMap<String, Told>,
+    /// What it was told to do and says that it has done, and when; by the same names.
+    pub did: BTreeMap<String, Timestamp>,
 }
 
 /// What the provider was told to do, and has not done yet.

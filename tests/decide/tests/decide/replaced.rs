@@ -16,6 +16,7 @@
 //! groups w,cp at:-1                                all groups
 //! found p m-b node:b                               what was looked for; `found p -` was never made
 //! told m-b again:10 problem:quota                  what the provider has not done yet
+//! did m-b at:-1                                    what the provider has done
 //! provider none                                    there is none
 //! ```
 
@@ -513,6 +514,9 @@ impl Cluster {
                     problem: line.option("problem").map(str::to_owned),
                 };
                 provider.told.insert(line.word(1).to_lowercase(), told);
+            }
+            "did" => {
+                provider.did.insert(line.word(1).to_lowercase(), when);
             }
             "provider" => provider.missing = Some("no provider of machines is configured".to_owned()),
             _ => return false,

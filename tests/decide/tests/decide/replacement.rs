@@ -656,8 +656,29 @@ fn the_control_plane_goes_first_and_keeps_its_quorum() {
          pending cp1 leave group:cp node:cp1 machine:m-cp1";
     check(
         going,
-        "> remove member cp1 192.0.2.11
-         > delete machine m-cp1",
+        "node cp1 Released MachineLeaving ~ etcd
+         > remove member cp1 192.0.2.11",
+    );
+    check(
+        &format!("{going}\n told 192.0.2.11 again:10 problem:leader"),
+        "node cp1 Released ProviderUnavailable ~ leader
+         wake 10
+         > nothing",
+    );
+    // Done in this turn, and not for a machine that had the address before.
+    check(
+        &format!("{going}\n did 192.0.2.11 at:-30"),
+        "> delete machine m-cp1",
+    );
+    check(
+        &format!("{going}\n did 192.0.2.11 at:-90"),
+        "> remove member cp1 192.0.2.11",
+    );
+    check(
+        &format!("{going} Ready\n did 192.0.2.11 at:-30\n did m-cp1 at:-10"),
+        "node cp1 Released MachineLeaving
+         wake 20
+         > nothing",
     );
     check(
         &going.replace("node cp2 master v0", "node cp2 master v0 NotReady"),

@@ -279,8 +279,15 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Whether the provider is to be told now, and not after a pause. What it has against it is said.
+    /// Whether the provider is to be told now, and not after a pause. What it has against it is said. One that says what was so before
+    /// is not told again at once what it has done.
     pub(super) fn may_tell(&mut self, what: &str) -> bool {
+        let did = self.fleet.provider.did.get(what);
+        let again = did.map(|at| later(*at, POLL_SECONDS));
+        if let Some(again) = again.filter(|again| *again > self.now) {
+            self.out.wake(again);
+            return false;
+        }
         let Some(told) = self.fleet.provider.told.get(what) else {
             return true;
         };
