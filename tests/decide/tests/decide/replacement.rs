@@ -175,6 +175,40 @@ fn what_the_provider_knows_of_a_machine_is_asked_once_and_noted() {
     check(&format!("{text}\n facts m-a unknown:403 at:-31"), "? facts m-a");
 }
 
+/// As in the reference such a node is not outdated; nothing is up to date either.
+#[test]
+fn nodes_that_nobody_knows_keep_the_nodeversion_from_being_done() {
+    let text = "node a worker v0\n node b worker v0\n version img2 finalizer\n host b img2\n groups w\n group w image:img2";
+    check(
+        &format!("{text}\n host a - bare\n facts m-a unknown:403 at:-1"),
+        "phase Active
+         problem MachineUnknown ~ Node a, which is left as it is (machine m-a: 403)
+         node a Skipped MachineUnknown
+         > nothing",
+    );
+    check(
+        &format!("{text}\n host a img1 nowhere"),
+        "phase Active
+         problem MachineUnknown ~ Node a spec.providerID: found none, wanted
+         > nothing",
+    );
+    // It is new: who writes the id needs a moment.
+    let mut new = Cluster::parse(&format!("{text}\n host a img2 nowhere"));
+    new.observed.nodes.get_mut("a").expect("one").created = crate::cluster::at(-30);
+    let said = decision(&new);
+    assert!(!said.report.problems[0].who().is_person(), "{said:?}");
+    assert_eq!(said.report.problems[0].until, Some(crate::cluster::at(90)));
+    assert_eq!(said.wake_at, Some(crate::cluster::at(90)));
+    let known = format!("{text}\n host a img2");
+    check(&known, "phase Idle\n result Succeeded\n > finalizer 0 off");
+    check(
+        &known
+            .replace("version img2", "version img2 deleting")
+            .replace("host a img2", "host a img1 nowhere"),
+        "phase Leaving\n > finalizer 0 off",
+    );
+}
+
 #[test]
 fn joining_nodes_tell_their_node_with_which_components_it_came() {
     let text = "node a worker v0\n version img2 components:c2\n host a img2\n group w image:img2\n groups w";
