@@ -420,6 +420,7 @@ impl World {
                 let found = self
                     .machines
                     .get(&provider_id)
+                    .filter(|one| one.request.is_empty() || one.made + SignedDuration::from_secs(lags) <= at)
                     .map_or(CspState::Terminated, |one| {
                         let booted = one.made + SignedDuration::from_secs(BOOT_SECONDS) <= at;
                         match one.going {
@@ -462,7 +463,9 @@ impl World {
             }
             FleetQuestion::Find { request, .. } => {
                 let mut machines = self.machines.iter();
-                let found = machines.find(|(_, one)| one.request == request);
+                let found = machines.find(|(_, one)| {
+                    one.request == request && one.made + SignedDuration::from_secs(lags) <= at
+                });
                 let found = found.map(|(id, one)| MadeMachine {
                     node: one.node.clone(),
                     provider_id: id.clone(),
@@ -1029,6 +1032,31 @@ fn a_nodeversion_that_is_deleted_in_mid_roll_leaves_no_machine_behind() {
             assert!(!node.unschedulable, "{} after {at}", node.name);
         }
         assert_eq!(world.observed.leases.len(), 0, "after {at}");
+    }
+}
+
+/// What was made just before is not seen yet when numo looks for it.
+#[test]
+fn a_machine_that_is_not_seen_yet_is_not_left_behind() {
+    for at in 1..80 {
+        let trouble = Trouble {
+            crashes: 3,
+            lags: 60,
+            ..Trouble::default()
+        };
+        let mut world = World::new(&THREE, r#"{"surge": 2}"#, trouble);
+        world.chance = Chance(at);
+        for _ in 0..at {
+            world.pass();
+            world.tick();
+        }
+        world.observed.fleet.versions.get_mut("nv").expect("one").deleting = true;
+        world.trouble.crashes = 0;
+        for _ in 0..1000 {
+            world.pass();
+            world.tick();
+        }
+        world.has_leaked_nothing();
     }
 }
 
