@@ -321,7 +321,14 @@ fn the_autoscaler_rests_while_nodes_are_replaced() {
     // A NodeVersion that begins nothing leaves the cluster its autoscaler.
     let paused = behind.replace("version img2 finalizer", "version img2 paused");
     check(&format!("{paused}\n strategy on extra:v=2"), "> nothing");
-    check(&format!("{current}\n strategy on gone extra:v=2"), "> nothing");
+    check(
+        &format!("{current}\n strategy on gone extra:v=2"),
+        "> autoscaler has 0",
+    );
+    check(
+        &format!("{current}\n strategy on gone replicas:0 extra:v=2"),
+        "> nothing",
+    );
     let wrong = current.replace("min:1 max:5", "min:6 max:5");
     check(
         &format!("{wrong}\n strategy on extra:v=2"),
@@ -342,6 +349,21 @@ fn no_machine_is_made_while_the_autoscaler_runs() {
     check(
         &two("replacing a Admitted\n strategy"),
         "> intend a machine of G-w",
+    );
+    // Its status says that it runs, and it is gone.
+    check(
+        &two("replacing a Admitted\n strategy gone replicas:1"),
+        "node a PreRules Joining
+         > intend a machine of G-w
+         > autoscaler has 0",
+    );
+    // Nobody but a person stops what numo cannot see.
+    check(
+        &two("replacing a Admitted\n strategy gone replicas:0 deployment:mine"),
+        "problem InvalidField ~ spec.deploymentName: found kube-system/mine, wanted kube-system/constellation-cluster-autoscaler
+         node a PreRules InvalidField
+         ends a ClusterAdmin
+         > nothing",
     );
 }
 
@@ -828,6 +850,12 @@ fn a_machine_that_does_not_join_in_time_is_deleted() {
     check(
         &format!("{lost}\n found {name} -"),
         "> forget it
+         > journal a PreRules JoinFailed",
+    );
+    // It may have been made at the moment at which it was given up.
+    check(
+        &format!("{lost}\n found {name} -").replace("leave", "leave late:-100"),
+        "wake 29
          > journal a PreRules JoinFailed",
     );
     check(

@@ -137,6 +137,7 @@ impl crate::pass::Pass for Pass<'_> {
         report.target.clone_from(&self.view.spec.image);
         self.note_machines();
         self.tell_unknown();
+        self.tell_unseen_autoscaler();
         self.keep_joining_nodes();
         self.keep_groups();
         self.keep_pending();
