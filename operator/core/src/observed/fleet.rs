@@ -168,7 +168,18 @@ impl StrategyView {
     pub fn deployment(&self) -> Key {
         Key::new(&self.spec.deployment_namespace, &self.spec.deployment_name)
     }
+
+    /// Whether that is the one that numo sees: no other Deployment is watched, whether it is there or not.
+    pub fn is_seen(&self) -> bool {
+        let spec = &self.spec;
+        spec.deployment_namespace == AUTOSCALER_NAMESPACE && spec.deployment_name == AUTOSCALER_NAME
+    }
 }
+
+/// Namespace of the one Deployment of a cluster autoscaler that is seen, and that numo may change, as the reference has it.
+pub const AUTOSCALER_NAMESPACE: &str = "kube-system";
+/// Its name.
+pub const AUTOSCALER_NAME: &str = "constellation-cluster-autoscaler";
 
 /// The Deployment of a cluster autoscaler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -230,6 +241,8 @@ pub struct ProviderView {
     pub found: BTreeMap<String, Heard<Option<MadeMachine>>>,
     /// What it was told to do, and has not done yet: by the name of the PendingNode, or the id of the machine or group.
     pub told: BTreeMap<String, Told>,
+    /// What it was told to do and says that it has done, and when; by the same names.
+    pub did: BTreeMap<String, Timestamp>,
 }
 
 /// What the provider was told to do, and has not done yet.

@@ -24,9 +24,9 @@ pub use self::{
     budget::{BindingView, BudgetView, WindowView},
     change::{ChangeView, LeaseView},
     fleet::{
-        AutoscalerView, DISCOVERY_SECONDS, FleetQuestion, FleetView, GroupFacts, Heard, HostView,
-        JoiningNodeView, MachineFacts, MadeMachine, NodeVersionView, POLL_SECONDS, PendingNodeView,
-        ProviderView, ScalingGroupView, StrategyView, Told, is_same,
+        AUTOSCALER_NAME, AUTOSCALER_NAMESPACE, AutoscalerView, DISCOVERY_SECONDS, FleetQuestion, FleetView,
+        GroupFacts, Heard, HostView, JoiningNodeView, MachineFacts, MadeMachine, NodeVersionView,
+        POLL_SECONDS, PendingNodeView, ProviderView, ScalingGroupView, StrategyView, Told, is_same,
     },
     foreign::{ForeignController, Rival},
     job::{JobEnd, JobView, PlanJobView},

@@ -8,7 +8,7 @@
 //! group w image:img2 role:ControlPlane             the ScalingGroup of group `g-w`; `of:<NodeVersion>`
 //! pending p node:b machine:m-b group:w Ready       a PendingNode that is to join; `leave`, `for:<node>`, `late:<seconds>`, `reached`
 //! joining j node:a components:c2 late:-1           a JoiningNode
-//! strategy on replicas:1                           the AutoscalingStrategy, and its Deployment
+//! strategy on replicas:1                           the AutoscalingStrategy, and its Deployment; `gone`, `deployment:<another name>`
 //! replacing a Cordoned since:-60 entries:…         the NodeChange of node a; `failed:2` machines did not join; `machine:`, `heir:` its pin
 //! facts m-a img1 w                                 what the provider says: image and group; `facts m-a unknown:why`
 //! state m-b Ready at:-1                            the state of a machine
@@ -16,6 +16,7 @@
 //! groups w,cp at:-1                                all groups
 //! found p m-b node:b                               what was looked for; `found p -` was never made
 //! told m-b again:10 problem:quota                  what the provider has not done yet
+//! did m-b at:-1                                    what the provider has done
 //! provider none                                    there is none
 //! ```
 
@@ -33,8 +34,9 @@ use numo_core::{
     action::{FleetAction, FleetQuestion, NodePatch},
     mark::{self, CordonedBy, Shielded},
     observed::{
-        AutoscalerView, ChangeView, GroupFacts, Heard, HostView, JoiningNodeView, Key, LeaseView,
-        MachineFacts, MadeMachine, NodeVersionView, PendingNodeView, ScalingGroupView, StrategyView, Told,
+        AUTOSCALER_NAME, AUTOSCALER_NAMESPACE, AutoscalerView, ChangeView, GroupFacts, Heard, HostView,
+        JoiningNodeView, Key, LeaseView, MachineFacts, MadeMachine, NodeVersionView, PendingNodeView,
+        ScalingGroupView, StrategyView, Told,
     },
     owners::node_version,
 };
@@ -284,7 +286,8 @@ impl Cluster {
 
     fn strategy(&mut self, line: &Line<'_>) {
         let replicas = i32::try_from(line.number("replicas", i64::from(line.has("on")))).expect("small");
-        let deployment = Key::new("kube-system", "autoscaler");
+        let name = line.option("deployment").unwrap_or(AUTOSCALER_NAME);
+        let deployment = Key::new(AUTOSCALER_NAMESPACE, name);
         let view = StrategyView {
             name: "strategy".to_owned(),
             uid: "uid-strategy".to_owned(),
@@ -513,6 +516,9 @@ impl Cluster {
                     problem: line.option("problem").map(str::to_owned),
                 };
                 provider.told.insert(line.word(1).to_lowercase(), told);
+            }
+            "did" => {
+                provider.did.insert(line.word(1).to_lowercase(), when);
             }
             "provider" => provider.missing = Some("no provider of machines is configured".to_owned()),
             _ => return false,

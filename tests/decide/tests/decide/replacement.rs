@@ -175,6 +175,40 @@ fn what_the_provider_knows_of_a_machine_is_asked_once_and_noted() {
     check(&format!("{text}\n facts m-a unknown:403 at:-31"), "? facts m-a");
 }
 
+/// As in the reference such a node is not outdated; nothing is up to date either.
+#[test]
+fn nodes_that_nobody_knows_keep_the_nodeversion_from_being_done() {
+    let text = "node a worker v0\n node b worker v0\n version img2 finalizer\n host b img2\n groups w\n group w image:img2";
+    check(
+        &format!("{text}\n host a - bare\n facts m-a unknown:403 at:-1"),
+        "phase Active
+         problem MachineUnknown ~ Node a, which is left as it is (machine m-a: 403)
+         node a Skipped MachineUnknown
+         > nothing",
+    );
+    check(
+        &format!("{text}\n host a img1 nowhere"),
+        "phase Active
+         problem MachineUnknown ~ Node a spec.providerID: found none, wanted
+         > nothing",
+    );
+    // It is new: who writes the id needs a moment.
+    let mut new = Cluster::parse(&format!("{text}\n host a img2 nowhere"));
+    new.observed.nodes.get_mut("a").expect("one").created = crate::cluster::at(-30);
+    let said = decision(&new);
+    assert!(!said.report.problems[0].who().is_person(), "{said:?}");
+    assert_eq!(said.report.problems[0].until, Some(crate::cluster::at(90)));
+    assert_eq!(said.wake_at, Some(crate::cluster::at(90)));
+    let known = format!("{text}\n host a img2");
+    check(&known, "phase Idle\n result Succeeded\n > finalizer 0 off");
+    check(
+        &known
+            .replace("version img2", "version img2 deleting")
+            .replace("host a img2", "host a img1 nowhere"),
+        "phase Leaving\n > finalizer 0 off",
+    );
+}
+
 #[test]
 fn joining_nodes_tell_their_node_with_which_components_it_came() {
     let text = "node a worker v0\n version img2 components:c2\n host a img2\n group w image:img2\n groups w";
@@ -287,7 +321,14 @@ fn the_autoscaler_rests_while_nodes_are_replaced() {
     // A NodeVersion that begins nothing leaves the cluster its autoscaler.
     let paused = behind.replace("version img2 finalizer", "version img2 paused");
     check(&format!("{paused}\n strategy on extra:v=2"), "> nothing");
-    check(&format!("{current}\n strategy on gone extra:v=2"), "> nothing");
+    check(
+        &format!("{current}\n strategy on gone extra:v=2"),
+        "> autoscaler has 0",
+    );
+    check(
+        &format!("{current}\n strategy on gone replicas:0 extra:v=2"),
+        "> nothing",
+    );
     let wrong = current.replace("min:1 max:5", "min:6 max:5");
     check(
         &format!("{wrong}\n strategy on extra:v=2"),
@@ -308,6 +349,21 @@ fn no_machine_is_made_while_the_autoscaler_runs() {
     check(
         &two("replacing a Admitted\n strategy"),
         "> intend a machine of G-w",
+    );
+    // Its status says that it runs, and it is gone.
+    check(
+        &two("replacing a Admitted\n strategy gone replicas:1"),
+        "node a PreRules Joining
+         > intend a machine of G-w
+         > autoscaler has 0",
+    );
+    // Nobody but a person stops what numo cannot see.
+    check(
+        &two("replacing a Admitted\n strategy gone replicas:0 deployment:mine"),
+        "problem InvalidField ~ spec.deploymentName: found kube-system/mine, wanted kube-system/constellation-cluster-autoscaler
+         node a PreRules InvalidField
+         ends a ClusterAdmin
+         > nothing",
     );
 }
 
@@ -656,8 +712,29 @@ fn the_control_plane_goes_first_and_keeps_its_quorum() {
          pending cp1 leave group:cp node:cp1 machine:m-cp1";
     check(
         going,
-        "> remove member cp1 192.0.2.11
-         > delete machine m-cp1",
+        "node cp1 Released MachineLeaving ~ etcd
+         > remove member cp1 192.0.2.11",
+    );
+    check(
+        &format!("{going}\n told 192.0.2.11 again:10 problem:leader"),
+        "node cp1 Released ProviderUnavailable ~ leader
+         wake 10
+         > nothing",
+    );
+    // Done in this turn, and not for a machine that had the address before.
+    check(
+        &format!("{going}\n did 192.0.2.11 at:-30"),
+        "> delete machine m-cp1",
+    );
+    check(
+        &format!("{going}\n did 192.0.2.11 at:-90"),
+        "> remove member cp1 192.0.2.11",
+    );
+    check(
+        &format!("{going} Ready\n did 192.0.2.11 at:-30\n did m-cp1 at:-10"),
+        "node cp1 Released MachineLeaving
+         wake 20
+         > nothing",
     );
     check(
         &going.replace("node cp2 master v0", "node cp2 master v0 NotReady"),
@@ -773,6 +850,12 @@ fn a_machine_that_does_not_join_in_time_is_deleted() {
     check(
         &format!("{lost}\n found {name} -"),
         "> forget it
+         > journal a PreRules JoinFailed",
+    );
+    // It may have been made at the moment at which it was given up.
+    check(
+        &format!("{lost}\n found {name} -").replace("leave", "leave late:-100"),
+        "wake 29
          > journal a PreRules JoinFailed",
     );
     check(

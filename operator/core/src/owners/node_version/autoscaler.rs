@@ -4,11 +4,14 @@ use super::pass::Pass;
 use crate::{
     action::{Action, FleetAction},
     decision::Snapshot,
-    observed::{AutoscalerView, FleetView, NodeView, ScalingGroupView, StrategyView},
+    observed::{
+        AUTOSCALER_NAME, AUTOSCALER_NAMESPACE, AutoscalerView, FleetView, NodeView, ScalingGroupView,
+        StrategyView,
+    },
     owner::Owner,
     why::Why,
 };
-use numo_api::Reason;
+use numo_api::{Reason, conditions::Actor};
 
 /// What the cluster autoscaler is started with (`spec/constellation.md` §2): its groups and the further flags, in order.
 ///
@@ -57,6 +60,14 @@ impl Pass<'_> {
             }
             if let Some(deployment) = self.fleet.autoscalers.get(&strategy.deployment()) {
                 self.keep_autoscaler(&chain, strategy, deployment, i32::from(wanted));
+            } else if strategy.is_seen() && strategy.status.replicas.unwrap_or(0) != 0 {
+                // It is gone.
+                let action = FleetAction::WriteStrategyStatus {
+                    strategy: strategy.name.clone(),
+                    uid: strategy.uid.clone(),
+                    replicas: 0,
+                };
+                self.fleet(&chain, action);
             }
         }
     }
@@ -172,13 +183,33 @@ impl Pass<'_> {
         })
     }
 
-    /// Why no machine is made yet: a cluster autoscaler still runs.
+    /// Tells of cluster autoscalers that numo can neither see nor stop.
+    pub(super) fn tell_unseen_autoscaler(&mut self) {
+        let unseen = self.unseen_autoscaler();
+        self.out.report.problems.extend(unseen);
+    }
+
+    /// A cluster autoscaler that numo can neither see nor stop.
+    fn unseen_autoscaler(&self) -> Option<Why> {
+        let mut strategies = self.fleet.strategies.values();
+        let unseen = strategies.find(|strategy| !strategy.is_seen())?;
+        let message = format!(
+            "AutoscalingStrategy {} spec.deploymentNamespace and spec.deploymentName: found {}, wanted {AUTOSCALER_NAMESPACE}/{AUTOSCALER_NAME}: numo can see and stop no other Deployment",
+            unseen.name,
+            unseen.deployment()
+        );
+        Some(Why::new(Reason::InvalidField, message).ended_by(Actor::ClusterAdmin))
+    }
+
+    /// Why no machine is made yet: a cluster autoscaler still runs, by what is seen of it. One whose Deployment is gone does not.
     pub(super) fn autoscaler_runs(&self) -> Option<Why> {
+        if let Some(unseen) = self.unseen_autoscaler() {
+            return Some(unseen);
+        }
         let mut strategies = self.fleet.strategies.values();
         let running = strategies.find(|strategy| {
             let deployment = self.fleet.autoscalers.get(&strategy.deployment());
-            let replicas = deployment.map(|deployment| deployment.replicas);
-            strategy.spec.enabled || replicas.or(strategy.status.replicas).unwrap_or(0) > 0
+            strategy.spec.enabled || deployment.is_some_and(|deployment| deployment.replicas > 0)
         })?;
         let message = format!(
             "the cluster autoscaler (Deployment {}) is being stopped first",

@@ -8,11 +8,34 @@ use super::{
 };
 use crate::{
     action::{Change, FleetAction, FleetQuestion},
-    observed::{NodeView, POLL_SECONDS, is_same},
+    observed::{Heard, MachineFacts, NodeView, POLL_SECONDS, is_same},
+    time::later,
     turn::journal,
+    why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Step, machines::annotations};
+use numo_api::{Reason, Step, conditions::Actor, machines::annotations};
+
+/// How long a new Node may be without the id of its machine (seconds): on some clouds another controller writes it.
+const UNNAMED_SECONDS: i64 = 120;
+/// How many nodes a sentence names.
+const NAMED: usize = 5;
+
+/// The names of nodes, a few of them.
+fn named(nodes: &[&NodeView]) -> String {
+    let names: Vec<&str> = nodes.iter().take(NAMED).map(|node| node.name.as_str()).collect();
+    let names = names.join(", ");
+    match nodes.len().saturating_sub(NAMED) {
+        0 => names,
+        more => format!("{names} and {more} more"),
+    }
+}
+
+/// Whether the provider says both image and group of a machine.
+fn is_told(heard: Option<&Heard<MachineFacts>>) -> bool {
+    let said = heard.and_then(|heard| heard.said.as_ref().ok());
+    said.is_some_and(|facts| !facts.image.is_empty() && !facts.group_id.is_empty())
+}
 
 impl Pass<'_> {
     /// Notes on nodes with which components they have joined.
@@ -56,7 +79,7 @@ impl Pass<'_> {
             let heard = facts(self.fleet, node);
             let said = heard.map(|heard| (heard.again(POLL_SECONDS), &heard.said));
             match said {
-                Some((_, Ok(facts))) if !facts.image.is_empty() && !facts.group_id.is_empty() => {
+                Some((_, Ok(facts))) if is_told(heard) => {
                     let known = [
                         (annotations::SCALING_GROUP_ID, &facts.group_id),
                         (annotations::NODE_IMAGE, &facts.image),
@@ -75,6 +98,55 @@ impl Pass<'_> {
                 }),
             }
         }
+    }
+
+    /// Says of which nodes nobody knows the machine, or its image: they are left as they are, and may be of any version.
+    pub(super) fn tell_unknown(&mut self) {
+        let is_named = |node: &&NodeView| !self.fleet.machine_of(&node.name).is_empty();
+        let nodes = self.sets.all().map(|(node, _)| node);
+        let (known, unnamed): (Vec<_>, Vec<_>) = nodes.partition(is_named);
+        let settles = |node: &&NodeView| later(node.created, UNNAMED_SECONDS);
+        let (old, new): (Vec<_>, Vec<_>) = unnamed.into_iter().partition(|node| settles(node) <= self.now);
+        let mut problems = Vec::new();
+        if !old.is_empty() {
+            let message = format!(
+                "Node {} spec.providerID: found none, wanted the id of its machine; it is left as it is",
+                named(&old)
+            );
+            problems.push(Why::new(Reason::MachineUnknown, message));
+        }
+        problems.extend(self.unsaid(&known));
+        if !new.is_empty() {
+            let message = format!("Node {} spec.providerID: found none yet", named(&new));
+            let until = new.iter().map(settles).min();
+            let why = Why::new(Reason::MachineUnknown, message).until(until);
+            problems.push(why.ended_by(Actor::ClusterItself));
+            if let Some(until) = until {
+                self.out.wake(until);
+            }
+        }
+        self.out.report.problems.extend(problems);
+    }
+
+    /// What the provider does not say of machines.
+    fn unsaid(&self, nodes: &[&NodeView]) -> Option<Why> {
+        let unknown: Vec<&NodeView> = nodes
+            .iter()
+            .copied()
+            .filter(|node| !is_noted(node) && facts(self.fleet, node).is_some())
+            .filter(|node| !is_told(facts(self.fleet, node)))
+            .collect();
+        let first = unknown.first()?;
+        let machine = self.fleet.machine_of(&first.name);
+        let words = match facts(self.fleet, first).map(|heard| &heard.said) {
+            Some(Err(words)) => words.as_str(),
+            _ => "the provider names no image or no group",
+        };
+        let message = format!(
+            "the provider does not say image and group of the machine of Node {}, which is left as it is (machine {machine}: {words})",
+            named(&unknown)
+        );
+        Some(Why::new(Reason::MachineUnknown, message))
     }
 
     /// Takes the marks of pairs off that are none: half of one, one of a node that is gone, or of a node that is left out.

@@ -6,6 +6,7 @@ use super::{
     known::request,
     pass::Pass,
     sets::{Class, is_node_of},
+    turn::is_let_go,
 };
 use crate::{
     action::{Change, FleetAction, FleetQuestion},
@@ -20,8 +21,8 @@ use numo_api::{
     marks,
 };
 
-/// How long after a PendingNode was made its machine is believed to be gone if the provider does not know it (seconds): what was just
-/// made may not be seen yet.
+/// How long a machine that may just have been made is looked for before it is believed that there is none (seconds): a provider that is
+/// eventually consistent does not see it yet.
 const UNSEEN_SECONDS: i64 = 120;
 
 /// The chain of what is done about a PendingNode.
@@ -134,11 +135,13 @@ impl<'a> Pass<'a> {
         self.fleet(at, action);
     }
 
-    /// The machine is to go: it did not join.
-    fn give_up(&mut self, pending: &PendingNodeView) {
+    /// The machine is to go: it did not join. As it may have been made at this moment, until when it is looked for is written down.
+    fn give_up(&mut self, pending: &PendingNodeView, state: Option<CspState>) {
+        let is_seen = !matches!(state, None | Some(CspState::Unknown | CspState::Terminated));
+        let until = later(self.now, if is_seen { 0 } else { UNSEEN_SECONDS });
         let spec = PendingNodeSpec {
             goal: Some(Goal::Leave),
-            deadline: None,
+            deadline: Some(until.to_string()),
             ..pending.spec.clone()
         };
         self.write_pending(pending, spec, Vec::new());
@@ -148,7 +151,9 @@ impl<'a> Pass<'a> {
     fn keep_joining(&mut self, pending: &'a PendingNodeView) {
         let state = self.state(pending);
         self.write_status(pending, state, false);
-        let is_seen = later(pending.created, UNSEEN_SECONDS) <= self.now;
+        let made = self.fleet.provider.did.get(&pending.name);
+        let made = made.map_or(pending.created, |made| pending.created.max(*made));
+        let is_seen = later(made, UNSEEN_SECONDS) <= self.now;
         let is_lost = match state {
             Some(CspState::Failed | CspState::Terminating) => true,
             Some(CspState::Terminated) => is_seen,
@@ -158,7 +163,7 @@ impl<'a> Pass<'a> {
         let is_late = deadline.is_some_and(|deadline| deadline <= self.now);
         // Nobody asks for one any more that was not made yet, or is still being made.
         if is_lost || is_late || self.leaving.is_some() {
-            return self.give_up(pending);
+            return self.give_up(pending, state);
         }
         if let Some(deadline) = deadline {
             self.out.wake(deadline);
@@ -248,7 +253,7 @@ impl<'a> Pass<'a> {
             return self.find(pending);
         }
         let state = self.state(pending);
-        let is_gone = state == Some(CspState::Terminated);
+        let is_gone = state == Some(CspState::Terminated) && !self.may_be_unseen(pending);
         self.write_status(pending, state, is_gone);
         if is_gone {
             // The turn of its node remembers it first.
@@ -266,6 +271,22 @@ impl<'a> Pass<'a> {
         self.delete_machine(&chain(pending), pending, state);
     }
 
+    /// Whether there may be a machine that the provider does not see yet. One that was let go was seen.
+    fn may_be_unseen(&mut self, pending: &PendingNodeView) -> bool {
+        let id = pending.provider_id();
+        if !id.is_empty() && is_let_go(self.observed, &self.view.uid, id) {
+            return false;
+        }
+        // A deadline that lies further ahead is not what was written when it was given up.
+        let written = pending.deadline();
+        let written = written.filter(|until| *until <= later(self.now, UNSEEN_SECONDS));
+        let until = written.unwrap_or_else(|| later(pending.created, UNSEEN_SECONDS));
+        if until > self.now {
+            self.out.wake(until);
+        }
+        until > self.now
+    }
+
     /// Has the provider delete a machine, unless it is on its way out.
     pub(super) fn delete_machine(&mut self, at: &str, pending: &PendingNodeView, state: Option<CspState>) {
         let provider_id = pending.provider_id().to_owned();
@@ -279,8 +300,15 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Whether the provider is to be told now, and not after a pause. What it has against it is said.
+    /// Whether the provider is to be told now, and not after a pause. What it has against it is said. One that says what was so before
+    /// is not told again at once what it has done.
     pub(super) fn may_tell(&mut self, what: &str) -> bool {
+        let did = self.fleet.provider.did.get(what);
+        let again = did.map(|at| later(*at, POLL_SECONDS));
+        if let Some(again) = again.filter(|again| *again > self.now) {
+            self.out.wake(again);
+            return false;
+        }
         let Some(told) = self.fleet.provider.told.get(what) else {
             return true;
         };
@@ -307,6 +335,7 @@ impl<'a> Pass<'a> {
             });
         };
         match &heard.said {
+            Ok(None) if self.may_be_unseen(pending) => self.out.wake(heard.again(POLL_SECONDS)),
             Ok(None) => self.delete_pending(&chain(pending), pending),
             Ok(Some(made)) => {
                 let spec = PendingNodeSpec {

@@ -137,6 +137,8 @@ impl crate::pass::Pass for Pass<'_> {
         report.run_id.clone_from(&self.run_id);
         report.target.clone_from(&self.view.spec.image);
         self.note_machines();
+        self.tell_unknown();
+        self.tell_unseen_autoscaler();
         self.keep_joining_nodes();
         self.keep_groups();
         self.keep_pending();
@@ -226,7 +228,7 @@ impl Pass<'_> {
         let begins = begins
             .into_iter()
             .any(|node| node.why.reason == Reason::Admitting);
-        let waits = !view.deleting && self.sets.is_outdated();
+        let waits = !view.deleting && (self.sets.is_outdated() || self.sets.has_unknown());
         if let Some(action) = removal.filter(|_| !held && !begins && !waits) {
             self.act("owner", action, None);
             self.out.report.result = Some(RunResult::Succeeded);
@@ -258,7 +260,7 @@ impl Pass<'_> {
         let report = &mut self.out.report;
         if self.leaving.is_some() {
             report.phase = RunPhase::Leaving;
-        } else if !is_outdated && self.flying.is_empty() {
+        } else if !is_outdated && !sets.has_unknown() && self.flying.is_empty() {
             report.phase = RunPhase::Idle;
         }
         report.upgrade_available = is_outdated;

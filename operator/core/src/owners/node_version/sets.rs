@@ -111,6 +111,11 @@ impl<'a> Sets<'a> {
         !self.pending.is_empty() || self.nodes.iter().any(|(_, class)| open.contains(class))
     }
 
+    /// Whether there is a node of which nobody can say whether there is anything to do: as in the reference that is not `Outdated`.
+    pub(super) fn has_unknown(&self) -> bool {
+        self.nodes.iter().any(|(_, class)| *class == Class::Invalid)
+    }
+
     /// Whether a node of the control plane is yet to be replaced: until then no other one is.
     pub fn control_plane_behind(&self) -> Option<&'a NodeView> {
         let behind = self.each(Class::Outdated).chain(self.each(Class::Donor));

@@ -129,7 +129,7 @@ impl<'a> Pass<'a> {
         self.say(&donor.name, Step::Released, why, Some(change));
     }
 
-    /// Has the member of etcd on a node of the control plane taken out; or why that may not be.
+    /// Has the member of etcd on a node of the control plane taken out; or why its machine may not go yet.
     fn leave_etcd(&mut self, change: &'a ChangeView, donor: &'a NodeView) -> Option<Why> {
         if !quorum::is_control_plane(donor) {
             return None;
@@ -145,12 +145,33 @@ impl<'a> Pass<'a> {
         if let Some(why) = quorum::refusal_of_turn(self.observed, donor, change) {
             return Some(why);
         }
-        let action = FleetAction::RemoveEtcdMember {
-            node: donor.name.clone(),
-            address,
+        let provider = &self.fleet.provider;
+        // Another machine may have had the address before.
+        let released = journal::entered(change, Step::Released);
+        let released = released.and_then(|entry| journal::time(Some(&entry.at)));
+        let did = provider.did.get(&address).copied();
+        if did.is_some_and(|did| released.is_some_and(|released| released <= did)) {
+            return None;
+        }
+        let told = provider.told.get(&address);
+        let why = match told.and_then(|told| told.problem.as_ref()) {
+            Some(problem) => {
+                let message = format!(
+                    "the etcd member {address} of Node {} cannot be taken out, it is tried again: {problem}",
+                    donor.name
+                );
+                Why::new(Reason::ProviderUnavailable, message)
+            }
+            None => Why::new(Reason::MachineLeaving, "its member of etcd is taken out first"),
         };
-        self.fleet(&donor.name, action);
-        None
+        if self.may_tell(&address) {
+            let action = FleetAction::RemoveEtcdMember {
+                node: donor.name.clone(),
+                address,
+            };
+            self.fleet(&donor.name, action);
+        }
+        Some(why)
     }
 
     /// How the deletion of a machine comes along.

@@ -21,6 +21,7 @@ impl Wait<'_> {
             .or_else(|| self.by_reason_of_turn())
             .or_else(|| self.by_reason_of_drain())
             .or_else(|| self.by_reason_of_pool())
+            .or_else(|| self.by_reason_of_machine())
             .or_else(|| self.by_reason_of_name())
             .or_else(|| self.by_reason_of_cluster())
             .unwrap_or_else(|| self.by_who_ends_it())
@@ -262,7 +263,12 @@ impl Wait<'_> {
                 vec!["kubectl describe clusterversion version".to_owned()]
             }
             reason if reason.who() == Actor::ClusterAdmin || self.is_a_persons() => {
-                let named = [("MutexBinding", "mutexbinding"), ("MutexWindow", "mutexwindow")];
+                let named = [
+                    ("MutexBinding", "mutexbinding"),
+                    ("MutexWindow", "mutexwindow"),
+                    ("AutoscalingStrategy", "autoscalingstrategy"),
+                    ("ScalingGroup", "scalinggroup"),
+                ];
                 let edits = named.into_iter().flat_map(|(kind, resource)| {
                     self.of_each(kind, |name| format!("kubectl edit {resource} {name}"))
                 });
@@ -286,7 +292,7 @@ impl Wait<'_> {
     }
 
     /// A command for each object of a kind that the sentence names.
-    fn of_each(&self, kind: &str, command: impl Fn(&str) -> String) -> Vec<String> {
+    pub(super) fn of_each(&self, kind: &str, command: impl Fn(&str) -> String) -> Vec<String> {
         mentioned(self.message, kind).into_iter().map(command).collect()
     }
 

@@ -27,6 +27,7 @@ pub fn of_reason(reason: Reason) -> Vec<String> {
     let owner = owner(reason);
     let named = match reason {
         // The object that is missing or wrong is named by the owner, which is edited.
+        Reason::ProviderContradicts => "PendingNode PENDINGNODE",
         Reason::MaxUnavailableZero | Reason::NoOwners | Reason::NothingAsked => "MutexBinding BINDING",
         _ => NAMED,
     };
@@ -91,6 +92,11 @@ fn owner(reason: Reason) -> Owner {
         | Reason::JobLost
         | Reason::PlanJobsForbidden
         | Reason::GateLost => Owner::plan(Key::new("NAMESPACE", "NAME")),
+        Reason::MachineUnknown
+        | Reason::JoinFailed
+        | Reason::ProviderUnavailable
+        | Reason::ProviderContradicts
+        | Reason::ScalingGroupNotFound => Owner::node_version("NAME"),
         _ => Owner::run(Key::new("NAMESPACE", "NAME")),
     }
 }
@@ -136,6 +142,14 @@ mod tests {
             (Reason::Suspended, "numo resume plan/NAME -n NAMESPACE"),
             (Reason::JobFailed, "numo retry NODE"),
             (Reason::MaxUnavailableZero, "kubectl edit mutexbinding BINDING"),
+            (Reason::MachineUnknown, "kubectl describe node NODE"),
+            (Reason::JoinFailed, "kubectl get scalinggroups,pendingnodes"),
+            (
+                Reason::ProviderContradicts,
+                "kubectl describe pendingnode PENDINGNODE",
+            ),
+            (Reason::ScalingGroupNotFound, "kubectl get scalinggroups -o yaml"),
+            (Reason::ProviderUnavailable, "kubectl describe nodeversion NAME"),
         ] {
             assert_eq!(
                 of_reason(reason).first().map(String::as_str),

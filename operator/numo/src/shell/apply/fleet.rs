@@ -223,7 +223,7 @@ async fn delete_node(client: &Client, name: &str, uid: &str) -> Result<(), Apply
 /// Notes what became of a call; what takes a while, or is refused, is told again later.
 fn note(store: &mut Store, what: &str, called: Called<()>, now: Timestamp) -> Result<(), ApplyError> {
     match called {
-        Called::Done(()) => store.provider_did(what),
+        Called::Done(()) => store.provider_did(what, now),
         Called::Pending(seconds) => store.provider_put_off(what, now, seconds, None),
         Called::Refused(problem) => {
             store.provider_refused(what, now, problem.clone());
@@ -251,7 +251,7 @@ async fn make(
 ) -> Result<(), ApplyError> {
     match provider.create(group_id, pending).await {
         Called::Done(made) => {
-            store.provider_did(pending);
+            store.provider_did(pending, now);
             let operations = vec![
                 json!({"op": "add", "path": "/spec/providerID", "value": made.provider_id}),
                 json!({"op": "add", "path": "/spec/nodeName", "value": made.node}),

@@ -7,6 +7,8 @@ use numo_core::observed::{FleetQuestion, Heard, HostView, Told};
 
 /// How soon the provider is told again what it has refused.
 const REFUSED_SECONDS: i64 = 15;
+/// How long it is known what the provider has done: what is not over by then is told it once more.
+const DID_SECONDS: i64 = 60 * 60;
 
 impl Store {
     /// Notes that the provider is being asked.
@@ -53,7 +55,9 @@ impl Store {
     pub fn provider_put_off(&mut self, what: &str, now: Timestamp, seconds: i64, problem: Option<String>) {
         let again = now + SignedDuration::from_secs(seconds.max(1));
         let told = Told { again, problem };
-        self.observed.fleet.provider.told.insert(what.to_owned(), told);
+        let provider = &mut self.observed.fleet.provider;
+        provider.did.remove(what);
+        provider.told.insert(what.to_owned(), told);
     }
 
     /// The provider has refused, in these words.
@@ -62,8 +66,11 @@ impl Store {
     }
 
     /// The provider has done what it was told; what it said before of it counts no more.
-    pub fn provider_did(&mut self, what: &str) {
+    pub fn provider_did(&mut self, what: &str, now: Timestamp) {
         let provider = &mut self.observed.fleet.provider;
+        let known_since = now - SignedDuration::from_secs(DID_SECONDS);
+        provider.did.retain(|_, at| *at > known_since);
+        provider.did.insert(what.to_owned(), now);
         provider.told.remove(what);
         provider.states.remove(what);
         provider.images.remove(what);

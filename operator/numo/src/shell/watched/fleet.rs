@@ -19,7 +19,8 @@ use numo_api::machines::{
     AutoscalingStrategy, JoiningNode, NodeVersion, PendingNode, ScalingGroup, UPDATE_GROUP, UPDATE_VERSION,
 };
 use numo_core::observed::{
-    AutoscalerView, JoiningNodeView, Key, NodeVersionView, PendingNodeView, ScalingGroupView, StrategyView,
+    AUTOSCALER_NAME, AUTOSCALER_NAMESPACE, AutoscalerView, JoiningNodeView, Key, NodeVersionView,
+    PendingNodeView, ScalingGroupView, StrategyView,
 };
 use serde_json::Value;
 
@@ -32,10 +33,6 @@ pub const FLEET_KINDS: [Kind; 6] = [
     Kind::AutoscalingStrategy,
     Kind::Autoscaler,
 ];
-
-/// Name and namespace of the Deployment of the cluster autoscaler, as the reference has them.
-const AUTOSCALER_NAME: &str = "constellation-cluster-autoscaler";
-const AUTOSCALER_NAMESPACE: &str = "kube-system";
 
 const fn watched(
     (kind, plural): (&'static str, &'static str),
