@@ -1114,6 +1114,36 @@ fn a_node_that_was_left_out_and_is_asked_for_again_waits_for_its_turn() {
     );
 }
 
+/// As with every other owner: it is journaled, and nothing waits for that node any more.
+#[test]
+fn a_node_that_a_person_leaves_out_before_its_turn_is_skipped() {
+    let cluster = |turn: &str, more: &str| {
+        format!(
+            "node a worker 4.16.0
+             {more}
+             maintenance a finalizer phase:Running
+             turn a {turn}"
+        )
+    };
+    let skipped = "node a Skipped SkippedByPerson ~ skipped by
+         maintenance Failed
+         > journal a Skipped SkippedByPerson
+         not > admit a";
+    check(&cluster("new skip", ""), skipped);
+    check(&cluster("Selected skip generation:2", ""), skipped);
+    // Whatever else keeps it waiting.
+    check(&cluster("new skip", "budget all max:0"), skipped);
+    check(
+        &cluster("Skipped reason:SkippedByPerson skip", ""),
+        "node a Skipped SkippedByPerson\n maintenance Failed\n > nothing",
+    );
+    // One that is only held waits.
+    check(
+        &cluster("new hold", ""),
+        "node a Selected HeldByPerson ~ held by\n not > admit a",
+    );
+}
+
 #[test]
 fn the_quorum_holds_when_the_rules_have_passed_too() {
     let cluster = |c: &str| {
