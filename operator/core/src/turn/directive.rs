@@ -87,3 +87,17 @@ pub(crate) fn next_attempt<'a>(change: &'a ChangeView, step: Step, why: &Why, no
     journal.enter(step, Some(why));
     journal
 }
+
+/// Whether a node was left out of what is asked for now, or failed for good, and nobody has asked for it since. One whose turn ended as
+/// nobody wanted it any more is taken up again once somebody does.
+pub(crate) fn stays_out(change: &ChangeView) -> bool {
+    // One that was done and is behind again is done again.
+    let over = matches!(change.status.step, Some(Step::Skipped | Step::Failed));
+    let again = [
+        Reason::RunGivenUp,
+        Reason::NotSelected,
+        Reason::Superseded,
+        Reason::NodeGone,
+    ];
+    over && !retry_asked(change) && !again.iter().any(|reason| journal::is_for(change, *reason))
+}
