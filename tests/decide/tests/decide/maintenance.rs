@@ -810,6 +810,13 @@ fn nothing_is_evicted_before_the_pods_are_known_and_counted() {
         "hold DrainTimeout ~ drain did not complete within 59 s",
     );
     check(&late(90), "hold Draining\n wake 30");
+    let bound = late(59).replace(" drain {\"timeoutSeconds\":59}", "");
+    check(
+        &format!(
+            "{bound}\n binding x spec {{\"ownerSelector\":{{\"kind\":\"NodeMaintenance\"}},\"drain\":{{\"timeoutSeconds\":59}}}}"
+        ),
+        "hold DrainTimeout ~ 59 s (MutexBinding x spec.drain.timeoutSeconds)",
+    );
     let gone = |seconds: i64| {
         format!(
             "node a worker 4.16.0
