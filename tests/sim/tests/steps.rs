@@ -51,6 +51,21 @@ fn the_operator_can_die_before_any_write() {
 }
 
 #[test]
+fn any_write_can_be_refused() {
+    check("a refusal", |setup, number| {
+        setup.faults.refuse_before.insert(number);
+    });
+}
+
+#[test]
+fn any_write_can_be_refused_and_the_operator_die_after_it() {
+    check("a refusal and a crash", |setup, number| {
+        setup.faults.refuse_before.insert(number);
+        setup.faults.crash_before.insert(number + 2);
+    });
+}
+
+#[test]
 fn the_run_can_be_deleted_before_any_write() {
     check("a deletion", act(&Act::Delete));
 }

@@ -20,7 +20,7 @@ pub use self::{
 };
 pub(crate) use self::{
     class::{Class, class},
-    words::some,
+    words::{some, timed_out},
 };
 pub use crate::action::Eviction;
 

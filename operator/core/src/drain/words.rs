@@ -1,7 +1,8 @@
-//! Pods and their controllers in words.
+//! Pods, their controllers and a drain of them in words.
 
-use crate::{key::Key, observed::PodView, time::later};
+use crate::{key::Key, observed::PodView, time::later, why::Why};
 use jiff::Timestamp;
+use numo_api::Reason;
 
 /// Names in a sentence.
 const NAMED: usize = 3;
@@ -41,4 +42,13 @@ pub(crate) fn some<T: std::fmt::Display>(all: impl Iterator<Item = T>) -> String
 
 pub(super) fn seconds(at: Timestamp) -> Timestamp {
     at.round(jiff::Unit::Second).unwrap_or(at)
+}
+
+/// That a drain takes longer than it may by this field (seconds), and what it still waits for.
+pub(crate) fn timed_out(limit: i64, field: &str, why: &Why) -> Why {
+    let message = format!(
+        "drain did not complete within {limit} s ({field}), it goes on: {}",
+        why.message
+    );
+    Why::new(Reason::DrainTimeout, message)
 }

@@ -1,7 +1,13 @@
-//! What a person said about a node.
+//! What a person said about a node, and how that is journaled: the same for every owner.
 
-use crate::{observed::ChangeView, why::Why};
-use numo_api::{Directive, DirectiveAction, Reason};
+use crate::{
+    action::Planned,
+    observed::ChangeView,
+    turn::journal::{self, Journal},
+    why::Why,
+};
+use jiff::Timestamp;
+use numo_api::{Directive, DirectiveAction, Reason, Step};
 
 /// What a person said, in a sentence.
 pub fn persons_words(what: &str, change: &ChangeView, directive: &Directive) -> String {
@@ -11,27 +17,87 @@ pub fn persons_words(what: &str, change: &ChangeView, directive: &Directive) -> 
     format!("{what} by {by}{why} (NodeChange {} spec.directive)", change.key)
 }
 
+/// What a person wants of the node, if it is this.
+fn asked<'a>(change: &'a ChangeView, action: DirectiveAction) -> Option<&'a Directive> {
+    let directive = change.spec.directive.as_ref();
+    directive.filter(|directive| directive.action == action)
+}
+
+/// Whether nobody has acted on the directive yet.
+fn is_fresh(change: &ChangeView) -> bool {
+    change.status.observed_generation.unwrap_or(1) < change.generation
+}
+
 /// That a person holds the node, if so.
 pub(crate) fn held(change: &ChangeView) -> Option<Why> {
-    let directive = change.spec.directive.as_ref()?;
-    (directive.action == DirectiveAction::Hold)
-        .then(|| Why::new(Reason::HeldByPerson, persons_words("held", change, directive)))
+    let directive = asked(change, DirectiveAction::Hold)?;
+    Some(Why::new(
+        Reason::HeldByPerson,
+        persons_words("held", change, directive),
+    ))
+}
+
+/// That a person leaves the node out, if so.
+pub(crate) fn skipped(change: &ChangeView) -> Option<Why> {
+    let directive = asked(change, DirectiveAction::Skip)?;
+    Some(Why::new(
+        Reason::SkippedByPerson,
+        persons_words("skipped", change, directive),
+    ))
 }
 
 /// A person has asked to leave a node out that has no turn, and that is not journaled yet.
 pub fn skip_asked(change: &ChangeView) -> bool {
-    let fresh =
-        change.status.step.is_none() || change.status.observed_generation.unwrap_or(1) < change.generation;
-    let directive = change.spec.directive.as_ref();
-    fresh && directive.is_some_and(|directive| directive.action == DirectiveAction::Skip)
+    let is_new = change.status.step.is_none() || is_fresh(change);
+    is_new && asked(change, DirectiveAction::Skip).is_some()
+}
+
+/// The same, in words.
+pub(crate) fn newly_skipped(change: &ChangeView) -> Option<Why> {
+    skipped(change).filter(|_| skip_asked(change))
+}
+
+/// Journals that a node is left out.
+pub(crate) fn leave_out(change: &ChangeView, why: &Why, now: Timestamp) -> Option<Planned> {
+    let mut journal = Journal::open(change, now);
+    journal.obey();
+    journal.enter(Step::Skipped, Some(why));
+    journal.planned(None)
 }
 
 /// A person asked to try a node again that had been left out.
 pub fn retry_asked(change: &ChangeView) -> bool {
-    change.status.observed_generation.unwrap_or(1) < change.generation
-        && change
-            .spec
-            .directive
-            .as_ref()
-            .is_some_and(|d| d.action == DirectiveAction::Retry)
+    is_fresh(change) && asked(change, DirectiveAction::Retry).is_some()
+}
+
+/// The same, in words.
+pub(crate) fn retried(change: &ChangeView) -> Option<Why> {
+    let directive = asked(change, DirectiveAction::Retry).filter(|_| is_fresh(change))?;
+    Some(Why::new(
+        Reason::Admitting,
+        persons_words("retried", change, directive),
+    ))
+}
+
+/// The journal of the next attempt of a node, which begins with this step.
+pub(crate) fn next_attempt<'a>(change: &'a ChangeView, step: Step, why: &Why, now: Timestamp) -> Journal<'a> {
+    let mut journal = Journal::open(change, now);
+    journal.obey();
+    journal.next_attempt();
+    journal.enter(step, Some(why));
+    journal
+}
+
+/// Whether a node was left out of what is asked for now, or failed for good, and nobody has asked for it since. One whose turn ended as
+/// nobody wanted it any more is taken up again once somebody does.
+pub(crate) fn stays_out(change: &ChangeView) -> bool {
+    // One that was done and is behind again is done again.
+    let over = matches!(change.status.step, Some(Step::Skipped | Step::Failed));
+    let again = [
+        Reason::RunGivenUp,
+        Reason::NotSelected,
+        Reason::Superseded,
+        Reason::NodeGone,
+    ];
+    over && !retry_asked(change) && !again.iter().any(|reason| journal::is_for(change, *reason))
 }

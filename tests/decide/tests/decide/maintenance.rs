@@ -810,6 +810,13 @@ fn nothing_is_evicted_before_the_pods_are_known_and_counted() {
         "hold DrainTimeout ~ drain did not complete within 59 s",
     );
     check(&late(90), "hold Draining\n wake 30");
+    let bound = late(59).replace(" drain {\"timeoutSeconds\":59}", "");
+    check(
+        &format!(
+            "{bound}\n binding x spec {{\"ownerSelector\":{{\"kind\":\"NodeMaintenance\"}},\"drain\":{{\"timeoutSeconds\":59}}}}"
+        ),
+        "hold DrainTimeout ~ 59 s (MutexBinding x spec.drain.timeoutSeconds)",
+    );
     let gone = |seconds: i64| {
         format!(
             "node a worker 4.16.0
@@ -1111,6 +1118,36 @@ fn a_node_that_was_left_out_and_is_asked_for_again_waits_for_its_turn() {
     check(
         &drains.replace("phase:Failed", "phase:Running counted:9"),
         "node a Cordoned Draining\n > evict web",
+    );
+}
+
+/// As with every other owner: it is journaled, and nothing waits for that node any more.
+#[test]
+fn a_node_that_a_person_leaves_out_before_its_turn_is_skipped() {
+    let cluster = |turn: &str, more: &str| {
+        format!(
+            "node a worker 4.16.0
+             {more}
+             maintenance a finalizer phase:Running
+             turn a {turn}"
+        )
+    };
+    let skipped = "node a Skipped SkippedByPerson ~ skipped by
+         maintenance Failed
+         > journal a Skipped SkippedByPerson
+         not > admit a";
+    check(&cluster("new skip", ""), skipped);
+    check(&cluster("Selected skip generation:2", ""), skipped);
+    // Whatever else keeps it waiting.
+    check(&cluster("new skip", "budget all max:0"), skipped);
+    check(
+        &cluster("Skipped reason:SkippedByPerson skip", ""),
+        "node a Skipped SkippedByPerson\n maintenance Failed\n > nothing",
+    );
+    // One that is only held waits.
+    check(
+        &cluster("new hold", ""),
+        "node a Selected HeldByPerson ~ held by\n not > admit a",
     );
 }
 

@@ -844,6 +844,51 @@ fn rules_gate_the_release_and_the_end() {
     );
 }
 
+/// It would drain otherwise than was asked.
+#[test]
+fn a_plan_whose_binding_says_nonsense_of_the_drain_is_held() {
+    let bound = |drain: &str| {
+        format!(
+            "binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"drainBy\":\"Numo\",\"drain\":{drain}}}"
+        )
+    };
+    let by_label = bound(r#"{"order":"Label"}"#);
+    let waiting = |how: &str, more: &str| two(&format!("plan concurrency:1 {how}\n {more}"));
+    check(
+        &waiting("drain", &by_label),
+        "hold InvalidField ~ MutexBinding x spec.drain.orderLabel: found none, wanted a label key
+         > nothing",
+    );
+    check(
+        &waiting(
+            "drain",
+            &bound(r#"{"podSelector":{"matchExpressions":[{"key":"x","operator":"Near"}]}}"#),
+        ),
+        "hold InvalidField ~ MutexBinding x spec.drain.podSelector: x: found operator \"Near\"
+         > nothing",
+    );
+    // It drains nothing.
+    check(&waiting("cordon finalizer", &by_label), "> admit a");
+    // In the turn too: nothing is cordoned, or evicted, until it is mended.
+    let turn = |more: &str, binding: &str| {
+        two(&format!(
+            "plan concurrency:1 drain finalizer applying:a\n {binding}\n {more}\n pod web on a of:ReplicaSet/web"
+        ))
+    };
+    let cordoned = "begun a Cordoned\n keeps a cordoned";
+    check(
+        &turn("begun a PreRules\n keeps a", &by_label),
+        "node a PreRules InvalidField ~ MutexBinding x spec.drain.orderLabel
+         not > cordon a",
+    );
+    check(
+        &turn(cordoned, &by_label),
+        "node a Cordoned InvalidField ~ MutexBinding x spec.drain.orderLabel
+         > nothing",
+    );
+    check(&turn(cordoned, &bound("{}")), "> evict web");
+}
+
 #[test]
 fn numo_drains_by_option_after_a_job_that_prepares() {
     let plan = r#"plan concurrency:1 finalizer applying:a drain spec {"prepare":{"image":"i"},"upgrade":{"image":"u"}}"#;

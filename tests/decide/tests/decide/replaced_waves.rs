@@ -246,6 +246,44 @@ fn a_binding_gates_nodeversions() {
     assert!(!is_ready, "{why:?}");
 }
 
+/// Who reads of a wrong or a short setting edits the object that has it.
+#[test]
+fn what_a_binding_says_of_the_drain_is_named_by_the_binding() {
+    let bound = |settings: &str| {
+        format!("binding x spec {{\"ownerSelector\":{{\"kind\":\"NodeVersion\"}},\"drain\":{{{settings}}}}}")
+    };
+    check(
+        &three("", &bound(r#""order":"Label""#)),
+        "hold InvalidField ~ MutexBinding x spec.drain.orderLabel: found none
+         > nothing",
+    );
+    let drains = |version: &str, more: &str| {
+        format!(
+            "node a worker v0
+             node new worker v0
+             version img2 finalizer {version}
+             host a img1 heir:new
+             host new img2 donor:a
+             group w image:img2
+             groups w
+             replacing a Cordoned cordoned since:-60
+             pod web on a of:ReplicaSet/web deleting:600
+             {more}"
+        )
+    };
+    check(
+        &drains("", &bound(r#""timeoutSeconds":59"#)),
+        "node a Cordoned DrainTimeout ~ (MutexBinding x spec.drain.timeoutSeconds)",
+    );
+    check(
+        &drains(
+            r#"spec {"drain":{"timeoutSeconds":59}}"#,
+            &bound(r#""timeoutSeconds":99"#),
+        ),
+        "node a Cordoned DrainTimeout ~ 59 s (spec.drain.timeoutSeconds)",
+    );
+}
+
 /// Hours that are closed keep nothing from being as it shall be.
 #[test]
 fn a_nodeversion_that_is_up_to_date_waits_for_no_window() {

@@ -27,7 +27,7 @@ use crate::{
     report::Report,
     rules::{self, Admission, Subject},
     turn::{
-        directive::{persons_words, retry_asked, skip_asked},
+        directive::{self, retry_asked},
         journal::{self, Journal},
         lease::expiry,
         reservation,
@@ -37,9 +37,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{
-    DirectiveAction, NodeChangeSpec, Reason, Step, Target, Terms, conditions::Actor, marks::openshift,
-};
+use numo_api::{NodeChangeSpec, Reason, Step, Target, Terms, conditions::Actor, marks::openshift};
 use std::collections::BTreeMap;
 
 /// Admits as many nodes as may go, and reports the rest.
@@ -283,24 +281,10 @@ fn noted(view: &RunView<'_>, member: &Member<'_>) -> Option<Why> {
 pub fn obeys_directive(decision: &mut RunDecision<'_>, member: &Member<'_>, change: &ChangeView) -> bool {
     let waits = change.status.pin.is_none()
         && matches!(change.status.step, None | Some(Step::Selected | Step::Admitted));
-    let Some(directive) = &change.spec.directive else {
+    let skipped = directive::newly_skipped(change).map(|why| (Step::Skipped, why));
+    let held = || directive::held(change).filter(|_| waits);
+    let Some((step, why)) = skipped.or_else(|| Some((Step::Selected, held()?))) else {
         return false;
-    };
-    let (step, why) = match directive.action {
-        DirectiveAction::Skip if skip_asked(change) => (
-            Step::Skipped,
-            Why::new(
-                Reason::SkippedByPerson,
-                persons_words("skipped", change, directive),
-            ),
-        ),
-        DirectiveAction::Hold if waits => (
-            Step::Selected,
-            Why::new(Reason::HeldByPerson, persons_words("held", change, directive)),
-        ),
-        DirectiveAction::Skip | DirectiveAction::Hold | DirectiveAction::Retry | DirectiveAction::Abort => {
-            return false;
-        }
     };
     if change.status.step != Some(step) {
         let mut journal = Journal::open(change, decision.view.now);

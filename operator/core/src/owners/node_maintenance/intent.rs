@@ -23,7 +23,7 @@ use crate::{
     quorum, suspended,
     why::Why,
 };
-use numo_api::{DrainSettings, NodeMaintenanceSpec, Phase, Reason};
+use numo_api::{NodeMaintenanceSpec, Phase, Reason};
 
 /// The phases in which a maintenance asks its rules.
 pub(super) const PHASES: [Phase; 6] = binding::MAINTENANCE_PHASES;
@@ -32,6 +32,8 @@ pub(super) const PHASES: [Phase; 6] = binding::MAINTENANCE_PHASES;
 pub(super) struct Intent<'a> {
     pub(super) rules: Vec<(Key, Option<&'a RuleView>)>,
     pub(super) drain: DrainOptions,
+    /// The field that says how the node is drained.
+    pub(super) drain_field: String,
     /// When its node may begin, by its bindings.
     pub(super) schedule: Schedule<'a>,
     /// How long the node keeps its turn after its last rules (seconds).
@@ -128,24 +130,6 @@ pub fn rules_of<'a>(view: &MaintenanceView, observed: &'a Observed) -> Vec<(Key,
     rules.map(|(_, key, rule)| (key, rule)).collect()
 }
 
-/// Its drain settings, or else those of the first binding that has some, and what is wrong with them.
-fn drain_of<'a>(view: &'a MaintenanceView, all: &[Gating<'a>]) -> (Option<Why>, Option<&'a DrainSettings>) {
-    let bound = || all.iter().find_map(|one| Some((&one.field, one.drain?)));
-    let (of_drain, drain) = match (&view.spec.drain, bound()) {
-        (Some(drain), _) => (invalid(&view.spec), Some(drain)),
-        (None, Some((field, drain))) => {
-            let problem = DrainOptions::problem(drain);
-            (
-                problem.map(|problem| format!("{field}.drain.{problem}")),
-                Some(drain),
-            )
-        }
-        (None, None) => (None, None),
-    };
-    let of_drain = of_drain.map(|problem| Why::new(Reason::InvalidField, problem));
-    (of_drain, drain)
-}
-
 /// What is wrong with the MutexBindings that speak of a maintenance, each by itself.
 fn of_bindings(all: &[Gating<'_>], observed: &Observed) -> Option<Why> {
     let names = all.iter().filter_map(|one| one.binding);
@@ -214,7 +198,10 @@ pub(super) fn parse<'a>(view: &'a MaintenanceView, observed: &'a Observed) -> In
     let of_rules = rules
         .iter()
         .find_map(|(field, key, rule)| crate::rules::wrong(field, key, *rule, (&PHASES, "NodeMaintenance")));
-    let (of_drain, drain) = drain_of(view, &settings);
+    let drain = gating::drain(view.spec.drain.as_ref(), &settings);
+    let of_drain = drain
+        .problem
+        .map(|problem| Why::new(Reason::InvalidField, problem));
     let mut invalid = None;
     let mut wrong = |problem: String| {
         invalid.get_or_insert(Why::new(Reason::InvalidField, problem));
@@ -243,7 +230,8 @@ pub(super) fn parse<'a>(view: &'a MaintenanceView, observed: &'a Observed) -> In
     let wave_rules = has_rules.then(of_wave);
     let problem = of_bindings(&settings, observed);
     Intent {
-        drain: DrainOptions::of(drain),
+        drain: drain.options,
+        drain_field: drain.field,
         schedule,
         // One that has ended is gone: the soak of a wave is that of the last turn in it.
         soak_seconds: wave.map_or(0, |wave| wave.soak_seconds).max(said.soak_seconds),
@@ -400,6 +388,5 @@ pub fn inadmissible(observed: &Observed, spec: &NodeMaintenanceSpec) -> Option<S
 
 /// What is wrong with the spec whatever the cluster looks like.
 pub fn invalid(spec: &NodeMaintenanceSpec) -> Option<String> {
-    let problem = DrainOptions::problem(spec.drain.as_ref()?)?;
-    Some(format!("spec.drain.{problem}"))
+    gating::wrong_drain("spec.drain", spec.drain.as_ref()?)
 }

@@ -195,11 +195,8 @@ impl Pass<'_> {
             self.wake(end);
             return why.clone();
         }
-        let message = format!(
-            "drain did not complete within {limit} s (spec.drain.timeoutSeconds), it goes on: {}",
-            why.message
-        );
-        Why::new(Reason::DrainTimeout, message)
+        let field = format!("{}.timeoutSeconds", self.intent.drain_field);
+        drain::timed_out(limit, &field, why)
     }
 
     /// Says that somebody has opened the node, which a stop forbids to close.

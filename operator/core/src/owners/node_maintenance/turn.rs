@@ -23,7 +23,7 @@ use crate::{
     },
     why::Why,
 };
-use numo_api::{DirectiveAction, Phase, Reason, Step};
+use numo_api::{Phase, Reason, Step};
 
 /// One node's turn.
 struct Turn<'p, 'a> {
@@ -60,27 +60,16 @@ impl<'a> Pass<'a> {
 impl Pass<'_> {
     /// A person asks for the rules once more.
     pub(super) fn retries(&mut self, change: &ChangeView) -> bool {
-        let fresh = change.status.observed_generation.unwrap_or(1) < change.generation;
-        let Some(directive) = &change.spec.directive else {
+        let Some(why) = directive::retried(change) else {
             return false;
         };
-        if directive.action != DirectiveAction::Retry || !fresh {
-            return false;
-        }
-        let why = Why::new(
-            Reason::Admitting,
-            directive::persons_words("retried", change, directive),
-        );
         // A node that was left out has given its turn back: others may have it now.
         let step = if change.in_flight() {
             Step::Admitted
         } else {
             Step::Selected
         };
-        let mut journal = Journal::open(change, self.now);
-        journal.obey();
-        journal.next_attempt();
-        journal.enter(step, Some(&why));
+        let journal = directive::next_attempt(change, step, &why, self.now);
         self.out.actions.extend(journal.planned(None));
         self.say(step, why, Some(change));
         true
@@ -88,28 +77,18 @@ impl Pass<'_> {
 
     /// A person leaves the node out: its cordon, taints, shield and lease are given back. Whether that is so.
     fn skips(&mut self, node: &NodeView, change: &ChangeView) -> bool {
-        let directive = change.spec.directive.as_ref();
-        let Some(directive) = directive.filter(|one| one.action == DirectiveAction::Skip) else {
+        let Some(why) = directive::skipped(change) else {
             return false;
         };
-        let words = directive::persons_words("skipped", change, directive);
-        let why = Why::new(Reason::SkippedByPerson, words);
         if self.put_back(Some(node)) {
             self.release_lease(true);
-            self.end_skipped(change, &why);
+            let journal = directive::leave_out(change, &why, self.now);
+            self.out.actions.extend(journal);
         }
         // Nobody may take the node for one that is in maintenance.
         self.report.phase = MaintenancePhase::Failed;
         self.say(Step::Skipped, why, Some(change));
         true
-    }
-
-    /// Journals that the node is left out.
-    fn end_skipped(&mut self, change: &ChangeView, why: &Why) {
-        let mut journal = Journal::open(change, self.now);
-        journal.obey();
-        journal.enter(Step::Skipped, Some(why));
-        self.out.actions.extend(journal.planned(None));
     }
 }
 
@@ -302,7 +281,8 @@ impl steps::Turn for Turn<'_, '_> {
 
     /// Nothing was done to the node yet; what is held of it goes once its turn is over (`Pass::stay_out`).
     fn leave_out(&mut self, why: Why) {
-        self.pass.end_skipped(self.change, &why);
+        let journal = directive::leave_out(self.change, &why, self.pass.now);
+        self.pass.out.actions.extend(journal);
         self.pass.report.phase = MaintenancePhase::Failed;
         self.say(Step::Skipped, why);
     }

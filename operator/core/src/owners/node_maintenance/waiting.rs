@@ -26,7 +26,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{DirectiveAction, Reason, Step};
+use numo_api::{Reason, Step};
 
 /// The node of a maintenance that has no turn.
 pub(super) struct Waiting<'p, 'a> {
@@ -70,7 +70,13 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
     }
 
     fn sort_out(&mut self, (): (), _ledger: &mut Ledger<'a>) -> Next {
-        let Some(why) = self.pass.given_up(self.node) else {
+        let skipped = self.said.and_then(|change| {
+            let why = directive::newly_skipped(change)?;
+            let journal = directive::leave_out(change, &why, self.pass.now);
+            self.pass.out.actions.extend(journal);
+            Some(why)
+        });
+        let Some(why) = skipped.or_else(|| self.pass.given_up(self.node)) else {
             return ON;
         };
         // Nobody may take the node for one that is in maintenance.
@@ -89,13 +95,7 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
                     .or_else(|| spent(&self.pass.intent.settings, observed))
                     .or_else(|| self.order.waves.failures_spent())
             }
-            Gate::Person => {
-                let change = self.said?;
-                let directive = change.spec.directive.as_ref()?;
-                let held = matches!(directive.action, DirectiveAction::Hold | DirectiveAction::Skip);
-                let words = || directive::persons_words("held", change, directive);
-                held.then(|| Why::new(Reason::HeldByPerson, words()))
-            }
+            Gate::Person => self.said.and_then(directive::held),
             Gate::Busy => {
                 let other = observed.turn_of_other(self.node, &view.uid)?;
                 Some(ledger::busy(observed, name, other, now))

@@ -146,11 +146,8 @@ impl<'a> Going<'_, 'a> {
         let why = match (closed, end) {
             (Some(closed), _) => closed.clone(),
             (None, Some((limit, end))) if pass.now >= end => {
-                let message = format!(
-                    "drain did not complete within {limit} s (spec.drain.timeoutSeconds), it goes on: {}",
-                    why.message
-                );
-                Why::new(Reason::DrainTimeout, message)
+                let field = format!("{}.timeoutSeconds", pass.intent.drain_field);
+                drain::timed_out(limit, &field, &why)
             }
             (None, Some((_, end))) => {
                 pass.out.wake(end);

@@ -57,6 +57,8 @@ pub(crate) struct Intent<'a> {
     /// After how long a node that is not Ready is left out (seconds); none if it is waited for.
     pub(super) leave_out_after: Option<i64>,
     pub(super) drain: DrainOptions,
+    /// The field that says how nodes are drained.
+    pub(super) drain_field: String,
     /// What is wrong with the spec, its rules or its bindings.
     pub(super) problem: Option<Why>,
     /// Why nothing begins.
@@ -110,16 +112,6 @@ fn surge(view: &NodeVersionView, wrong: &mut impl FnMut(String)) -> IntOrPercent
     })
 }
 
-/// How old nodes are drained; what is wrong with it is told to `wrong`.
-fn drain(view: &NodeVersionView, all: &[Gating<'_>], wrong: &mut impl FnMut(String)) -> DrainOptions {
-    let bound = all.iter().find_map(|one| one.drain);
-    let given = view.spec.drain.as_ref().or(bound);
-    if let Some(problem) = given.and_then(DrainOptions::problem) {
-        wrong(format!("spec.drain.{problem}"));
-    }
-    DrainOptions::of(given)
-}
-
 impl<'a> Intent<'a> {
     /// Parses a NodeVersion.
     pub(super) fn parse(view: &'a NodeVersionView, observed: &'a Observed) -> Self {
@@ -143,7 +135,8 @@ impl<'a> Intent<'a> {
         });
         let closed = settings.iter().find_map(Gating::closed);
         let said = settings::together(&settings, &mut wrong);
-        let drain = drain(view, &settings, &mut wrong);
+        let drain = gating::drain(spec.drain.as_ref(), &settings);
+        drain.problem.into_iter().for_each(&mut wrong);
         problem = problem
             .or_else(|| wave::wrong_rule(&said.waves, observed, (&binding::VERSION_PHASES, "NodeVersion")));
         let unserved = settings
@@ -168,7 +161,8 @@ impl<'a> Intent<'a> {
             failure_budgets: said.failure_budgets,
             take_not_ready: said.take_not_ready,
             leave_out_after: said.leave_out_after,
-            drain,
+            drain: drain.options,
+            drain_field: drain.field,
             problem,
             suspended: suspended::of_version(view).or_else(|| observed.stop_of_kind(OwnerKind::NodeVersion)),
         }

@@ -6,7 +6,6 @@ use crate::{
     observed::{ChangeView, FleetView, NodeVersionView, NodeView, Observed, PendingNodeView},
     owner::Owner,
     turn::{
-        directive::retry_asked,
         journal,
         reservation::{self, of_owner},
     },
@@ -130,11 +129,4 @@ pub(super) fn for_change(pending: &PendingNodeView) -> &str {
         .annotations
         .get(marks::PENDING_FOR)
         .map_or("", String::as_str)
-}
-
-/// Whether the node was left out, or failed for good, and nobody has asked for it since.
-pub(super) fn stays_out(change: &ChangeView) -> bool {
-    let over = matches!(change.status.step, Some(Step::Skipped | Step::Failed));
-    let again = [Reason::RunGivenUp, Reason::Superseded, Reason::NodeGone];
-    over && !retry_asked(change) && !again.iter().any(|reason| journal::is_for(change, *reason))
 }

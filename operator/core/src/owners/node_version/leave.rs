@@ -9,7 +9,7 @@ use crate::{
     turn::{directive, journal::Journal, lease, machine, shield},
     why::Why,
 };
-use numo_api::{DirectiveAction, Reason, Step, marks};
+use numo_api::{Reason, Step, marks};
 use std::collections::BTreeSet;
 
 /// Puts back what numo has put on a node: its cordon, unless one was there before, and its shield.
@@ -35,15 +35,12 @@ fn restoring(node: &NodeView, owner_uid: &str) -> Option<NodePatch> {
 impl<'a> Pass<'a> {
     /// Ends the turn of a node that was not let go, once nobody wants it any more; true if so.
     pub(super) fn gives_up(&mut self, donor: &'a NodeView, change: &'a ChangeView) -> bool {
-        let directive = change.spec.directive.as_ref();
-        let skips = directive.filter(|directive| directive.action == DirectiveAction::Skip);
         let is_behind = self
             .sets
             .class_of(donor)
             .is_some_and(super::sets::Class::is_behind);
-        let (step, why) = if let Some(directive) = skips {
-            let words = directive::persons_words("skipped", change, directive);
-            (Step::Skipped, Why::new(Reason::SkippedByPerson, words))
+        let (step, why) = if let Some(why) = directive::skipped(change) {
+            (Step::Skipped, why)
         } else if let Some(why) = &self.leaving {
             (Step::Failed, Why::new(Reason::RunGivenUp, why.message.clone()))
         } else if change.spec.target.run_id != self.run_id && self.intent.problem.is_none() {

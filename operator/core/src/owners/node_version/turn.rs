@@ -30,7 +30,7 @@ use crate::{
     why::Why,
 };
 use numo_api::{
-    DirectiveAction, Phase, Pin, Reason, Step,
+    Phase, Pin, Reason, Step,
     machines::{CspState, Goal, PendingNodeSpec, annotations},
 };
 use std::borrow::Cow;
@@ -354,18 +354,10 @@ impl<'a> Going<'_, 'a> {
 
     /// A person asks for the node once more.
     fn retries(&mut self) -> bool {
-        let change = self.change;
-        let fresh = change.status.observed_generation.unwrap_or(1) < change.generation;
-        let directive = change.spec.directive.as_ref();
-        let Some(directive) = directive.filter(|one| fresh && one.action == DirectiveAction::Retry) else {
+        let Some(why) = directive::retried(self.change) else {
             return false;
         };
-        let words = directive::persons_words("retried", change, directive);
-        let why = Why::new(Reason::Admitting, words);
-        let mut journal = Journal::open(change, self.pass.now);
-        journal.obey();
-        journal.next_attempt();
-        journal.enter(Step::Admitted, Some(&why));
+        let journal = directive::next_attempt(self.change, Step::Admitted, &why, self.pass.now);
         self.pass.write(journal);
         steps::Turn::say(self, Step::Admitted, why);
         true

@@ -2,7 +2,7 @@
 
 use super::{
     heir::no_group,
-    known::{reservation, stays_out},
+    known::reservation,
     pass::Pass,
     sets::{Class, Sets},
 };
@@ -26,7 +26,7 @@ use crate::{
     quorum,
     rules::{self, Admission, Subject},
     turn::{
-        directive::{self, skip_asked},
+        directive::{self, skip_asked, stays_out},
         journal::{self, Journal},
         lease::{self, Lease},
         steps::{Next, ON, STAY},
@@ -280,11 +280,9 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
             pass.say(&node.name, step, Why::new(reason, message), said);
             return STAY;
         }
-        if let Some(change) = said.filter(|change| skip_asked(change))
-            && let Some(directive) = &change.spec.directive
+        if let Some(change) = said
+            && let Some(why) = directive::newly_skipped(change)
         {
-            let words = directive::persons_words("skipped", change, directive);
-            let why = Why::new(Reason::SkippedByPerson, words);
             pass.end(node, change, Step::Skipped, &why);
             return STAY;
         }

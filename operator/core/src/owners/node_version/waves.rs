@@ -3,7 +3,7 @@
 //! A node that was replaced is gone. The new one that has its place stands for it in its wave, under its name: so that a wave has the
 //! same nodes after each turn as before, and an approval is for the same.
 
-use super::{known::stays_out, pass::Pass, sets::Class};
+use super::{pass::Pass, sets::Class};
 use crate::{
     admit::{
         approval::{About, Approvals},
@@ -17,7 +17,10 @@ use crate::{
     failures, intent, ledger,
     observed::{ChangeView, NodeView},
     quorum,
-    turn::{directive::skip_asked, journal},
+    turn::{
+        directive::{skip_asked, stays_out},
+        journal,
+    },
     why::Why,
 };
 use numo_api::{Order, Reason, Step};

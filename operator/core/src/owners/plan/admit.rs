@@ -15,7 +15,7 @@ use crate::{
     owner::OwnerKind,
     time::later,
     turn::{
-        directive::{self, retry_asked},
+        directive::{self, stays_out},
         journal::{self, Journal},
         lease::{self, Lease},
     },
@@ -27,14 +27,6 @@ use std::collections::BTreeMap;
 
 /// How old a Plan is before its first node is begun (seconds): what is made in one breath with it may be seen after it.
 pub(super) const SETTLED_SECONDS: i64 = 2;
-
-/// Whether the node was left out, or failed for good, in this upgrade, and nobody has asked for it since.
-pub(super) fn stays_out(change: &ChangeView) -> bool {
-    // One that was done has lost its label since, or the hash: it is done again.
-    let over = matches!(change.status.step, Some(Step::Skipped | Step::Failed));
-    let again = [Reason::RunGivenUp, Reason::NotSelected, Reason::Superseded];
-    over && !retry_asked(change) && !again.iter().any(|reason| journal::is_for(change, *reason))
-}
 
 impl<'a> Pass<'a> {
     /// What is made in one breath with a Plan may be seen after it.
@@ -249,18 +241,15 @@ impl<'a> Pass<'a> {
         true
     }
 
-    /// Leaves out a node that has no turn, as a person says.
-    pub(super) fn skip(&mut self, node: &NodeView, change: &ChangeView) {
-        let Some(directive) = change.spec.directive.as_ref() else {
-            return;
+    /// Leaves out a node that has no turn, as a person says; true if so.
+    pub(super) fn skips(&mut self, node: &NodeView, change: &ChangeView) -> bool {
+        let Some(why) = directive::newly_skipped(change) else {
+            return false;
         };
-        let words = directive::persons_words("skipped", change, directive);
-        let why = Why::new(Reason::SkippedByPerson, words);
-        let mut journal = Journal::open(change, self.now);
-        journal.obey();
-        journal.enter(Step::Skipped, Some(&why));
-        self.out.actions.extend(journal.planned(None));
+        let journal = directive::leave_out(change, &why, self.now);
+        self.out.actions.extend(journal);
         self.say(node, Step::Skipped, why, Some(change));
+        true
     }
 
     /// A node that is not Ready waits, and the others go on: its Job could start no pod, and would hold the only turn.

@@ -194,11 +194,7 @@ impl<'a> Pass<'a> {
         let why = match (closed, end) {
             (Some(closed), _) => closed.clone(),
             (None, Some((limit, end))) if self.now >= end => {
-                let message = format!(
-                    "drain did not complete within {limit} s (spec.drain.timeout), it goes on: {}",
-                    why.message
-                );
-                Why::new(Reason::DrainTimeout, message)
+                drain::timed_out(limit, "spec.drain.timeout", &why)
             }
             (None, Some((_, end))) => {
                 self.out.wake(end);

@@ -6,8 +6,7 @@ use crate::{
     key::Key,
     observed::{JobEnd, PlanJobView},
     turn::{
-        directive::{self, retry_asked},
-        failed,
+        directive, failed,
         journal::{self, Journal},
     },
     verdict::Question,
@@ -134,46 +133,37 @@ impl<'a> Pass<'a> {
     pub(super) fn again(&mut self, turn: &Turn<'a>, why: &Why) {
         self.applies(turn.node);
         let failed = self.failed_jobs(turn);
-        let mut journal = Journal::open(turn.change, self.now);
-        journal.obey();
-        journal.next_attempt();
+        let mut journal = directive::next_attempt(turn.change, Step::Admitted, why, self.now);
         // Written down before it is deleted: one that is gone without a word is lost.
         journal.status.pin = Some(Pin {
             failed_job: failed.first().map(|(_, job)| job.uid.clone()),
             ..self.made_now(turn)
         });
-        journal.enter(Step::Admitted, Some(why));
         self.write(journal);
         self.say_turn(turn, Step::Admitted, why.clone());
     }
 
     /// A node that is held goes on if a person says so, or has changed the Plan since: its Job is deleted, and made anew.
     pub(super) fn retries(&mut self, turn: &Turn<'a>) -> bool {
-        let asked = retry_asked(turn.change);
+        let asked = directive::retried(turn.change);
         let held = turn.step() == Step::Held;
         let made_from = turn.pin().generation;
         let edited = held && made_from.is_some_and(|made| made < self.view.generation);
-        if !asked && !edited {
+        if asked.is_none() && !edited {
             return false;
         }
         if turn.has_begun() && !held {
             // What runs is never killed.
             return false;
         }
-        let why = if asked && let Some(directive) = &turn.change.spec.directive {
-            let words = directive::persons_words("retried", turn.change, directive);
-            Why::new(Reason::Admitting, words)
-        } else {
+        let why = asked.unwrap_or_else(|| {
             let message = format!("the Plan was changed (generation {})", self.view.generation);
             Why::new(Reason::Admitting, message)
-        };
+        });
         if turn.is_changed() {
             // The node is upgraded: only its rules are asked again.
-            let mut journal = Journal::open(turn.change, self.now);
-            journal.obey();
-            journal.next_attempt();
+            let mut journal = directive::next_attempt(turn.change, Step::Changed, &why, self.now);
             journal.status.pin = Some(self.made_now(turn));
-            journal.enter(Step::Changed, Some(&why));
             self.write(journal);
             self.applies(turn.node);
             self.say_turn(turn, Step::Changed, why);

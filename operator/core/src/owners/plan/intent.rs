@@ -151,11 +151,18 @@ impl<'a> Intent<'a> {
         });
         let closed = settings.iter().find_map(Gating::closed);
         let said = settings::together(&settings, &mut wrong);
+        let bound = gating::drain_of_binding(&settings).filter(|_| spec.drain.is_some());
+        let of_drain = bound
+            .as_ref()
+            .and_then(|(field, drain)| gating::wrong_drain(field, drain));
+        of_drain.into_iter().for_each(&mut wrong);
         of_gates = of_gates.or_else(|| wave::wrong_rule(&said.waves, observed, (&PHASES, "Plan")));
         let drain_by = settings.iter().find_map(|one| one.settings.drain_by);
         let retries = settings.iter().find_map(|one| one.settings.retries);
-        let bound = settings.iter().find_map(|one| one.drain);
-        let drain = spec.drain.as_ref().map(|drain| options(drain, bound));
+        let drain = spec
+            .drain
+            .as_ref()
+            .map(|drain| options(drain, bound.map(|(_, drain)| drain)));
         let cordons = drain.is_some() || spec.cordon == Some(true);
         let delay_millis = delay_millis(spec);
         let selector_problem = selector::wrong(&view.selector);

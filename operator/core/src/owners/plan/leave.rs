@@ -21,7 +21,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{DirectiveAction, Phase, Reason, Step, marks};
+use numo_api::{Phase, Reason, Step, marks};
 
 impl<'a> Pass<'a> {
     /// Ends a turn that nothing has come of, or whose node has failed, once nobody wants it any more; true if so.
@@ -30,8 +30,7 @@ impl<'a> Pass<'a> {
             || turn
                 .job
                 .is_some_and(|(_, job)| matches!(job.ended, Some(JobEnd::Failed(..))));
-        let directive = turn.change.spec.directive.as_ref();
-        let skips = directive.filter(|directive| directive.action == DirectiveAction::Skip);
+        let skips = directive::skipped(turn.change);
         // What is complete is finished, unless something keeps it from that which may last for ever.
         let lasts =
             !turn.node.ready || !self.rules_of(&turn.node.name).is_empty() || self.gate_lost().is_some();
@@ -44,9 +43,8 @@ impl<'a> Pass<'a> {
             // What runs is never killed.
             return false;
         }
-        let (step, why) = if let Some(directive) = skips {
-            let words = directive::persons_words("skipped", turn.change, directive);
-            (Step::Skipped, Why::new(Reason::SkippedByPerson, words))
+        let (step, why) = if let Some(why) = skips {
+            (Step::Skipped, why)
         } else if let Some(why) = &self.leaving {
             (Step::Failed, Why::new(Reason::RunGivenUp, why.message.clone()))
         } else if !self.hash.is_empty() && !turn.is_current {
@@ -145,10 +143,8 @@ impl<'a> Pass<'a> {
     pub(super) fn finish(&mut self, turn: &Turn<'a>, labels: &[(String, String)]) {
         let node = turn.node;
         let mut patch = restoring(node, &self.view.uid, NodePurpose::Uncordon);
-        let directive = turn.change.spec.directive.as_ref();
         // Labels of the Plan's own may be refused for ever: who gives the node back does not wait for them.
-        let is_left = self.leaving.is_some()
-            || directive.is_some_and(|directive| directive.action == DirectiveAction::Skip);
+        let is_left = self.leaving.is_some() || directive::skipped(turn.change).is_some();
         for (key, value) in labels.iter().filter(|(key, _)| !is_left || *key == self.label) {
             let is_there = node.labels.get(key) == Some(value);
             // Somebody has left the node out of the Plan meanwhile.

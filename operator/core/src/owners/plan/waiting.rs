@@ -1,6 +1,6 @@
 //! The nodes of a Plan that wait for their turn: in which order, what stands against each, and how its turn begins.
 
-use super::{admit::stays_out, pass::Pass};
+use super::pass::Pass;
 use crate::{
     admit::{
         approval::{About, Approvals},
@@ -22,7 +22,7 @@ use crate::{
     quorum,
     rules::{self, Admission, Subject},
     turn::{
-        directive::{self, skip_asked},
+        directive::{self, skip_asked, stays_out},
         journal,
         steps::{Next, ON, STAY},
     },
@@ -382,8 +382,7 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
             pass.take_turn(node, said);
             return STAY;
         }
-        if let Some(change) = said.filter(|change| skip_asked(change)) {
-            pass.skip(node, change);
+        if said.is_some_and(|change| pass.skips(node, change)) {
             return STAY;
         }
         if let Some(why) = pass.given_up(node) {
