@@ -3,17 +3,16 @@
 
 use crate::{
     key::Key,
-    let_go,
-    mark::{self, CordonedBy, Shielded},
-    observed::{Annotated, LeaseView, MachineApi, Map, NodeView, Observed, PendingNodeView, PoolView},
-    owner::MaintenanceGroup,
+    let_go, mark,
+    observed::{Annotated, LeaseView, MachineApi, NodeView, Observed, PendingNodeView, PoolView},
     pools, release,
-    turn::{believed::Believed, machine, quarantine, shield},
+    turn::{believed::Believed, machine, quarantine},
+    undo::{annotate, put_back, select_again, uncordon, unlabel, unshield},
     unknown::{self, Unknown},
 };
 use numo_api::{Reason, marks};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// A mark that is left.
@@ -424,76 +423,10 @@ fn of_node(node: &NodeView, found: &mut Vec<Orphan>) {
     }
 }
 
-/// What lets remediation and autoscalers have a node again, as it was before numo shielded it.
-fn unshield(node: &NodeView, mark: &Shielded) -> Vec<String> {
-    let name = &node.name;
-    let labels = put_back(&node.labels, mark, &shield::SHIELD_LABELS);
-    let annotations = put_back(&node.annotations, mark, &shield::SHIELD_ANNOTATIONS);
-    let mut commands = Vec::new();
-    if !labels.is_empty() {
-        commands.push(format!(
-            "kubectl label --overwrite node {name} {}",
-            labels.join(" ")
-        ));
-    }
-    commands.push(annotate(
-        &format!("node {name}"),
-        &annotations,
-        marks::SHIELDED_BY,
-    ));
-    commands
-}
-
-/// What takes the labels of rules off a node.
-fn unlabel(node: &NodeView) -> Vec<String> {
-    let name = &node.name;
-    let labels = node.labels.keys();
-    let labels: Vec<String> = labels
-        .filter(|key| key.starts_with(marks::RULE_LABEL_PREFIX))
-        .map(|key| format!("{key}-"))
-        .collect();
-    let mut commands = Vec::new();
-    if !labels.is_empty() {
-        commands.push(format!("kubectl label node {name} {}", labels.join(" ")));
-    }
-    commands.push(annotate(&format!("node {name}"), &[], marks::LABELLED_BY));
-    commands
-}
-
 /// The value of the quarantine taint of a node, which stands for the owner.
 fn quarantine(node: &NodeView) -> Option<&str> {
     let taint = node.taint(marks::QUARANTINE)?;
     Some(taint.get("value").and_then(Value::as_str).unwrap_or_default())
-}
-
-/// What opens a node as it was before numo cordoned it.
-fn uncordon(node: &NodeView, mark: &CordonedBy) -> Vec<String> {
-    let name = &node.name;
-    let mut commands = Vec::new();
-    let drained = release::drained_for(node).map(MaintenanceGroup::taint);
-    if let Some(taint) = drained.filter(|key| !mark.taints.iter().any(|kept| kept == key)) {
-        commands.push(format!("kubectl taint node {name} {taint}:NoSchedule-"));
-    }
-    match (mark.prior, node.unschedulable) {
-        (true, false) => commands.push(format!("kubectl cordon {name}")),
-        (false, true) => commands.push(format!("kubectl uncordon {name}")),
-        (true, true) | (false, false) => {}
-    }
-    commands.push(annotate(&format!("node {name}"), &[], marks::CORDONED_BY));
-    commands
-}
-
-/// What gives a pool the node selector that it had before numo.
-fn select_again(pool: &str, prior: &Value) -> String {
-    let path = marks::PRIOR_NODE_SELECTOR.replace('/', "~1");
-    let patch = json!([
-        {"op": "replace", "path": "/spec/nodeSelector", "value": prior},
-        {"op": "remove", "path": format!("/metadata/annotations/{path}")},
-    ]);
-    format!(
-        "kubectl patch machineconfigpool {pool} --type json -p {}",
-        quoted(&patch.to_string())
-    )
 }
 
 /// What numo's mark of a pause says of a pool. `outdated`: nodes that would roll, as whoever left it so has counted.
@@ -592,26 +525,4 @@ fn of_machine(
         message,
         vec![command],
     ))
-}
-
-/// What kubectl is told to put each key back to what was there before numo.
-fn put_back(found: &Map, mark: &Shielded, pairs: &[(&str, &str)]) -> Vec<String> {
-    mark::restore(found, mark, pairs)
-        .into_iter()
-        .map(|change| match change.to {
-            Some(value) => format!("{}={}", change.key, quoted(&value)),
-            None => format!("{}-", change.key),
-        })
-        .collect()
-}
-
-fn annotate(object: &str, back: &[String], mark: &str) -> String {
-    let mut words = back.to_vec();
-    words.push(format!("{mark}-"));
-    format!("kubectl annotate --overwrite {object} {}", words.join(" "))
-}
-
-/// As a shell takes it for one word, whatever is in it.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
 }

@@ -50,6 +50,7 @@ mod targets;
 pub mod text;
 pub mod time;
 pub mod turn;
+mod undo;
 pub mod unheard;
 pub mod unknown;
 pub mod verdict;

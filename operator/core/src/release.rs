@@ -35,6 +35,7 @@ pub fn abandon(observed: &mut Observed, now: Timestamp) -> Vec<Owner> {
     let ours: BTreeSet<Owner> = own_maintenances(observed).cloned().collect();
     let unknown = unknown::owners(observed);
     let of_versions = owners_of_kind(observed, OwnerKind::NodeVersion);
+    let replaced = has_replaced(observed);
     let changes = observed.changes.values();
     let changing: BTreeSet<Key> = changes
         .filter(|change| is_changing(observed, change))
@@ -50,7 +51,7 @@ pub fn abandon(observed: &mut Observed, now: Timestamp) -> Vec<Owner> {
         .collect();
     observed.maintenances.retain(|owner, _| ours.contains(owner));
     take_for_deleted(observed);
-    abandon_machines(observed);
+    abandon_machines(observed, replaced);
     // Bindings lend rules to what is asked no more.
     observed.bindings.clear();
     // Whoever else runs, what is numo's is taken back.
@@ -80,11 +81,11 @@ pub fn abandon(observed: &mut Observed, now: Timestamp) -> Vec<Owner> {
 
 /// Nobody replaces machines any more. Cluster autoscalers are switched on again only where numo has switched them off: for a NodeVersion
 /// that it has worked on, and while the operator that it replaces does not run.
-fn abandon_machines(observed: &mut Observed) {
+fn abandon_machines(observed: &mut Observed, has_replaced: bool) {
     let rival = observed.stood_off(ForeignController::NodeVersion).is_some();
     let fleet = &mut observed.fleet;
     fleet.abandoned = true;
-    if rival || !fleet.versions.values().any(is_served) {
+    if rival || !(has_replaced || fleet.versions.values().any(is_served)) {
         fleet.strategies.clear();
     }
 }

@@ -243,6 +243,9 @@ fn marks_of_a_node_version_that_is_gone_are_given_back() {
     marks_alone.observed.changes.clear();
     marks_alone.observed.leases.clear();
     assert_eq!(released(&marks_alone).1, Vec::new());
+    // Nobody else would switch the autoscaler on.
+    let (written, _) = gone("replacing a Drained cordoned\n strategy", true);
+    assert_eq!(written.len(), 4, "{written:#?}");
     // A journal tells that the node was released, with its lease or without.
     let (written, left) = gone("replacing a Released machine:m-a cordoned", true);
     assert_eq!((written, left.len()), (Vec::new(), 3));
