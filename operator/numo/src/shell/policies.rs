@@ -14,10 +14,15 @@ use serde_json::Value;
 const SHIPPED: &str = include_str!("../../../../deploy/kustomize/base/admission_policy.yaml");
 /// Where it stands in the repository.
 const FILE: &str = "deploy/kustomize/base/admission_policy.yaml";
+/// What the component of machines that are replaced makes of the policy of Nodes: a JSON Patch.
+const COMPONENT: &str =
+    include_str!("../../../../deploy/kustomize/components/node-version/admission_policy.yaml");
+/// The policy of Nodes.
+const NODES: &str = "numo-nodes";
 /// The one that says where Jobs may use the host.
 const HOSTS: &str = "numo-hosts";
-/// The variable of `numo-nodes` that is an administrator's to fill: further labels of Nodes that numo may write.
-const LISTED: &str = "listed";
+/// The variables of `numo-nodes` that are an administrator's to fill: further labels, annotations and taints of Nodes that numo may write.
+const LISTED: [&str; 3] = ["listed", "listedAnnotations", "listedTaints"];
 /// What a binding must do.
 const DENY: &str = "Deny";
 
@@ -30,7 +35,19 @@ fn shipped<K: serde::de::DeserializeOwned>(kind: &str) -> Vec<K> {
         .collect()
 }
 
-/// Whether this expression is a list of label keys, and computes nothing.
+/// The policy of Nodes as it is with the component of machines that are replaced.
+fn with_component(policy: &ValidatingAdmissionPolicy) -> Option<ValidatingAdmissionPolicy> {
+    if policy.name_any() != NODES {
+        return None;
+    }
+    let operations: Value = serde_saphyr::from_str(COMPONENT).ok()?;
+    let patch: json_patch::Patch = serde_json::from_value(operations).ok()?;
+    let mut object = serde_json::to_value(policy).ok()?;
+    json_patch::patch(&mut object, &patch).ok()?;
+    serde_json::from_value(object).ok()
+}
+
+/// Whether this expression is a list of keys, or of keys and effects of taints, and computes nothing.
 fn is_list(expression: &str) -> bool {
     let key = |text: &str| {
         let bare = ["'", "\""]
@@ -38,7 +55,7 @@ fn is_list(expression: &str) -> bool {
             .find_map(|quote| text.strip_prefix(quote)?.strip_suffix(quote));
         bare.is_some_and(|key| {
             key.chars()
-                .all(|one| one.is_ascii_alphanumeric() || "-_./".contains(one))
+                .all(|one| one.is_ascii_alphanumeric() || "-_./:".contains(one))
         })
     };
     expression
@@ -73,7 +90,7 @@ fn asks(spec: Option<&ValidatingAdmissionPolicySpec>) -> Vec<String> {
     conditions
         .map(|one| plain(&one.expression))
         .chain(variables.map(|one| match plain(&one.expression) {
-            list if one.name == LISTED && is_list(&list) => format!("{LISTED}, a list"),
+            list if LISTED.contains(&one.name.as_str()) && is_list(&list) => format!("{}, a list", one.name),
             other => format!("{}={other}", one.name),
         }))
         .chain(validations.map(|one| plain(&one.expression)))
@@ -102,6 +119,13 @@ fn binds(binding: &ValidatingAdmissionPolicyBinding, policy: &str) -> bool {
     spec.policy_name.as_deref() == Some(policy) && denies && !selects
 }
 
+/// Whether a policy asks what one that ships does, with the component of machines that are replaced or without.
+fn is_as_shipped(found: &ValidatingAdmissionPolicy, wanted: &ValidatingAdmissionPolicy) -> bool {
+    let found = asks(found.spec.as_ref());
+    let with_component = || with_component(wanted).is_some_and(|other| found == asks(other.spec.as_ref()));
+    found == asks(wanted.spec.as_ref()) || with_component()
+}
+
 /// What is wrong with the policies of numo, one sentence part for each; none where all are there.
 pub fn faults(
     policies: &[ValidatingAdmissionPolicy],
@@ -112,7 +136,7 @@ pub fn faults(
         let name = wanted.name_any();
         match policies.iter().find(|one| one.name_any() == name) {
             None => out.push(format!("ValidatingAdmissionPolicy {name} is not there")),
-            Some(found) if asks(found.spec.as_ref()) != asks(wanted.spec.as_ref()) => {
+            Some(found) if !is_as_shipped(found, &wanted) => {
                 out.push(format!(
                     "ValidatingAdmissionPolicy {name} is not that of this numo"
                 ));
@@ -241,6 +265,28 @@ mod tests {
     }
 
     #[test]
+    fn the_component_of_machines_that_are_replaced_is_no_fault_and_has_its_lists() {
+        let found = |name: &str, expression: &str| {
+            let (mut policies, bindings) = installed();
+            for one in policies.iter_mut().filter(|one| one.name_any() == NODES) {
+                *one = with_component(one).expect("the patch fits");
+                let spec = one.spec.as_mut().expect("a spec");
+                let mut listed = spec.variables.iter_mut().flatten().filter(|one| one.name == name);
+                listed.next().expect(name).expression = expression.to_owned();
+            }
+            faults(&policies, &bindings).len()
+        };
+        assert_eq!(found("listedAnnotations", "[]"), 0);
+        assert_eq!(found("listedAnnotations", "['example.com/owner']"), 0);
+        assert_eq!(
+            found("listedTaints", "['dedicated:NoSchedule', 'gpu:NoSchedule']"),
+            0
+        );
+        assert_eq!(found("listedTaints", "variables.taints"), 1);
+        assert_eq!(found("strangeTaints", "[]"), 1);
+    }
+
+    #[test]
     fn further_labels_are_an_administrators_to_list() {
         let found = |expression: &str| {
             let (mut policies, bindings) = installed();
@@ -248,7 +294,7 @@ mod tests {
                 .iter_mut()
                 .filter(|one| one.name_any() == "numo-nodes")
                 .filter_map(|one| one.spec.as_mut()?.variables.as_mut());
-            let mut listed: Vec<_> = variables.flatten().filter(|one| one.name == LISTED).collect();
+            let mut listed: Vec<_> = variables.flatten().filter(|one| one.name == LISTED[0]).collect();
             assert_eq!(listed.len(), 1);
             listed[0].expression = expression.to_owned();
             faults(&policies, &bindings).len()

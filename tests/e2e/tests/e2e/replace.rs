@@ -23,6 +23,7 @@ use crate::{apply, gone, set, workers};
 const COMPONENT: &str = "deploy/kustomize/components/node-version";
 const SIM: &str = "deploy/kustomize/components/node-version-sim";
 const GROUP: &str = "update.edgeless.systems";
+const OWNER: &str = "example.com/owner";
 const IMAGE: &str = "constellation.edgeless.systems/node-image";
 
 fn api(stage: &Stage, kind: &str, plural: &str) -> Api<DynamicObject> {
@@ -67,12 +68,18 @@ async fn install(stage: &Stage) -> Result<()> {
     stage.apply(&role).await
 }
 
-/// The policy of Nodes as the component makes it, and the label that new nodes get of old ones.
+/// The policy of Nodes as the component makes it, and what new nodes get of old ones.
 async fn allow(stage: &Stage) -> Result<()> {
     let text = std::fs::read_to_string(manifests::root().join(COMPONENT).join("admission_policy.yaml"))?;
     let mut patch: Value = serde_saphyr::from_str(&text)?;
-    let listed = json!({"op": "replace", "path": "/spec/variables/0/expression", "value": "['team']"});
-    patch.as_array_mut().context("a list")?.push(listed);
+    for (place, listed) in ["['team']", "['example.com/owner']", "['dedicated:NoSchedule']"]
+        .iter()
+        .enumerate()
+    {
+        let path = format!("/spec/variables/{place}/expression");
+        let listed = json!({"op": "replace", "path": path, "value": listed});
+        patch.as_array_mut().context("a list")?.push(listed);
+    }
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(stage.client.clone());
     let patch: Patch<()> = Patch::Json(serde_json::from_value(patch)?);
     policies
@@ -99,7 +106,11 @@ async fn group(stage: &Stage, name: &str, nodes: &[&str]) -> Result<()> {
         apply(stage, &[machine]).await?;
         let data = BTreeMap::from([("node".to_owned(), (*node).to_owned())]);
         boot(stage, &all, &format!("machine-{node}"), &data).await?;
-        let patch = json!({"metadata": {"labels": {"team": name}}});
+        let taints = json!([{"key": "dedicated", "value": name, "effect": "NoSchedule"}]);
+        let patch = json!({
+            "metadata": {"labels": {"team": name}, "annotations": {OWNER: name}},
+            "spec": {"taints": taints},
+        });
         all.patch(node, &PatchParams::default(), &Patch::Merge(&patch))
             .await?;
     }
@@ -263,7 +274,10 @@ async fn three_groups_roll_to_a_new_image() -> Result<()> {
         {"name": "red", "nodeSelector": {"matchLabels": {"team": "red"}}},
         {"name": "others", "nodeSelector": {}, "approval": "Manual"},
     ]);
-    let spec = json!({"image": "img2", "surge": 2, "mutex": {"waves": waves}});
+    let spec = json!({
+        "image": "img2", "surge": 2, "mutex": {"waves": waves},
+        "copiedAnnotations": [OWNER], "copyTaints": true,
+    });
     apply(&stage, &[object("NodeVersion", "constellation-version", spec)]).await?;
     stage.start_numo()?;
     wave_by_wave(&stage).await?;
@@ -292,6 +306,16 @@ async fn three_groups_roll_to_a_new_image() -> Result<()> {
         "labels go with their place"
     );
     assert!(names.iter().all(|name| !rolled.contains_key(*name)), "{rolled:?}");
+    let all: Api<Node> = Api::all(stage.client.clone());
+    for (name, (_, team)) in &rolled {
+        let node = all.get(name).await?;
+        assert_eq!(node.annotations().get(OWNER), Some(team), "{name}");
+        let taints = node.spec.unwrap_or_default().taints.unwrap_or_default();
+        let is_copied = taints
+            .iter()
+            .any(|taint| taint.key == "dedicated" && taint.value.as_ref() == Some(team));
+        assert!(is_copied, "{name}: {taints:?}");
+    }
     // Nothing is left, and it says so.
     let versions = api(&stage, "NodeVersion", "nodeversions");
     stage
