@@ -7,7 +7,11 @@ use crate::{
     words::{check, check_cluster, decision, words},
 };
 use numo_api::{Entry, Step};
-use numo_core::{action::Action, binding};
+use numo_core::{
+    Decision, Owner, Snapshot,
+    action::{Action, NodePatch, NodePurpose, Planned},
+    binding, invariant,
+};
 
 /// Nodes a (canary, zone z1), b (z1) and c (z2) of a NodeVersion with these settings of its own, and more lines.
 fn three(settings: &str, rest: &str) -> String {
@@ -168,6 +172,43 @@ fn the_control_plane_has_what_the_waves_ask_that_select_it() {
     let workers =
         format!("\"waves\":[{{\"nodeSelector\":{{\"matchLabels\":{{\"canary\":\"yes\"}}}},{asks}}}]");
     assert_eq!(begun(&Cluster::parse(&three(&workers, lines))), "cp1");
+}
+
+/// The second check knows the rules of those waves, too.
+#[test]
+fn the_check_of_writes_asks_for_the_rules_of_the_control_plane() {
+    let lines = "rule backup Pre\n node cp1 master v0 zone:z9\n host cp1 img1 group:cp
+         node cp2 master v0 zone:z9\n host cp2 img2 group:cp\n node cp3 master v0 zone:z9\n host cp3 img2 group:cp
+         group cp image:img2 role:ControlPlane\n groups w,cp\n replacing cp1 PreRules";
+    let owner = Owner::node_version("nv");
+    let breaches = |selector: &str, verdict: &str| {
+        let waves =
+            format!("\"waves\":[{{\"nodeSelector\":{selector},\"rules\":[{{\"name\":\"backup\"}}]}}]");
+        let cluster = Cluster::parse(&three(&waves, &format!("{lines} {verdict}")));
+        let snapshot = Snapshot {
+            now: at(0),
+            observed: &cluster.observed,
+            owner: &owner,
+            asked: None,
+        };
+        let patch = NodePatch {
+            unschedulable: Some(true),
+            ..NodePatch::of(&cluster.observed.nodes["cp1"], NodePurpose::Cordon)
+        };
+        let mut decision = Decision::default();
+        decision.actions.push(Planned {
+            chain: "cp1".to_owned(),
+            action: Action::PatchNode(patch),
+            event: None,
+        });
+        let found = invariant::lint(&snapshot, &mut decision);
+        found.into_iter().map(|breach| breach.message).collect::<Vec<_>>()
+    };
+    let found = breaches("{}", "");
+    assert!(found.len() == 1 && found[0].contains("backup"), "{found:?}");
+    assert_eq!(breaches("{}", "verdict:backup/Pre/1/Pass"), Vec::<String>::new());
+    let workers = "{\"matchLabels\":{\"canary\":\"yes\"}}";
+    assert_eq!(breaches(workers, ""), Vec::<String>::new());
 }
 
 #[test]

@@ -9,6 +9,7 @@ use numo_core::{
     Owner, Snapshot,
     action::{Action, FleetAction, NodePatch, NodePurpose, Planned},
     invariant,
+    observed::{JobView, Key},
     owners::node_version::{Class, Sets, class},
     report::NodeVersionReport,
 };
@@ -868,6 +869,42 @@ fn a_machine_that_does_not_join_in_time_is_deleted() {
         "problem ProviderUnavailable
          > journal a PreRules JoinFailed",
     );
+}
+
+/// A Job whose turn ended before its verdict is nobody's any more.
+#[test]
+fn jobs_of_rules_go_with_the_run_that_they_were_of() {
+    let frees = |text: &str| {
+        let mut cluster = Cluster::parse(text);
+        let run = cluster.observed.changes.values().next().expect("a turn");
+        let job = JobView {
+            uid: "uid-job".to_owned(),
+            created: crate::cluster::at(-60),
+            deleting: false,
+            run: run.spec.target.run_id.clone(),
+            edition: String::new(),
+            ended: None,
+            ended_at: None,
+            started: true,
+            ttl_seconds: None,
+            wanted_ttl_seconds: None,
+            trouble: None,
+        };
+        cluster.observed.jobs.insert(Key::new("ops", "backup-a"), job);
+        let actions = decision(&cluster).actions.into_iter();
+        let mut actions = actions.map(|planned| planned.action);
+        actions.any(|action| matches!(action, Action::SetJobTtl { .. }))
+    };
+    let b_done = two("").replace("host b img1", "host b img2");
+    let skipped = "replacing a Skipped reason:SkippedByPerson unleased";
+    assert!(frees(&format!("{b_done}\n {skipped}")));
+    // Another node of the run waits for its turn: a Job before the turn may be its own.
+    assert!(!frees(&two(&format!("provider none\n {skipped}"))));
+    assert!(!frees(&format!("{b_done}\n replacing a PreRules")));
+    // The NodeVersion asks for another image by now.
+    assert!(frees(&two(
+        "replacing a Failed reason:Superseded image:img0 unleased"
+    )));
 }
 
 /// The provider names the image otherwise than the NodeVersion, say: machines without end must not come of it.

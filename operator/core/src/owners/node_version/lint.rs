@@ -4,6 +4,7 @@ use super::{
     intent::{Intent, rules_of, schedule},
     sets::{Class, Sets},
     turn::is_let_go,
+    waves::of_control_plane,
 };
 use crate::{
     action::{FleetAction, NodePatch, NodePurpose},
@@ -35,13 +36,12 @@ impl<'a> Lint<'a> {
     fn passed(&self, node: &str, change: &ChangeView, phases: &[Phase]) -> Checked {
         let observed = self.seen.observed;
         let mut rules = rules_of(self.view, observed);
-        // The control plane goes before every wave, and has the rules of none.
-        let found = observed
-            .nodes
-            .get(node)
-            .filter(|node| !quorum::is_control_plane(node));
-        if let Some(found) = found {
-            let waves = Intent::parse(self.view, observed).waves;
+        if let Some(found) = observed.nodes.get(node) {
+            let mut waves = Intent::parse(self.view, observed).waves;
+            // The control plane goes before every wave, with the rules of those that would select its nodes.
+            if quorum::is_control_plane(found) {
+                waves.insert(0, of_control_plane(&Sets::of(self.view, observed), &waves));
+            }
             rules = surely_of((found, change), &rules, &waves, observed);
         }
         passed(&rules, node, (change, phases), self.seen.now)

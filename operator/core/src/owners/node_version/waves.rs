@@ -3,7 +3,10 @@
 //! A node that was replaced is gone. The new one that has its place stands for it in its wave, under its name: so that a wave has the
 //! same nodes after each turn as before, and an approval is for the same.
 
-use super::{pass::Pass, sets::Class};
+use super::{
+    pass::Pass,
+    sets::{Class, Sets},
+};
 use crate::{
     admit::{
         approval::{About, Approvals},
@@ -165,37 +168,9 @@ impl<'a> Pass<'a> {
         let mut waves = self.intent.waves.clone();
         let mut nodes = self.sets.all();
         if is_ordered && nodes.any(|(node, _)| quorum::is_control_plane(node)) {
-            waves.insert(0, self.of_control_plane());
+            waves.insert(0, of_control_plane(&self.sets, &self.intent.waves));
         }
         Waves::of(&waves, &self.rows(), self.now)
-    }
-
-    /// The wave of the control plane. Approval, rules and soak of the waves that its nodes would else be of hold for it: who asks for
-    /// them of all nodes has them for these, too. Of their limits only one of 0 does, which lets no node begin.
-    fn of_control_plane(&self) -> Wave {
-        let mut all = Wave::first(quorum::control_plane_selectors(), CONTROL_PLANE);
-        let nodes = self.sets.all().map(|(node, _)| node);
-        for node in nodes.filter(|node| quorum::is_control_plane(node)) {
-            let mut waves = self.intent.waves.iter();
-            let Some(of) = waves.find(|wave| wave.may_take(&node.labels)) else {
-                continue;
-            };
-            if of.needs_approval && !all.needs_approval {
-                all.needs_approval = true;
-                all.field.clone_from(&of.field);
-            }
-            if of.closed.is_some() && all.closed.is_none() {
-                all.closed.clone_from(&of.closed);
-                all.max_unavailable = of.max_unavailable;
-            }
-            all.soak_seconds = all.soak_seconds.max(of.soak_seconds);
-            for rule in &of.rules {
-                if !all.rules.contains(rule) {
-                    all.rules.push(rule.clone());
-                }
-            }
-        }
-        all
     }
 
     /// How far the NodeVersion is with its domains, in the wave under way; none if nobody asks for an order of such.
@@ -259,4 +234,31 @@ impl<'a> Pass<'a> {
             self.out.wake(at);
         }
     }
+}
+
+/// The wave of the control plane. Approval, rules and soak of the waves that its nodes would else be of hold for it: who asks for them of
+/// all nodes has them for these, too. Of their limits only one of 0 does, which lets no node begin.
+pub(super) fn of_control_plane(sets: &Sets<'_>, waves: &[Wave]) -> Wave {
+    let mut all = Wave::first(quorum::control_plane_selectors(), CONTROL_PLANE);
+    let nodes = sets.all().map(|(node, _)| node);
+    for node in nodes.filter(|node| quorum::is_control_plane(node)) {
+        let Some(of) = waves.iter().find(|wave| wave.may_take(&node.labels)) else {
+            continue;
+        };
+        if of.needs_approval && !all.needs_approval {
+            all.needs_approval = true;
+            all.field.clone_from(&of.field);
+        }
+        if of.closed.is_some() && all.closed.is_none() {
+            all.closed.clone_from(&of.closed);
+            all.max_unavailable = of.max_unavailable;
+        }
+        all.soak_seconds = all.soak_seconds.max(of.soak_seconds);
+        for rule in &of.rules {
+            if !all.rules.contains(rule) {
+                all.rules.push(rule.clone());
+            }
+        }
+    }
+    all
 }
