@@ -9,7 +9,6 @@ use super::{
 };
 use crate::{
     action::{Action, Change},
-    admit::not_ready,
     failures, intent, names,
     observed::{ChangeView, NodeView},
     owner::OwnerKind,
@@ -17,7 +16,7 @@ use crate::{
     turn::{
         directive::{self, stays_out},
         journal::{self, Journal},
-        lease::{self, Lease},
+        lease,
     },
     why::Why,
 };
@@ -254,31 +253,12 @@ impl<'a> Pass<'a> {
 
     /// A node that is not Ready waits, and the others go on: its Job could start no pod, and would hold the only turn.
     pub(super) fn not_ready(&mut self, node: &NodeView) -> Option<Why> {
-        if node.ready || self.intent.take_not_ready {
-            return None;
-        }
-        if let Some(at) = self
-            .intent
-            .leave_out_after
-            .and_then(|after| not_ready::left_out_at(node, after))
-        {
-            self.out.wake(at);
-        }
-        let message = format!(
-            "Node {} is not Ready (takeNotReady begins it all the same)",
-            node.name
-        );
-        Some(Why::new(Reason::NodeNotReady, message))
+        self.intent.not_ready().wait(&mut self.out, node)
     }
 
     /// Why a node that has no turn is left out for now, as it is not Ready for too long.
     pub(super) fn given_up(&self, node: &NodeView) -> Option<Why> {
-        let after = self
-            .intent
-            .leave_out_after
-            .filter(|_| !self.intent.take_not_ready)?;
-        let at = not_ready::left_out_at(node, after)?;
-        (at <= self.now).then(|| not_ready::left_out_not_ready(node))
+        self.intent.not_ready().given_up(node, self.now)
     }
 
     /// A Windows node needs an image of kubectl of its own.
@@ -346,12 +326,10 @@ impl<'a> Pass<'a> {
             return None;
         }
         let holder = lease::holder_of(OwnerKind::Plan, &self.view.uid);
-        let Lease::Held(found, until) = lease::of(self.observed, &node.name, &holder, self.now) else {
-            return None;
-        };
-        self.out.wake(until);
-        let message = format!("the lease of Node {} is held by {}", node.name, found.holder);
-        Some(Why::new(Reason::NodeLeaseHeld, message).until(until))
+        let standing = lease::of(self.observed, &node.name, &holder, self.now);
+        let why = lease::refusal(&standing, &node.name)?;
+        why.until.into_iter().for_each(|until| self.out.wake(until));
+        Some(why)
     }
 
     /// The node's turn begins. Before the first there is our finalizer.

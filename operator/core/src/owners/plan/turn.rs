@@ -94,11 +94,8 @@ impl<'a> Pass<'a> {
         };
         // Its Job could start no pod.
         let not_ready = || {
-            let gone = !turn.node.ready && !self.intent.take_not_ready && !turn.is_disrupted();
-            gone.then(|| {
-                let message = format!("Node {} is not Ready", turn.node.name);
-                Why::new(Reason::NodeNotReady, message)
-            })
+            let refused = self.intent.not_ready().refusal(turn.node);
+            refused.filter(|_| !turn.is_disrupted())
         };
         // What was cordoned, or has run already, is brought to its end: the other Plan may wait for the place that this node
         // fills in a budget.
