@@ -868,7 +868,7 @@ fn a_plan_whose_binding_says_nonsense_of_the_drain_is_held() {
          > nothing",
     );
     // It drains nothing.
-    check(&waiting("cordon finalizer", &by_label), "> admit a");
+    check(&waiting("cordon finalizer", &by_label), "> admit b");
     // In the turn too: nothing is cordoned, or evicted, until it is mended.
     let turn = |more: &str, binding: &str| {
         two(&format!(

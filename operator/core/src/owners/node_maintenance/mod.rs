@@ -19,7 +19,10 @@ mod waves;
 
 use crate::{
     action::{Action, Event, EventAction},
-    admit::{gates::Gate, queue},
+    admit::{
+        gates::{self, Gate},
+        queue,
+    },
     decision::{Decision, Snapshot},
     ledger,
     observed::{ChangeView, ForeignController, MaintenanceView, NodeView, Observed},
@@ -311,10 +314,7 @@ impl Pass<'_> {
     /// What a gate has against the node until it is cordoned.
     fn at_any_time(&self, node: &NodeView, gate: Gate) -> Option<Why> {
         match gate {
-            Gate::Owner => {
-                let problem = self.intent.problem.clone();
-                problem.or_else(|| self.intent.suspended.clone())
-            }
+            Gate::Owner => gates::of_owner(self.intent.problem.clone(), self.intent.suspended.as_ref()),
             Gate::Stop => ledger::stop(self.observed, node),
             Gate::Window => self.intent.schedule.closed_to(node, self.observed, self.now),
             Gate::Quorum => quorum::refusal(self.observed, node),

@@ -245,9 +245,8 @@ impl<'a> Pass<'a> {
         };
         let against = gates::weigh(self.asked == Some(donor.name.as_str()), |gate| match gate {
             Gate::Owner => {
-                let suspended = self.intent.suspended.clone();
-                suspended
-                    .or_else(|| self.intent.problem.clone())
+                let problem = self.intent.problem.clone();
+                gates::of_owner(problem, self.intent.suspended.as_ref())
                     .or_else(|| withdrawn.cloned())
                     .or_else(|| self.no_provider())
             }

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     action::{Action, Change},
+    admit::gates,
     failures, intent, names,
     observed::{ChangeView, NodeView},
     owner::OwnerKind,
@@ -45,33 +46,9 @@ impl<'a> Pass<'a> {
         if let Some(why) = &self.leaving {
             return Some(why.clone());
         }
-        if let Some(problem) = &self.intent.invalid {
-            let reason = if self.in_cycle {
-                Reason::PlanCycle
-            } else {
-                Reason::InvalidField
-            };
-            return Some(Why::new(reason, problem.clone()));
-        }
-        if let Some(why) = &self.intent.of_secrets {
-            return Some(why.clone());
-        }
-        if let Some(why) = self.unresolved() {
-            return Some(why);
-        }
-        if let Some(problem) = &self.intent.of_selector {
-            return Some(Why::new(Reason::InvalidField, problem.clone()));
-        }
-
-        if let Some(problem) = self.wrong_labels() {
-            return Some(Why::new(Reason::InvalidField, problem));
-        }
-        let suspended = self.intent.suspended.clone();
-        if let Some(why) = suspended.or_else(|| self.intent.of_gates.clone()) {
-            return Some(why);
-        }
-        if let Some(why) = self.gate_lost() {
-            return Some(why);
+        let of_owner = gates::of_owner(self.problem(true), self.intent.suspended.as_ref());
+        if of_owner.is_some() {
+            return of_owner;
         }
         let mut flying = self.flying.iter();
         if let Some(change) = flying.find(|change| journal::is_for(change, Reason::Aborted)) {
@@ -81,6 +58,30 @@ impl<'a> Pass<'a> {
         self.failures_spent()
             .or_else(|| self.waves.failures_spent())
             .or_else(|| edge::waits(view, self.observed, &self.resolved.version))
+    }
+
+    /// What is wrong with the Plan, its rules or its bindings, and what of it is not known. Which nodes it means, and what they are
+    /// labelled with, matters only where nodes `begins`.
+    pub(super) fn problem(&self, begins: bool) -> Option<Why> {
+        let invalid = self.intent.invalid.as_ref().map(|problem| {
+            let reason = if self.in_cycle {
+                Reason::PlanCycle
+            } else {
+                Reason::InvalidField
+            };
+            Why::new(reason, problem.clone())
+        });
+        let of_nodes = || {
+            let selector = self.intent.of_selector.clone().filter(|_| begins);
+            let problem = selector.or_else(|| self.wrong_labels().filter(|_| begins))?;
+            Some(Why::new(Reason::InvalidField, problem))
+        };
+        invalid
+            .or_else(|| self.intent.of_secrets.clone())
+            .or_else(|| self.unresolved())
+            .or_else(of_nodes)
+            .or_else(|| self.intent.of_gates.clone())
+            .or_else(|| self.gate_lost())
     }
 
     /// The nodes that have failed in this upgrade, as a failure budget counts them.

@@ -152,18 +152,10 @@ impl<'a> Intent<'a> {
         });
         let closed = settings.iter().find_map(Gating::closed);
         let said = settings::together(&settings, &mut wrong);
-        let bound = gating::drain_of_binding(&settings).filter(|_| spec.drain.is_some());
-        let of_drain = bound
-            .as_ref()
-            .and_then(|(field, drain)| gating::wrong_drain(field, drain));
-        of_drain.into_iter().for_each(&mut wrong);
+        let drain = drain(spec, &settings, &mut wrong);
         of_gates = of_gates.or_else(|| wave::wrong_rule(&said.waves, observed, (&PHASES, "Plan")));
         let drain_by = settings.iter().find_map(|one| one.settings.drain_by);
         let retries = settings.iter().find_map(|one| one.settings.retries);
-        let drain = spec
-            .drain
-            .as_ref()
-            .map(|drain| options(drain, bound.map(|(_, drain)| drain)));
         let cordons = drain.is_some() || spec.cordon == Some(true);
         let delay_millis = delay_millis(spec);
         let selector_problem = selector::wrong(&view.selector);
@@ -325,6 +317,17 @@ pub fn timeout_seconds(found: &Value) -> Option<i64> {
         _ => return None,
     };
     (millis >= 0).then_some((millis + 999) / 1000)
+}
+
+/// How the nodes of a Plan are drained, if they are; what is wrong with what a binding says of that is told to `wrong`.
+fn drain(spec: &PlanSpec, all: &[Gating<'_>], wrong: &mut impl FnMut(String)) -> Option<DrainOptions> {
+    let drain = spec.drain.as_ref()?;
+    let bound = gating::drain_of_binding(all);
+    let problem = bound
+        .as_ref()
+        .and_then(|(field, settings)| gating::wrong_drain(field, settings));
+    problem.into_iter().for_each(wrong);
+    Some(options(drain, bound.map(|(_, settings)| settings)))
 }
 
 /// kubectl's options as numo's drain has them. Pods of any Plan's Jobs stay, as the reference's selector has it. A
