@@ -56,6 +56,12 @@ gates! {
     Drain,
 }
 
+/// Why an owner as a whole goes no further, before a turn and in it: [`Gate::Owner`] of every kind of owner. What somebody has to mend
+/// comes before that it is suspended: it is there all the same once the owner is resumed.
+pub(crate) fn of_owner(problem: Option<Why>, suspended: Option<&Why>) -> Option<Why> {
+    problem.or_else(|| suspended.cloned())
+}
+
 /// What stands against a node, worst first.
 #[derive(Debug)]
 pub(crate) struct Against {

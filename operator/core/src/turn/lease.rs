@@ -6,8 +6,10 @@ use crate::{
     observed::{LeaseView, NodeView, Observed},
     owner::OwnerKind,
     time::later,
+    why::Why,
 };
 use jiff::Timestamp;
+use numo_api::{Reason, marks};
 
 /// How far ahead the renewal of a lease may be before nobody believes it (seconds).
 const AHEAD_SECONDS: i64 = 10;
@@ -57,6 +59,24 @@ pub(crate) fn standing<'a>(
         return Lease::Free(Some(lease));
     }
     Lease::Held(lease, expiry(lease))
+}
+
+/// Why a node waits whose lease another has, if so.
+pub(crate) fn refusal(standing: &Lease<'_>, node: &str) -> Option<Why> {
+    match standing {
+        Lease::Held(lease, until) => Some(held_by(node, lease, *until)),
+        Lease::Ours(_) | Lease::Due(_) | Lease::Free(_) | Lease::None => None,
+    }
+}
+
+/// That another has the lease of a node, until then.
+pub(crate) fn held_by(node: &str, lease: &LeaseView, until: Timestamp) -> Why {
+    let message = format!(
+        "Lease {}/node-{node} is held by {}",
+        marks::LEASE_NAMESPACE,
+        lease.holder
+    );
+    Why::new(Reason::NodeLeaseHeld, message).until(until)
 }
 
 /// What makes the lease of a node an owner's, or keeps it so.

@@ -95,6 +95,91 @@ fn all_that_stands_against_a_turn_that_has_begun_is_named() {
          run {} finalizer
          change a PreRelease pin:4.17.0";
     assert_eq!(against(run), ["Stopped", "NodeNotReady"]);
+    // From the first rule on.
+    let first = run
+        .replace("backup PreRelease", "backup Pre")
+        .replace("change a PreRelease", "change a PreRules");
+    assert_eq!(against(&first), ["Stopped", "NodeNotReady"]);
+    // Of a drain, too.
+    let drains = "node a worker 4.16.0
+         budget all max:1 paused
+         maintenance a finalizer phase:Running counted:9
+         kept a cordoned
+         turn a Cordoned hold
+         pod web on a";
+    assert_eq!(against(drains), ["Stopped", "HeldByPerson"]);
+}
+
+/// One sentence, whichever kind of owner the node waits for, and from its first look to its turn.
+#[test]
+fn who_holds_a_lease_and_who_is_not_ready_is_told_in_the_same_words() {
+    let of = |node: &str, turn: bool| {
+        let begun = |words: &'static str| if turn { words } else { "" };
+        let binding = r#"binding x spec {"ownerSelector":{"kind":"NodeMaintenance"},"takeNotReady":false}"#;
+        [
+            format!(
+                "node a worker v0 {node}\n plan concurrency:1 cordon finalizer applying:a\n {}",
+                begun("begun a new\n keeps a")
+            ),
+            format!(
+                "node a worker v0 {node}\n version img2 finalizer\n host a img1\n group w image:img2\n groups w\n {}",
+                begun("replacing a PreRules")
+            ),
+            format!(
+                "node a worker 4.16.0 {node}\n maintenance a finalizer\n {binding}\n {}",
+                begun("turn a new\n kept a")
+            ),
+        ]
+    };
+    for turn in [false, true] {
+        for cluster in of("NotReady", turn) {
+            let words = "Node a is not Ready (takeNotReady: true takes it all the same)";
+            crate::words::check(&cluster, &format!("node a ~ {words}"));
+        }
+    }
+    // A maintenance has the words of the operator that it replaces.
+    for cluster in of("lease:somebody", false).iter().take(2) {
+        crate::words::check(
+            cluster,
+            "node a ~ Lease medik8s-leases/node-a is held by somebody",
+        );
+    }
+}
+
+/// Who resumes an owner that is not as it must be would only then read of it; and a node that begins does not change what is told.
+#[test]
+fn what_is_wrong_with_an_owner_is_told_before_that_it_is_suspended() {
+    let gone = |kind: &str| {
+        format!(
+            "binding x spec {{\"ownerSelector\":{{\"kind\":\"{kind}\"}},\"rules\":[{{\"name\":\"gone\"}}]}}"
+        )
+    };
+    let plan = format!(
+        "node a worker v0\n plan concurrency:1 cordon finalizer applying:a suspended\n {}",
+        gone("Plan")
+    );
+    let maintenance = format!(
+        "node a worker 4.16.0\n maintenance a finalizer suspended\n {}",
+        gone("NodeMaintenance")
+    );
+    let version = format!(
+        "node a worker v0\n version img2 finalizer paused\n host a img1\n group w image:img2\n groups w\n {}",
+        gone("NodeVersion")
+    );
+    for (owner, turn) in [
+        (plan, "begun a new\n keeps a"),
+        (maintenance, "turn a new\n kept a"),
+        (version, "replacing a PreRules"),
+    ] {
+        for cluster in [owner.clone(), format!("{owner}\n {turn}")] {
+            let against = against(&cluster);
+            assert_eq!(
+                against.first().map(String::as_str),
+                Some("RuleNotFound"),
+                "{cluster}"
+            );
+        }
+    }
 }
 
 /// A stop of all nodes that are behind holds the run as well: it is one reason.

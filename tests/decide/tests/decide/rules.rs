@@ -89,6 +89,34 @@ fn pre_release_rules_come_after_pre_rules_and_the_gates() {
     );
 }
 
+/// As before its release: it could not be let go, and what its rules do would be done in vain.
+#[test]
+fn no_rule_is_begun_for_a_node_that_is_not_fit_to_be_let_go() {
+    let cluster = |node: &str, more: &str| {
+        let rules = "rule early Pre\n rule late PreRelease";
+        in_pre(rules, &format!("change a PreRules pin:4.17.0\n {more}")).replace(
+            "node a worker 4.16.0 turn",
+            &format!("node a worker 4.16.0 turn {node}"),
+        )
+    };
+    check(&cluster("", ""), "> job early/Pre/1 of a");
+    for (node, reason) in [
+        ("cordoned", "CordonedByOther"),
+        ("NotReady", "NodeNotReady"),
+        ("state:Degraded", "NodeDegraded"),
+    ] {
+        check(
+            &cluster(node, ""),
+            &format!("node a PreRules {reason}\n > journal a closed"),
+        );
+        // What was begun comes to its end.
+        check(
+            &cluster(node, "job early/Pre/1 of a Complete read"),
+            "> journal a verdict early/Pre/1 Pass PreRelease",
+        );
+    }
+}
+
 #[test]
 fn a_failed_job_is_tried_again_as_often_as_the_rule_says() {
     let rules = "rule backup Pre retries:1";

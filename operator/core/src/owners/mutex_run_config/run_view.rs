@@ -6,7 +6,7 @@ use super::{
     member::{Member, Members},
 };
 use crate::{
-    admit::not_ready::{left_out_at, left_out_not_ready},
+    admit::not_ready::Policy,
     decision::Snapshot,
     intent::Intent,
     key::{Index, Key},
@@ -265,14 +265,23 @@ impl<'a> RunView<'a> {
 
     /// When a node that is not Ready is left out, if the owner leaves such nodes out.
     pub fn leaves_out_at(&self, member: &Member<'_>) -> Option<Timestamp> {
-        let waits = !member.node.ready && member.in_flight().is_none();
-        left_out_at(member.node, self.intent.leave_out_after?).filter(|_| waits)
+        let waits = member.in_flight().is_none();
+        self.not_ready().left_out_at(member.node).filter(|_| waits)
     }
 
     /// Why a node that has no turn is left out for now, as it is not Ready for too long. It is taken up again once it is Ready.
     pub fn given_up(&self, member: &Member<'_>) -> Option<Why> {
-        let at = self.leaves_out_at(member)?;
-        (at <= self.now).then(|| left_out_not_ready(member.node))
+        let waits = member.in_flight().is_none();
+        let given_up = waits.then(|| self.not_ready().given_up(member.node, self.now));
+        given_up.flatten()
+    }
+
+    /// A run takes no node that is not Ready.
+    const fn not_ready(&self) -> Policy {
+        Policy {
+            takes: false,
+            leave_out_after: self.intent.leave_out_after,
+        }
     }
 
     /// Nobody knows which version is asked for, and a pool is rendered for another one than its nodes run.

@@ -9,7 +9,7 @@ use crate::{
     admit::gates::{Gate, weigh},
     intent::InForce,
     key::Key,
-    ledger, mark,
+    mark,
     observed::{ChangeView, ForeignController, RuleView},
     probe::Look,
     turn::{
@@ -425,15 +425,10 @@ impl steps::Turn for Turn<'_, '_> {
         let (pass, name) = (self.pass, &self.member.node.name);
         let (waves, approvals) = pass.order;
         let unapproved = || approvals.refusal(waves, name);
-        if phase == Phase::Pre {
-            let hold = self.pass.hold.cloned();
-            return hold
-                .or_else(|| ledger::stop(view.observed, self.member.node))
-                .or_else(|| view.closed_to(self.member.node))
-                .or_else(unapproved);
-        }
         let against = weigh(view.is_asked(self.member), |gate| match gate {
             Gate::Owner => self.pass.hold.cloned(),
+            // The canary pool is made ready while the first rules are asked.
+            Gate::Room if phase == Phase::Pre => None,
             Gate::Room => gates::node::not_for_canary(view, self.member),
             Gate::Approval => unapproved(),
             gate => gates::node::against(view, self.member, gate),

@@ -7,6 +7,7 @@ use crate::{
         approval::Wanted,
         domains::DomainOrder,
         gating::{self, Gating, NamedRule},
+        not_ready::Policy,
         room::{Room, Words},
         schedule::Schedule,
         settings,
@@ -38,10 +39,8 @@ pub(super) struct Intent<'a> {
     pub(super) schedule: Schedule<'a>,
     /// How long the node keeps its turn after its last rules (seconds).
     pub(super) soak_seconds: i64,
-    /// Whether a node that is not Ready waits; without a binding that says so it is drained like any.
-    pub(super) awaits_ready: bool,
-    /// After how long a node that waits to be Ready is left out (seconds); none if it is waited for.
-    pub(super) leave_out_after: Option<i64>,
+    /// What becomes of a node that is not Ready; without a binding that says so it is drained like any.
+    pub(super) not_ready: Policy,
     /// Which nodes go before others.
     pub(super) waves: Vec<Wave>,
     /// In which order domains of nodes have their turns.
@@ -169,17 +168,18 @@ fn ordered_twice(all: &[Gating<'_>]) -> Option<String> {
     ))
 }
 
-/// Whether a node that is not Ready waits, and after how long it is left out (seconds; none if it is waited for). Without a binding that
-/// says so it is drained like any.
-pub(super) fn of_not_ready(all: &[Gating<'_>]) -> (bool, Option<i64>) {
+/// What becomes of a node that is not Ready. Without a binding that says so it is drained like any.
+pub(super) fn of_not_ready(all: &[Gating<'_>]) -> Policy {
     let settings = || all.iter().map(|one| one.settings);
     let policy = || settings().find_map(|settings| settings.not_ready_policy);
     let take_not_ready = settings().find_map(|settings| settings.take_not_ready);
-    // Who says what becomes of a node that is not Ready does not want it drained.
-    let awaits_ready = take_not_ready.map_or_else(|| policy().is_some(), |takes| !takes);
     let leave_out_after =
         settings().map(|settings| (settings.not_ready_policy, settings.leave_out_after_seconds));
-    (awaits_ready, intent::first_leave_out_after(leave_out_after))
+    Policy {
+        // Who says what becomes of a node that is not Ready does not want it drained.
+        takes: take_not_ready.unwrap_or_else(|| policy().is_none()),
+        leave_out_after: intent::first_leave_out_after(leave_out_after),
+    }
 }
 
 /// A gate of its own spec that is gone from the object, and not from the manifest.
@@ -222,7 +222,7 @@ pub(super) fn parse<'a>(view: &'a MaintenanceView, observed: &'a Observed) -> In
         .stood_off(ForeignController::NodeMaintenance)
         .or_else(|| suspended::of_maintenance(view))
         .or_else(|| observed.list_failed(view.owner.kind));
-    let (awaits_ready, leave_out_after) = of_not_ready(&settings);
+    let not_ready = of_not_ready(&settings);
     let node = observed.nodes.get(&view.spec.node_name);
     let wave = node.and_then(|node| wave_rules::surely_in(node, &said.waves));
     let has_rules = said.waves.iter().any(|wave| !wave.rules.is_empty());
@@ -235,8 +235,7 @@ pub(super) fn parse<'a>(view: &'a MaintenanceView, observed: &'a Observed) -> In
         schedule,
         // One that has ended is gone: the soak of a wave is that of the last turn in it.
         soak_seconds: wave.map_or(0, |wave| wave.soak_seconds).max(said.soak_seconds),
-        awaits_ready,
-        leave_out_after,
+        not_ready,
         wave_rules,
         waves: said.waves,
         domains: said.domains,

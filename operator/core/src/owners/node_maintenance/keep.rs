@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     action::{Action, Event, EventAction, Planned},
+    admit::gates::{self, Gate},
     drain, ledger,
     mark::CordonedBy,
     observed::{ChangeView, NodeView},
@@ -71,10 +72,7 @@ impl Pass<'_> {
         if was_drained {
             self.report.phase = MaintenancePhase::Succeeded;
         }
-        let suspended = self.intent.suspended.clone();
-        let stop = suspended
-            .or_else(|| directive::held(change))
-            .or_else(|| ledger::stop(self.observed, node));
+        let stop = self.stop(node, change);
         // Beside the operator that numo replaces the node is that one's to close.
         let undone = undone(node, self.group).filter(|_| !self.intent.is_stood_off());
         if let Some(what) = undone {
@@ -94,6 +92,31 @@ impl Pass<'_> {
             return;
         }
         self.drain(node, change, stop, (cordoned, was_drained));
+    }
+
+    /// Why nothing more is done to a node that is cordoned: that somebody has stopped it. An edit that is wrong does not.
+    fn stop(&mut self, node: &NodeView, change: &ChangeView) -> Option<Why> {
+        let against = gates::weigh(self.asked, |gate| match gate {
+            Gate::Owner => self.intent.suspended.clone(),
+            Gate::Stop => ledger::stop(self.observed, node),
+            Gate::Person => directive::held(change),
+            // What is disrupted is brought to its end.
+            Gate::Waits
+            | Gate::Window
+            | Gate::Unfit
+            | Gate::Leaving
+            | Gate::Busy
+            | Gate::State
+            | Gate::Quorum
+            | Gate::Lease
+            | Gate::Wave
+            | Gate::Domain
+            | Gate::Approval
+            | Gate::Room
+            | Gate::Budget
+            | Gate::Drain => None,
+        });
+        against.worst(&mut self.out.report)
     }
 
     /// Journals that a step begins.

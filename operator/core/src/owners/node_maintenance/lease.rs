@@ -36,7 +36,8 @@ impl Pass<'_> {
                 return self.lost_lease(node, change, lease, until);
             }
             self.wake(until);
-            self.close(Step::Admitted, held(&lease.holder), change);
+            let why = held(&node.name, lease, until);
+            self.close(Step::Admitted, why, change);
             return false;
         }
         if let Some(due) = lease.due {

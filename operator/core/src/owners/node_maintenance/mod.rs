@@ -19,7 +19,10 @@ mod waves;
 
 use crate::{
     action::{Action, Event, EventAction},
-    admit::{gates::Gate, not_ready, queue},
+    admit::{
+        gates::{self, Gate},
+        queue,
+    },
     decision::{Decision, Snapshot},
     ledger,
     observed::{ChangeView, ForeignController, MaintenanceView, NodeView, Observed},
@@ -311,10 +314,7 @@ impl Pass<'_> {
     /// What a gate has against the node until it is cordoned.
     fn at_any_time(&self, node: &NodeView, gate: Gate) -> Option<Why> {
         match gate {
-            Gate::Owner => {
-                let problem = self.intent.problem.clone();
-                problem.or_else(|| self.intent.suspended.clone())
-            }
+            Gate::Owner => gates::of_owner(self.intent.problem.clone(), self.intent.suspended.as_ref()),
             Gate::Stop => ledger::stop(self.observed, node),
             Gate::Window => self.intent.schedule.closed_to(node, self.observed, self.now),
             Gate::Quorum => quorum::refusal(self.observed, node),
@@ -338,25 +338,7 @@ impl Pass<'_> {
 
     /// A node that is not Ready waits where a binding says so: before its cordon, and others go on.
     fn not_ready(&mut self, node: &NodeView) -> Option<Why> {
-        if node.ready || !self.intent.awaits_ready {
-            return None;
-        }
-        let after = self.intent.leave_out_after;
-        if let Some(at) = after.and_then(|after| not_ready::left_out_at(node, after)) {
-            self.wake(at);
-        }
-        let message = format!(
-            "Node {} is not Ready (takeNotReady or notReadyPolicy of a MutexBinding)",
-            node.name
-        );
-        Some(Why::new(Reason::NodeNotReady, message))
-    }
-
-    /// Why a node that waits to be Ready is left out for now, as it was not for too long.
-    fn given_up(&self, node: &NodeView) -> Option<Why> {
-        let after = self.intent.leave_out_after.filter(|_| self.intent.awaits_ready)?;
-        let at = not_ready::left_out_at(node, after)?;
-        (at <= self.now).then(|| not_ready::left_out_not_ready(node))
+        self.intent.not_ready.wait(&mut self.out, node)
     }
 
     /// A node that a person has left out stays so until a person asks for it again.

@@ -4,9 +4,10 @@ use super::intent::Intent;
 use crate::{
     action::{Action, Event, Planned},
     decision::Decision,
-    observed::{ChangeView, MaintenanceView, Observed},
+    observed::{ChangeView, LeaseView, MaintenanceView, Observed},
     owner::MaintenanceGroup,
     report::{MaintenanceReport, NodeReport},
+    turn::lease,
     verdict::Answers,
     why::Why,
 };
@@ -71,10 +72,14 @@ impl Pass<'_> {
     }
 }
 
-/// Words of the reference.
-pub(super) fn held(holder: &str) -> Why {
+/// That another has the lease of the node, in words of the reference.
+pub(super) fn held(node: &str, lease: &LeaseView, until: Timestamp) -> Why {
     let message = format!(
-        "failed to obtain a lease that is not owned by us : can't update or invalidate the lease because it is held by different owner: {holder}"
+        "failed to obtain a lease that is not owned by us : can't update or invalidate the lease because it is held by different owner: {}",
+        lease.holder
     );
-    Why::new(Reason::NodeLeaseHeld, message)
+    Why {
+        message: message.into(),
+        ..lease::held_by(node, lease, until)
+    }
 }

@@ -76,7 +76,8 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
             self.pass.out.actions.extend(journal);
             Some(why)
         });
-        let Some(why) = skipped.or_else(|| self.pass.given_up(self.node)) else {
+        let Some(why) = skipped.or_else(|| self.pass.intent.not_ready.given_up(self.node, self.pass.now))
+        else {
             return ON;
         };
         // Nobody may take the node for one that is in maintenance.
@@ -101,7 +102,7 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
                 Some(ledger::busy(observed, name, other, now))
             }
             Gate::Lease => match lease(observed, name, now) {
-                Lease::Held(lease, _) => Some(held(&lease.holder)),
+                Lease::Held(lease, until) => Some(held(name, lease, until)),
                 Lease::None | Lease::Ours(_) | Lease::Due(_) | Lease::Free(_) => None,
             },
             Gate::State => self.pass.not_ready(self.node),

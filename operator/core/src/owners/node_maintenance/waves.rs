@@ -13,7 +13,6 @@ use crate::{
         approval::{About, Approvals},
         domains::Domains,
         gating::Gating,
-        not_ready,
         waves::{Row, Stand, Waves},
     },
     failures,
@@ -210,14 +209,11 @@ fn stand(
     if node.ready || is_stalled {
         return Some(Stand::Behind { goes_on: !is_stalled });
     }
-    let (awaits_ready, leave_out_after) = of_not_ready(&gatings(view, observed));
-    let left_out_at = leave_out_after
-        .filter(|_| awaits_ready)
-        .and_then(|after| not_ready::left_out_at(node, after));
-    if left_out_at.is_some_and(|at| at <= now) {
+    let not_ready = of_not_ready(&gatings(view, observed));
+    if not_ready.given_up(node, now).is_some() {
         return Some(Stand::LeftOut(None));
     }
     Some(Stand::Behind {
-        goes_on: !awaits_ready,
+        goes_on: not_ready.takes,
     })
 }

@@ -6,6 +6,7 @@ use crate::{
         approval::Wanted,
         domains::DomainOrder,
         gating::{self, Gating},
+        not_ready::Policy,
         schedule::Schedule,
         settings,
         wave::{self, Wave},
@@ -165,6 +166,14 @@ impl<'a> Intent<'a> {
             drain_field: drain.field,
             problem,
             suspended: suspended::of_version(view).or_else(|| observed.stop_of_kind(OwnerKind::NodeVersion)),
+        }
+    }
+
+    /// What becomes of nodes that are not Ready.
+    pub(super) const fn not_ready(&self) -> Policy {
+        Policy {
+            takes: self.take_not_ready,
+            leave_out_after: self.leave_out_after,
         }
     }
 

@@ -33,7 +33,7 @@ pub use sets::{Class, Sets, class};
 
 use crate::{
     action::{Action, FORGET_CHAIN},
-    admit::{approval::Approvals, queue, wave_rules::WaveRules, waves::Waves},
+    admit::{approval::Approvals, gates, queue, wave_rules::WaveRules, waves::Waves},
     decision::{Decision, Snapshot},
     drain::DrainOptions,
     key::Key,
@@ -98,8 +98,7 @@ impl<'a> Pass<'a> {
         };
         self.leaving
             .clone()
-            .or_else(|| self.intent.problem.clone())
-            .or_else(|| self.intent.suspended.clone())
+            .or_else(|| gates::of_owner(self.intent.problem.clone(), self.intent.suspended.as_ref()))
             .or_else(|| self.no_provider())
             .or_else(aborted)
             .or_else(|| self.failures_spent())

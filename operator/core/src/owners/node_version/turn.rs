@@ -248,8 +248,8 @@ impl<'a> Pass<'a> {
     fn weigh(&mut self, donor: &'a NodeView, change: &'a ChangeView, withdrawn: Option<&Why>) -> Option<Why> {
         let is_disrupted = journal::entered(change, Step::Cordoned).is_some();
         let not_ready = || {
-            let waits = !donor.ready && !self.intent.take_not_ready && !is_disrupted;
-            waits.then(|| Why::new(Reason::NodeNotReady, format!("Node {} is not Ready", donor.name)))
+            let refused = self.intent.not_ready().refusal(donor);
+            refused.filter(|_| !is_disrupted)
         };
         let heir_away = || {
             let heir = self.heir_of(donor)?;
@@ -266,9 +266,8 @@ impl<'a> Pass<'a> {
         };
         let against = gates::weigh(self.asked == Some(donor.name.as_str()), |gate| match gate {
             Gate::Owner => {
-                let suspended = self.intent.suspended.clone();
-                suspended
-                    .or_else(|| self.intent.problem.clone())
+                let problem = self.intent.problem.clone();
+                gates::of_owner(problem, self.intent.suspended.as_ref())
                     .or_else(|| withdrawn.cloned())
                     .or_else(|| self.no_provider())
             }
@@ -324,8 +323,7 @@ impl<'a> Going<'_, 'a> {
         if let Some((lease, until)) = found.held {
             pass.out.wake(until);
             if !is_released {
-                let message = format!("the lease of Node {} is held by {}", donor.name, lease.holder);
-                let why = Why::new(Reason::NodeLeaseHeld, message).until(until);
+                let why = lease::held_by(&donor.name, lease, until);
                 let step = change.status.step.unwrap_or(Step::Admitted);
                 steps::Turn::close(self, step, why);
                 return false;

@@ -12,7 +12,6 @@ use crate::{
         approval::Approvals,
         domains::Domains,
         gates::Gate,
-        not_ready,
         queue::Queue,
         room::{Room, Words},
         schedule::Schedule,
@@ -28,7 +27,7 @@ use crate::{
     turn::{
         directive::{self, skip_asked, stays_out},
         journal::{self, Journal},
-        lease::{self, Lease},
+        lease,
         steps::{Next, ON, STAY},
     },
     verdict::Answers,
@@ -70,38 +69,16 @@ impl<'a> Pass<'a> {
 
     /// Why a node that is not Ready is left out for now.
     pub(super) fn given_up(&self, node: &NodeView) -> Option<Why> {
-        let after = self
-            .intent
-            .leave_out_after
-            .filter(|_| !self.intent.take_not_ready)?;
-        let at = not_ready::left_out_at(node, after)?;
-        (at <= self.now).then(|| not_ready::left_out_not_ready(node))
-    }
-
-    fn not_ready(&mut self, node: &NodeView) -> Option<Why> {
-        if node.ready || self.intent.take_not_ready {
-            return None;
-        }
-        let after = self.intent.leave_out_after;
-        if let Some(at) = after.and_then(|after| not_ready::left_out_at(node, after)) {
-            self.out.wake(at);
-        }
-        let message = format!(
-            "Node {} is not Ready (spec.mutex.takeNotReady replaces it all the same)",
-            node.name
-        );
-        Some(Why::new(Reason::NodeNotReady, message))
+        self.intent.not_ready().given_up(node, self.now)
     }
 
     /// Who else holds the lease of a node.
     fn leased(&mut self, node: &NodeView) -> Option<Why> {
         let holder = lease::holder_of(OwnerKind::NodeVersion, &self.view.uid);
-        let Lease::Held(found, until) = lease::of(self.observed, &node.name, &holder, self.now) else {
-            return None;
-        };
-        self.out.wake(until);
-        let message = format!("the lease of Node {} is held by {}", node.name, found.holder);
-        Some(Why::new(Reason::NodeLeaseHeld, message).until(until))
+        let standing = lease::of(self.observed, &node.name, &holder, self.now);
+        let why = lease::refusal(&standing, &node.name)?;
+        why.until.into_iter().for_each(|until| self.out.wake(until));
+        Some(why)
     }
 
     /// The node's turn begins. Before the first there is our finalizer.
@@ -302,7 +279,7 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
                 let other = self.pass.observed.turn_of_other(node, &self.pass.view.uid)?;
                 Some(ledger::busy(self.pass.observed, &node.name, other, self.pass.now))
             }
-            Gate::State => self.pass.not_ready(node),
+            Gate::State => self.pass.intent.not_ready().wait(&mut self.pass.out, node),
             Gate::Quorum => quorum::refusal_of_change(self.pass.observed, node).or_else(|| {
                 let message = "another control-plane node is begun at this moment";
                 (self.took_control_plane && quorum::is_control_plane(node))

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     action::{Action, Change},
-    admit::not_ready,
+    admit::gates,
     failures, intent, names,
     observed::{ChangeView, NodeView},
     owner::OwnerKind,
@@ -17,7 +17,7 @@ use crate::{
     turn::{
         directive::{self, stays_out},
         journal::{self, Journal},
-        lease::{self, Lease},
+        lease,
     },
     why::Why,
 };
@@ -46,33 +46,9 @@ impl<'a> Pass<'a> {
         if let Some(why) = &self.leaving {
             return Some(why.clone());
         }
-        if let Some(problem) = &self.intent.invalid {
-            let reason = if self.in_cycle {
-                Reason::PlanCycle
-            } else {
-                Reason::InvalidField
-            };
-            return Some(Why::new(reason, problem.clone()));
-        }
-        if let Some(why) = &self.intent.of_secrets {
-            return Some(why.clone());
-        }
-        if let Some(why) = self.unresolved() {
-            return Some(why);
-        }
-        if let Some(problem) = &self.intent.of_selector {
-            return Some(Why::new(Reason::InvalidField, problem.clone()));
-        }
-
-        if let Some(problem) = self.wrong_labels() {
-            return Some(Why::new(Reason::InvalidField, problem));
-        }
-        let suspended = self.intent.suspended.clone();
-        if let Some(why) = suspended.or_else(|| self.intent.of_gates.clone()) {
-            return Some(why);
-        }
-        if let Some(why) = self.gate_lost() {
-            return Some(why);
+        let of_owner = gates::of_owner(self.problem(true), self.intent.suspended.as_ref());
+        if of_owner.is_some() {
+            return of_owner;
         }
         let mut flying = self.flying.iter();
         if let Some(change) = flying.find(|change| journal::is_for(change, Reason::Aborted)) {
@@ -82,6 +58,30 @@ impl<'a> Pass<'a> {
         self.failures_spent()
             .or_else(|| self.waves.failures_spent())
             .or_else(|| edge::waits(view, self.observed, &self.resolved.version))
+    }
+
+    /// What is wrong with the Plan, its rules or its bindings, and what of it is not known. Which nodes it means, and what they are
+    /// labelled with, matters only where nodes `begins`.
+    pub(super) fn problem(&self, begins: bool) -> Option<Why> {
+        let invalid = self.intent.invalid.as_ref().map(|problem| {
+            let reason = if self.in_cycle {
+                Reason::PlanCycle
+            } else {
+                Reason::InvalidField
+            };
+            Why::new(reason, problem.clone())
+        });
+        let of_nodes = || {
+            let selector = self.intent.of_selector.clone().filter(|_| begins);
+            let problem = selector.or_else(|| self.wrong_labels().filter(|_| begins))?;
+            Some(Why::new(Reason::InvalidField, problem))
+        };
+        invalid
+            .or_else(|| self.intent.of_secrets.clone())
+            .or_else(|| self.unresolved())
+            .or_else(of_nodes)
+            .or_else(|| self.intent.of_gates.clone())
+            .or_else(|| self.gate_lost())
     }
 
     /// The nodes that have failed in this upgrade, as a failure budget counts them.
@@ -254,31 +254,12 @@ impl<'a> Pass<'a> {
 
     /// A node that is not Ready waits, and the others go on: its Job could start no pod, and would hold the only turn.
     pub(super) fn not_ready(&mut self, node: &NodeView) -> Option<Why> {
-        if node.ready || self.intent.take_not_ready {
-            return None;
-        }
-        if let Some(at) = self
-            .intent
-            .leave_out_after
-            .and_then(|after| not_ready::left_out_at(node, after))
-        {
-            self.out.wake(at);
-        }
-        let message = format!(
-            "Node {} is not Ready (takeNotReady begins it all the same)",
-            node.name
-        );
-        Some(Why::new(Reason::NodeNotReady, message))
+        self.intent.not_ready().wait(&mut self.out, node)
     }
 
     /// Why a node that has no turn is left out for now, as it is not Ready for too long.
     pub(super) fn given_up(&self, node: &NodeView) -> Option<Why> {
-        let after = self
-            .intent
-            .leave_out_after
-            .filter(|_| !self.intent.take_not_ready)?;
-        let at = not_ready::left_out_at(node, after)?;
-        (at <= self.now).then(|| not_ready::left_out_not_ready(node))
+        self.intent.not_ready().given_up(node, self.now)
     }
 
     /// A Windows node needs an image of kubectl of its own.
@@ -346,12 +327,10 @@ impl<'a> Pass<'a> {
             return None;
         }
         let holder = lease::holder_of(OwnerKind::Plan, &self.view.uid);
-        let Lease::Held(found, until) = lease::of(self.observed, &node.name, &holder, self.now) else {
-            return None;
-        };
-        self.out.wake(until);
-        let message = format!("the lease of Node {} is held by {}", node.name, found.holder);
-        Some(Why::new(Reason::NodeLeaseHeld, message).until(until))
+        let standing = lease::of(self.observed, &node.name, &holder, self.now);
+        let why = lease::refusal(&standing, &node.name)?;
+        why.until.into_iter().for_each(|until| self.out.wake(until));
+        Some(why)
     }
 
     /// The node's turn begins. Before the first there is our finalizer.

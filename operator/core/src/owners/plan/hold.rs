@@ -57,8 +57,7 @@ impl<'a> Pass<'a> {
                 self.out.wake(until);
                 // What runs cannot be taken back: it goes on, and the lease is taken again when it can be.
                 if !turn.has_begun() {
-                    let message = format!("the lease of Node {} is held by {}", node.name, lease.holder);
-                    let why = Why::new(Reason::NodeLeaseHeld, message).until(until);
+                    let why = lease::held_by(&node.name, lease, until);
                     self.close(turn, turn.step(), why);
                     return false;
                 }

@@ -7,6 +7,7 @@ use crate::{
         approval::Wanted,
         domains::DomainOrder,
         gating::{self, Gating},
+        not_ready::Policy,
         schedule::Schedule,
         settings,
         wave::{self, Wave},
@@ -187,6 +188,14 @@ impl<'a> Intent<'a> {
             suspended: stood_off(observed)
                 .or_else(|| suspended::of_plan(view))
                 .or_else(|| observed.list_failed(OwnerKind::Plan)),
+        }
+    }
+
+    /// What becomes of nodes that are not Ready.
+    pub(super) const fn not_ready(&self) -> Policy {
+        Policy {
+            takes: self.take_not_ready,
+            leave_out_after: self.leave_out_after,
         }
     }
 

@@ -88,17 +88,10 @@ impl<'a> Pass<'a> {
 
     /// What keeps the next step of a node that has not begun.
     fn weigh_gates(&mut self, turn: &Turn<'a>, withdrawn: Option<&Why>) -> Option<Why> {
-        let invalid = || {
-            let problem = self.intent.invalid.clone()?;
-            Some(Why::new(Reason::InvalidField, problem))
-        };
         // Its Job could start no pod.
         let not_ready = || {
-            let gone = !turn.node.ready && !self.intent.take_not_ready && !turn.is_disrupted();
-            gone.then(|| {
-                let message = format!("Node {} is not Ready", turn.node.name);
-                Why::new(Reason::NodeNotReady, message)
-            })
+            let refused = self.intent.not_ready().refusal(turn.node);
+            refused.filter(|_| !turn.is_disrupted())
         };
         // What was cordoned, or has run already, is brought to its end: the other Plan may wait for the place that this node
         // fills in a budget.
@@ -110,17 +103,10 @@ impl<'a> Pass<'a> {
         };
         let against = gates::weigh(self.asked == Some(turn.node.name.as_str()), |gate| match gate {
             Gate::Owner => {
-                let suspended = self.intent.suspended.clone();
-                suspended
-                    .or_else(invalid)
-                    .or_else(|| self.intent.of_gates.clone())
-                    .or_else(|| self.gate_lost())
-                    .or_else(|| withdrawn.cloned())
+                let problem = self.problem(!turn.is_disrupted());
+                gates::of_owner(problem, self.intent.suspended.as_ref()).or_else(|| withdrawn.cloned())
             }
-            Gate::Waits => {
-                let secrets = self.intent.of_secrets.clone();
-                secrets.or_else(|| self.unresolved()).or_else(waits)
-            }
+            Gate::Waits => waits(),
             Gate::Window => {
                 let closed = || self.intent.schedule.closed_to(turn.node, self.observed, self.now);
                 (!turn.is_disrupted()).then(closed).flatten()

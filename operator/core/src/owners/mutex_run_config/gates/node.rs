@@ -7,7 +7,7 @@ use crate::{
     owners::mutex_run_config::run_view::RunView,
     pools,
     text::counted,
-    turn::lease::{self, Lease},
+    turn::lease,
     why::Why,
 };
 use numo_api::{
@@ -86,15 +86,7 @@ fn not_fit(member: &Member<'_>) -> Option<Why> {
 fn leased(view: &RunView<'_>, member: &Member<'_>) -> Option<Why> {
     let name = &member.node.name;
     let standing = lease::standing(view.observed, member.lease, &view.holder, view.now);
-    let Lease::Held(lease, until) = standing else {
-        return None;
-    };
-    let message = format!(
-        "Lease {}/node-{name} is held by {}",
-        marks::LEASE_NAMESPACE,
-        lease.holder
-    );
-    Some(Why::new(Reason::NodeLeaseHeld, message).until(until))
+    lease::refusal(&standing, name)
 }
 
 /// CanaryPool: the node must fall into the canary pool when it is let go, and into no other.
