@@ -7,7 +7,7 @@ use crate::{
 };
 use numo_core::{
     Owner, Snapshot,
-    action::{Action, FleetAction, NodePatch, NodePurpose, Planned},
+    action::{Action, Event, FleetAction, NodePatch, NodePurpose, Planned},
     invariant,
     observed::{JobView, Key},
     owners::node_version::{Class, Sets, class},
@@ -868,6 +868,45 @@ fn a_machine_that_does_not_join_in_time_is_deleted() {
         &format!("{lost}\n found {name} - unknown:500"),
         "problem ProviderUnavailable
          > journal a PreRules JoinFailed",
+    );
+}
+
+#[test]
+fn what_becomes_of_machines_is_told_by_events() {
+    let told = |text: &str| {
+        let actions = decision(&Cluster::parse(text)).actions.into_iter();
+        let events = actions.filter_map(|planned| planned.event);
+        let words = |event: Event| format!("{} {} {}", event.warning, event.reason, event.note);
+        events.map(words).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        told(&two("replacing a Admitted")),
+        ["false Joining a machine of group G-w is to be made for the place of Node a"]
+    );
+    let failed = "replacing a PreRules failed:3";
+    let held = told(&two(failed));
+    assert!(
+        held.len() == 1 && held[0].starts_with("true JoinFailed 3 machines"),
+        "{held:?}"
+    );
+    let lost = "replacing a PreRules\n pending request for:a leave node:new machine:m-new";
+    assert_eq!(
+        told(&two(lost)),
+        [format!("true JoinFailed m-new of PendingNode {} did not join", {
+            let cluster = Cluster::parse(&two(lost));
+            cluster.observed.fleet.pending.keys().next().expect("one").clone()
+        })]
+    );
+    assert_eq!(
+        told(&pair("replacing a PreRelease cordoned")),
+        ["false MachineLeaving its Node and its machine are to be deleted"]
+    );
+    let gone = format!(
+        "{GONE}\n replacing a Released machine:m-a heir:new\n pending a leave node:a machine:m-a Terminated reached"
+    );
+    assert_eq!(
+        told(&gone),
+        ["false MachineLeaving machine m-a of Node a is gone"]
     );
 }
 

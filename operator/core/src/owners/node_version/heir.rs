@@ -8,7 +8,7 @@ use super::{
     turn::Going,
 };
 use crate::{
-    action::{Action, Change, FleetAction, NodePatch, NodePurpose},
+    action::{Action, Change, Event, EventAction, FleetAction, NodePatch, NodePurpose},
     observed::{ChangeView, NodeView, PendingNodeView, is_same},
     time::later,
     turn::{
@@ -200,7 +200,12 @@ impl<'a> Going<'_, 'a> {
             turn: Some(change.key.name.clone()),
         };
         pass.made += 1;
-        pass.fleet(&donor.name, action);
+        let note = format!(
+            "a machine of group {group_id} is to be made for the place of Node {}",
+            donor.name
+        );
+        let event = Event::normal(Reason::Joining.name(), EventAction::Change, note).on(&donor.name);
+        pass.act(&donor.name, Action::Fleet(action), Some(event));
         self.say(Step::PreRules, joining);
     }
 
@@ -279,7 +284,9 @@ impl<'a> Going<'_, 'a> {
         let why = Why::new(Reason::JoinFailed, message);
         let mut journal = Journal::open(self.change, self.pass.now);
         journal.enter(Step::PreRules, Some(&why));
-        self.pass.write(journal);
+        let event = Event::warning(why.reason.name(), EventAction::Change, &*why.message);
+        let event = event.on(&self.change.spec.node_name);
+        self.pass.tell(journal, event);
         self.say(Step::PreRules, why);
     }
 
@@ -292,7 +299,12 @@ impl<'a> Going<'_, 'a> {
             self.parts().node.annotation(annotations::SCALING_GROUP_ID)
         );
         let why = Why::new(Reason::JoinFailed, message);
-        self.pass.end_journal(self.change, Step::Held, &why);
+        let mut journal = Journal::open(self.change, self.pass.now);
+        journal.enter(Step::Held, Some(&why));
+        let event = Event::warning(why.reason.name(), EventAction::Hold, &*why.message);
+        let event = event.on(&self.change.spec.node_name);
+        self.pass.tell(journal, event);
+        self.say(Step::Held, why);
     }
 
     /// The pair is known to both: the new node gets what the old one has, and is waited for.

@@ -88,6 +88,11 @@ impl<'a> Pass<'a> {
         self.out.actions.extend(journal.planned(None));
     }
 
+    /// Writes a journal, and tells of it by an event on its node.
+    pub(super) fn tell(&mut self, journal: Journal<'_>, event: Event) {
+        self.out.actions.extend(journal.planned(Some(event)));
+    }
+
     /// Says where a node is.
     pub(super) fn say(&mut self, name: &str, step: Step, why: Why, change: Option<&ChangeView>) {
         let report = NodeReport {

@@ -7,7 +7,7 @@ use super::{
     sets::Class,
 };
 use crate::{
-    action::{Action, FleetAction},
+    action::{Action, Event, EventAction, FleetAction},
     admit::{
         gates::{self, Gate},
         wave_rules::Rules,
@@ -237,7 +237,9 @@ impl<'a> Pass<'a> {
             let why = Why::new(Reason::MachineLeaving, "its machine is gone");
             let mut journal = Journal::open(change, self.now);
             journal.enter(Step::Changed, Some(&why));
-            self.write(journal);
+            let note = format!("machine {} of Node {name} is gone", pending.provider_id());
+            let event = Event::normal(why.reason.name(), EventAction::Change, note).on(name);
+            self.tell(journal, event);
             return self.say(name, Step::Changed, why, Some(change));
         }
         let why = self.leaving_machine(pending);
@@ -491,7 +493,8 @@ impl steps::Turn for Going<'_, '_> {
             ..Pin::default()
         });
         journal.enter(Step::Released, Some(&why));
-        self.pass.write(journal);
+        let event = Event::normal(why.reason.name(), EventAction::Release, &*why.message);
+        self.pass.tell(journal, event.on(&donor.name));
         steps::Turn::say(self, Step::Released, why);
     }
 
