@@ -18,7 +18,7 @@ pub fn persons_words(what: &str, change: &ChangeView, directive: &Directive) -> 
 }
 
 /// What a person wants of the node, if it is this.
-fn asked<'a>(change: &'a ChangeView, action: DirectiveAction) -> Option<&'a Directive> {
+fn asked(change: &ChangeView, action: DirectiveAction) -> Option<&Directive> {
     let directive = change.spec.directive.as_ref();
     directive.filter(|directive| directive.action == action)
 }
