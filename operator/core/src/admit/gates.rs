@@ -2,6 +2,7 @@
 //! may not choose the order. Nothing here looks at anything itself.
 
 use crate::{report::Report, why::Why};
+use numo_api::Reason;
 
 macro_rules! gates {
     ($($(#[$meaning:meta])* $gate:ident,)+) => {
