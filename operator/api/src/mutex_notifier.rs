@@ -69,7 +69,7 @@ pub struct MutexNotifierSpec {
     #[schemars(length(min = 1, max = 16))]
     pub transitions: Option<Vec<Transition>>,
     /// The text for people. Names in braces are replaced: `{owner}`, `{what}` (what has happened, in words), `{transition}`, `{kind}`,
-    /// `{namespace}`, `{name}`, `{node}`, `{reason}`, `{message}`, `{target}`, `{time}`,
+    /// `{namespace}`, `{name}`, `{node}`, `{reason}`, `{message}`, `{target}`, `{time}`, `{id}`,
     /// `{explanation}` (JSON of `numo explain`); `{{` and `}}` are braces.
     /// Default: `{owner} {what}: {message}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

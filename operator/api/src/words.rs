@@ -96,7 +96,7 @@ pub const WORDS: &[(&str, Seen, &str)] = &[
     (
         "OddWave",
         Seen::Event,
-        "A wave has no node, or a node is of two waves and goes with the first.",
+        "A wave has no node, a node is of two waves and goes with the first, `first` selects no node, or no node has a label of `mutexKeys`.",
     ),
     (
         "SinkReached",

@@ -28,7 +28,8 @@ pub(crate) fn machine<'a>(observed: &'a Observed, node: &NodeView) -> Option<&'a
     let leaves = pending.any(|one| {
         one.leaves() && is_ours(one) && one.node() == node.name && is_same(one.provider_id(), machine)
     });
-    (leaves && !machine.is_empty()).then_some(machine)
+    // A node is cordoned and drained before it is released. Any other one has joined late, by a machine that was given up.
+    (leaves && node.unschedulable && !machine.is_empty()).then_some(machine)
 }
 
 /// What a person does about a node that a NodeVersion has released; none of any other node.
@@ -51,7 +52,16 @@ pub(crate) fn words_of_pending(observed: &Observed, pending: &PendingNodeView) -
     if !is_ours(pending) || is_over {
         return None;
     }
-    Some(if pending.leaves() {
+    let mut nodes = observed.nodes.values();
+    let joined = nodes.find(|node| !id.is_empty() && is_same(id, observed.fleet.machine_of(&node.name)));
+    let joined = joined.filter(|node| machine(observed, node).is_none());
+    Some(if let Some(node) = joined.filter(|_| pending.leaves()) {
+        format!(
+            "machine {id} was to be deleted as it had not joined, and Node {} has joined by it since: keep both and delete this PendingNode, \
+             or drain the Node before you delete the machine at its provider",
+            node.name
+        )
+    } else if pending.leaves() {
         format!("machine {id} was to be deleted: delete it at its provider if it is still there")
     } else if id.is_empty() {
         let group = pending.group_id();

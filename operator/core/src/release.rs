@@ -56,7 +56,12 @@ pub fn abandon(observed: &mut Observed, now: Timestamp) -> Vec<Owner> {
     observed.bindings.clear();
     // Whoever else runs, what is numo's is taken back.
     observed.foreign_controllers.clear();
-    for (uid, mut gone) in orphaned(observed) {
+    let mut orphaned = orphaned(observed);
+    for uid in &of_versions {
+        // Nothing but its journal may tell of it.
+        orphaned.entry(uid.clone()).or_default();
+    }
+    for (uid, mut gone) in orphaned {
         if of_versions.contains(&uid) {
             gone.kinds.insert(OwnerKind::NodeVersion.name());
         }
@@ -105,9 +110,11 @@ pub fn has_replaced(observed: &Observed) -> bool {
     leases.any(|lease| lease.holder.starts_with(&holder)) || !owners_of_kind(observed, kind).is_empty()
 }
 
-/// The owners of a kind, by uid, that journals name.
+/// The owners of a kind, by uid, that journals of the operator's own namespace name: anybody could have made others.
 fn owners_of_kind(observed: &Observed, kind: OwnerKind) -> BTreeSet<String> {
-    let owners = observed.changes.values().map(|change| &change.spec.owner_ref);
+    let all = observed.changes.values();
+    let own = all.filter(|change| change.key.namespace == observed.settings.namespace);
+    let owners = own.map(|change| &change.spec.owner_ref);
     let owners = owners.filter(|owner| OwnerKind::of(owner) == Some(kind));
     owners.map(|owner| owner.uid.clone()).collect()
 }

@@ -2,6 +2,7 @@
 //! may not choose the order. Nothing here looks at anything itself.
 
 use crate::{report::Report, why::Why};
+use numo_api::Reason;
 
 macro_rules! gates {
     ($($(#[$meaning:meta])* $gate:ident,)+) => {
@@ -57,9 +58,11 @@ gates! {
 }
 
 /// Why an owner as a whole goes no further, before a turn and in it: [`Gate::Owner`] of every kind of owner. What somebody has to mend
-/// comes before that it is suspended: it is there all the same once the owner is resumed.
+/// comes before that it is suspended: it is there all the same once the owner is resumed. That something cannot be listed comes first: the
+/// problem may be of what is not seen, and a turn keeps its place meanwhile.
 pub(crate) fn of_owner(problem: Option<Why>, suspended: Option<&Why>) -> Option<Why> {
-    problem.or_else(|| suspended.cloned())
+    let blind = suspended.filter(|why| why.reason == Reason::ListFailed);
+    blind.cloned().or(problem).or_else(|| suspended.cloned())
 }
 
 /// What stands against a node, worst first.

@@ -25,11 +25,12 @@ const NEEDED_BY_RUNS: [&str; 6] = [
 ];
 
 /// The same for a NodeVersion.
-const NEEDED_BY_VERSIONS: [&str; 4] = [
+const NEEDED_BY_VERSIONS: [&str; 5] = [
     "scalinggroups",
     "pendingnodes",
     "joiningnodes",
     "autoscalingstrategies",
+    "deployments",
 ];
 
 impl Observed {

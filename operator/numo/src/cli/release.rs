@@ -59,7 +59,12 @@ const NEEDED: [&str; 9] = [
 
 /// What must be seen besides where numo has begun something for a NodeVersion. Other clusters may have these kinds of another operator,
 /// and numo no rights to them.
-const NEEDED_OF_MACHINES: [&str; 3] = ["nodeversions", "pendingnodes", "autoscalingstrategies"];
+const NEEDED_OF_MACHINES: [&str; 4] = [
+    "nodeversions",
+    "pendingnodes",
+    "autoscalingstrategies",
+    "deployments",
+];
 
 /// Arguments of `numo release`.
 #[derive(Debug, Args)]

@@ -68,6 +68,7 @@ fields! {
     Message = "message",
     Target = "target",
     Time = "time",
+    Id = "id",
     Explanation = "explanation",
 }
 
@@ -146,6 +147,7 @@ impl Notification {
             Field::Message => occurrence.message.clone(),
             Field::Target => self.target.clone().unwrap_or_default(),
             Field::Time => self.time(),
+            Field::Id => occurrence.id.clone(),
             Field::Explanation => self.explained().to_string(),
         }
     }
@@ -300,6 +302,7 @@ mod tests {
             ("a\n{node}", "a\nworker-1"),
             ("{{{name}}}", "{os}"),
             ("{kind}|{namespace}|{name}|{node}", "Plan|upgrades|os|worker-1"),
+            ("{id}", "0123456789abcdef"),
             (
                 "{transition} {reason} {target} {time}",
                 "Held RuleFailed v2 2027-01-15T08:00:01Z",

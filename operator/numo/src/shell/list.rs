@@ -52,7 +52,7 @@ pub async fn recorded(
     for kind in watched::at(Place::Everywhere) {
         list(client, kind, "", &mut looking).await?;
     }
-    if serves_machines(client).await {
+    if serves_machines(client).await? {
         for kind in FLEET_KINDS {
             list(client, kind, "", &mut looking).await?;
         }
@@ -88,10 +88,16 @@ pub async fn recorded(
 }
 
 /// Whether the kinds of machines that are replaced are there: in most clusters they are not, and nobody is told that they may not be seen.
-async fn serves_machines(client: &Client) -> bool {
+///
+/// # Errors
+/// If the API server does not say: nobody is to take a NodeVersion for gone that could not be seen.
+async fn serves_machines(client: &Client) -> Result<bool, kube::Error> {
     let group = format!("{UPDATE_GROUP}/{UPDATE_VERSION}");
-    let served = client.list_api_group_resources(&group).await;
-    served.is_ok_and(|found| !found.resources.is_empty())
+    match client.list_api_group_resources(&group).await {
+        Ok(found) => Ok(!found.resources.is_empty()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Where rules run Jobs. What can be no namespace is nobody's: whoever writes a rule would have the whole look fail.

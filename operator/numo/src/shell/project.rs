@@ -13,7 +13,10 @@ use numo_api::marks;
 use numo_core::observed::{Key, Map};
 use serde::Deserialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 pub use super::kind::Kind;
 
@@ -48,11 +51,22 @@ pub(super) fn slim_meta<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Re
     })
 }
 
+/// Whether annotations are kept that no decision reads: where machines are replaced, a NodeVersion may name them for its new nodes.
+static COPIED: AtomicBool = AtomicBool::new(false);
+/// Longest value of such an annotation (bytes): 7,500 nodes have some each, and others write them.
+const COPIED_BYTES: usize = 1024;
+
+/// Keeps annotations that NodeVersions may copy. To be called before anything is read.
+pub fn keep_copied() {
+    COPIED.store(true, Ordering::Relaxed);
+}
+
 /// Annotations that any decision reads.
 pub(super) fn kept(annotations: BTreeMap<String, String>) -> Map {
+    let is_copied = COPIED.load(Ordering::Relaxed);
     annotations
         .into_iter()
-        .filter(|(key, _)| {
+        .filter(|(key, value)| {
             key.starts_with(marks::PREFIX)
                 || (key.starts_with("machineconfiguration.openshift.io/")
                     && *key != "machineconfiguration.openshift.io/lastSyncedControllerConfigResourceVersion")
@@ -64,6 +78,7 @@ pub(super) fn kept(annotations: BTreeMap<String, String>) -> Map {
                 || key == marks::OPENSHIFT_MACHINE
                 || key == marks::CLUSTER_API_MACHINE
                 || key == marks::CLUSTER_API_NAMESPACE
+                || (is_copied && value.len() <= COPIED_BYTES)
         })
         .collect()
 }

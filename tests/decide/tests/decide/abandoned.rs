@@ -246,6 +246,9 @@ fn marks_of_a_node_version_that_is_gone_are_given_back() {
     // Nobody else would switch the autoscaler on.
     let (written, _) = gone("replacing a Drained cordoned\n strategy", true);
     assert_eq!(written.len(), 4, "{written:#?}");
+    // Its journal alone tells of it: no mark is left.
+    let (written, _) = gone("replacing a Done machine:m-a unleased\n strategy", true);
+    assert_eq!(written.len(), 2, "{written:#?}");
     // A journal tells that the node was released, with its lease or without.
     let (written, left) = gone("replacing a Released machine:m-a cordoned", true);
     assert_eq!((written, left.len()), (Vec::new(), 3));
@@ -270,6 +273,11 @@ fn machines_that_nobody_goes_on_with_are_told_and_hold_no_finalizer() {
         ),
         ("pending p leave for:a machine:m-p node:new Terminated", None),
         ("pending p for:a machine:m-p node:a Ready", None),
+        // It joined after it had been given up, and pods may run there.
+        (
+            "pending p leave for:a machine:m-a node:a Ready",
+            Some("Node a has joined by it since"),
+        ),
         // One that another operator has made.
         ("pending p leave machine:m-p node:new", None),
     ];

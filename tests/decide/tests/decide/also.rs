@@ -172,12 +172,11 @@ fn what_is_wrong_with_an_owner_is_told_before_that_it_is_suspended() {
         (version, "replacing a PreRules"),
     ] {
         for cluster in [owner.clone(), format!("{owner}\n {turn}")] {
-            let against = against(&cluster);
-            assert_eq!(
-                against.first().map(String::as_str),
-                Some("RuleNotFound"),
-                "{cluster}"
-            );
+            let first = |cluster: &str| against(cluster).into_iter().next();
+            assert_eq!(first(&cluster).as_deref(), Some("RuleNotFound"), "{cluster}");
+            // What is wrong may be of what is not seen.
+            let blind = format!("{cluster}\n unlisted mutexbudgets");
+            assert_eq!(first(&blind).as_deref(), Some("ListFailed"), "{blind}");
         }
     }
 }

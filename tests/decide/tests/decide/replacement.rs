@@ -359,12 +359,19 @@ fn no_machine_is_made_while_the_autoscaler_runs() {
          > autoscaler has 0",
     );
     // Nobody but a person stops what numo cannot see.
+    let unseen = "strategy gone replicas:0 deployment:mine";
     check(
-        &two("replacing a Admitted\n strategy gone replicas:0 deployment:mine"),
-        "problem InvalidField ~ spec.deploymentName: found kube-system/mine, wanted kube-system/constellation-cluster-autoscaler
-         node a PreRules InvalidField
+        &two(unseen),
+        "hold InvalidField ~ spec.deploymentName: found kube-system/mine, wanted kube-system/constellation-cluster-autoscaler
+         problem InvalidField ~ spec.deploymentName: found kube-system/mine
          ends a ClusterAdmin
          > nothing",
+    );
+    check(
+        &two(&format!("replacing a Admitted\n {unseen}")),
+        "node a PreRules InvalidField
+         ends a ClusterAdmin
+         > journal a closed",
     );
 }
 

@@ -77,6 +77,10 @@ async fn takes_out_no_approval(stage: &Stage, user: &str) -> Result<()> {
         let wanted = format!("spec.{field}: found an edit by {}", account(user));
         assert!(said.contains(&wanted), "{field} {value}: {said}");
     }
+    // One that is made anew would ask nobody.
+    let said = runs.delete("upgrade", &DeleteParams::default()).await.err();
+    let said = said.map(|error| error.to_string()).unwrap_or_default();
+    assert!(said.contains("spec.approval: found a deletion by "), "{said}");
     of_a_plan(stage, &kubeconfig).await?;
     of_a_binding(stage, &kubeconfig).await?;
     // Who may approve may say that nobody has to.

@@ -190,7 +190,7 @@ impl Pass<'_> {
     }
 
     /// A cluster autoscaler that numo can neither see nor stop.
-    fn unseen_autoscaler(&self) -> Option<Why> {
+    pub(super) fn unseen_autoscaler(&self) -> Option<Why> {
         let mut strategies = self.fleet.strategies.values();
         let unseen = strategies.find(|strategy| !strategy.is_seen())?;
         let message = format!(

@@ -272,6 +272,7 @@ impl<'a> Pass<'a> {
                 gates::of_owner(problem, self.intent.suspended.as_ref())
                     .or_else(|| withdrawn.cloned())
                     .or_else(|| self.no_provider())
+                    .or_else(|| self.unseen_autoscaler().filter(|_| !is_disrupted))
             }
             Gate::Window if !is_disrupted => self.intent.schedule.closed_to(donor, self.observed, self.now),
             Gate::Approval if !is_disrupted => self.approvals.refusal(&self.waves, &donor.name),

@@ -24,6 +24,7 @@ use crate::{
         },
         operator,
         planner::Explain,
+        project,
         traces::TraceOptions,
         webhook::{WebhookCerts, WebhookOptions},
     },
@@ -72,6 +73,11 @@ pub async fn run(args: RunArgs, explain: Explain) -> Result<(), CliError> {
     };
     let traces = traces(&args, &identity, &proxies)?;
     let evaluator = evaluator(&args, proxies)?;
+    let provider = args.machine_provider.option();
+    if provider.is_some() {
+        // Before anything is read: a NodeVersion may have new nodes get annotations that no decision reads.
+        project::keep_copied();
+    }
     let options = operator::Options {
         webhook: webhook(&args),
         settings,
@@ -79,7 +85,7 @@ pub async fn run(args: RunArgs, explain: Explain) -> Result<(), CliError> {
         probe_address,
         identity,
         channels,
-        provider: args.machine_provider.option(),
+        provider,
         traces,
         evaluator,
         explain,

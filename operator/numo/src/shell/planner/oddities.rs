@@ -1,4 +1,5 @@
-//! What is odd about the waves of an owner, as events on it: a wave without a node, a node of two waves. Each is told once while it is so.
+//! What is odd about the order of an owner, as events on it: a wave without a node, a node of two waves, `first` that selects nobody, a key
+//! that no node has. Each is told once while it is so.
 //! Nothing waits for that, and nothing here decides.
 
 use super::context::Context;
@@ -16,10 +17,10 @@ pub struct Oddities {
 }
 
 impl Oddities {
-    /// Tells what is odd anew about the waves of an owner.
+    /// Tells what is odd anew about the order of an owner.
     pub fn note(&mut self, context: &Context, owner: &Owner, report: &Report) {
-        let notes = report.wave.iter().flat_map(|wave| wave.notes.iter().cloned());
-        let notes: BTreeSet<String> = notes.collect();
+        let of_waves = report.wave.iter().flat_map(|wave| &wave.notes);
+        let notes: BTreeSet<String> = of_waves.chain(&report.notes).cloned().collect();
         let before = self.told.remove(owner).unwrap_or_default();
         for note in notes.difference(&before) {
             let event = Event::warning("OddWave", EventAction::Admit, note.clone());
