@@ -175,7 +175,8 @@ fn what_is_wrong_with_an_owner_is_told_before_that_it_is_suspended() {
             let first = |cluster: &str| against(cluster).into_iter().next();
             assert_eq!(first(&cluster).as_deref(), Some("RuleNotFound"), "{cluster}");
             // What is wrong may be of what is not seen.
-            let blind = format!("{cluster}\n unlisted mutexbudgets");
+            let resumed = cluster.replace(" suspended", "").replace(" paused", "");
+            let blind = format!("{resumed}\n unlisted nodes");
             assert_eq!(first(&blind).as_deref(), Some("ListFailed"), "{blind}");
         }
     }

@@ -365,7 +365,7 @@ fn no_machine_is_made_while_the_autoscaler_runs() {
         "hold InvalidField ~ spec.deploymentName: found kube-system/mine, wanted kube-system/constellation-cluster-autoscaler
          problem InvalidField ~ spec.deploymentName: found kube-system/mine
          ends a ClusterAdmin
-         > nothing",
+         > autoscaler on",
     );
     check(
         &two(&format!("replacing a Admitted\n {unseen}")),

@@ -74,7 +74,7 @@ pub async fn run(args: RunArgs, explain: Explain) -> Result<(), CliError> {
     let traces = traces(&args, &identity, &proxies)?;
     let evaluator = evaluator(&args, proxies)?;
     let provider = args.machine_provider.option();
-    if provider.is_some() {
+    if provider != operator::ProviderOption::Off {
         // Before anything is read: a NodeVersion may have new nodes get annotations that no decision reads.
         project::keep_copied();
     }
