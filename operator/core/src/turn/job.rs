@@ -4,13 +4,44 @@ use crate::{
     action::{Action, JOB_CHAIN, Planned},
     decision::Decision,
     key::Key,
-    observed::{JobView, Observed},
+    observed::{ChangeView, JobView, Observed},
 };
-use numo_api::marks::openshift;
+use numo_api::{Step, marks::openshift};
 use std::collections::BTreeSet;
 
 /// How long a finished Job stays when its author did not say (seconds).
 const DEFAULT_JOB_TTL_SECONDS: i64 = 24 * 3600;
+
+/// The turns of an owner.
+pub(crate) struct Turns<'a> {
+    /// Journals of those under way.
+    pub flying: &'a [&'a ChangeView],
+    /// Journals of those that are over.
+    pub over: &'a [&'a ChangeView],
+    /// Its present run.
+    pub run_id: &'a str,
+    /// Whether it begins no further node.
+    pub is_leaving: bool,
+}
+
+/// Lets Jobs of rules go whose verdict is journaled, and those of runs of which no node has its turn or waits for it.
+pub(crate) fn free_of(out: &mut Decision, observed: &Observed, turns: &Turns<'_>) {
+    let all = || turns.flying.iter().chain(turns.over);
+    let verdicts = all().flat_map(|change| &change.status.verdicts);
+    let judged: BTreeSet<&str> = verdicts.filter_map(|verdict| verdict.job.as_deref()).collect();
+    let flying = turns.flying.iter();
+    let busy: BTreeSet<&str> = flying.map(|change| change.spec.target.run_id.as_str()).collect();
+    let mut nodes = out.report.nodes.values();
+    let waits = nodes.any(|node| node.step == Step::Selected) && !turns.is_leaving;
+    let mut ended: BTreeSet<&str> = all().map(|change| change.spec.target.run_id.as_str()).collect();
+    ended.insert(turns.run_id);
+    ended.retain(|run| !(busy.contains(run) || *run == turns.run_id && waits));
+    let is_due = |key: &Key, job: &JobView| {
+        ended.contains(job.run.as_str()) || judged.contains(key.to_string().as_str())
+    };
+    let due = observed.jobs.iter().filter(|(key, job)| is_due(key, job));
+    free(out, due);
+}
 
 /// Lets these Jobs go, those that nobody has let go yet: as late as their authors asked for.
 pub(crate) fn free<'a>(out: &mut Decision, jobs: impl IntoIterator<Item = (&'a Key, &'a JobView)>) {

@@ -36,8 +36,7 @@ use crate::{
     admit::{approval::Approvals, gates, queue, wave_rules::WaveRules, waves::Waves},
     decision::{Decision, Snapshot},
     drain::DrainOptions,
-    key::Key,
-    observed::{ChangeView, ForeignController, JobView, NodeVersionView, NodeView, Observed},
+    observed::{ChangeView, ForeignController, NodeVersionView, NodeView, Observed},
     report::{NodeVersionReport, RunPhase},
     said,
     turn::{
@@ -197,21 +196,13 @@ impl crate::pass::Pass for Pass<'_> {
 impl Pass<'_> {
     /// Lets Jobs of rules go whose verdict is journaled, and those of runs of which no node has its turn or waits for it.
     fn free_jobs(&mut self) {
-        let all = || self.flying.iter().chain(&self.over);
-        let verdicts = all().flat_map(|change| &change.status.verdicts);
-        let judged: BTreeSet<&str> = verdicts.filter_map(|verdict| verdict.job.as_deref()).collect();
-        let flying = self.flying.iter();
-        let busy: BTreeSet<&str> = flying.map(|change| change.spec.target.run_id.as_str()).collect();
-        let nodes = &self.out.report.nodes;
-        let waits = nodes.values().any(|node| node.step == Step::Selected) && self.leaving.is_none();
-        let mut ended: BTreeSet<&str> = all().map(|change| change.spec.target.run_id.as_str()).collect();
-        ended.insert(&self.run_id);
-        ended.retain(|run| !(busy.contains(run) || *run == self.run_id && waits));
-        let is_due = |key: &Key, job: &JobView| {
-            ended.contains(job.run.as_str()) || judged.contains(key.to_string().as_str())
+        let turns = job::Turns {
+            flying: &self.flying,
+            over: &self.over,
+            run_id: &self.run_id,
+            is_leaving: self.leaving.is_some(),
         };
-        let due = self.observed.jobs.iter().filter(|(key, job)| is_due(key, job));
-        job::free(&mut self.out, due);
+        job::free_of(&mut self.out, self.observed, &turns);
     }
 
     /// Our finalizer is there from the first node or machine that is in hand until no node waits any more. Where no operator is left to

@@ -39,7 +39,7 @@ use crate::{
     decision::{Decision, Snapshot},
     key::Key,
     ledger, mark,
-    observed::{ChangeView, JobView, NodeView, Observed, PlanView},
+    observed::{ChangeView, NodeView, Observed, PlanView},
     owner::OwnerKind,
     report::{NodeReport, PlanReport, RunPhase},
     said,
@@ -430,21 +430,13 @@ impl<'a> Pass<'a> {
 
     /// Lets Jobs of rules go whose verdict is journaled, and those of upgrades that are over.
     fn free_jobs(&mut self) {
-        let all = || self.flying.iter().chain(&self.over);
-        let verdicts = all().flat_map(|change| &change.status.verdicts);
-        let judged: BTreeSet<&str> = verdicts.filter_map(|verdict| verdict.job.as_deref()).collect();
-        let flying = self.flying.iter();
-        let busy: BTreeSet<&str> = flying.map(|change| change.spec.target.run_id.as_str()).collect();
-        let nodes = &self.out.report.nodes;
-        let waits = nodes.values().any(|node| node.step == Step::Selected) && self.leaving.is_none();
-        let mut ended: BTreeSet<&str> = all().map(|change| change.spec.target.run_id.as_str()).collect();
-        ended.insert(&self.run_id);
-        ended.retain(|run| !(busy.contains(run) || *run == self.run_id && waits));
-        let is_due = |key: &Key, job: &JobView| {
-            ended.contains(job.run.as_str()) || judged.contains(key.to_string().as_str())
+        let turns = job::Turns {
+            flying: &self.flying,
+            over: &self.over,
+            run_id: &self.run_id,
+            is_leaving: self.leaving.is_some(),
         };
-        let due = self.observed.jobs.iter().filter(|(key, job)| is_due(key, job));
-        job::free(&mut self.out, due);
+        job::free_of(&mut self.out, self.observed, &turns);
     }
 
     /// Our finalizer is there while a mark of ours may be, and no longer.

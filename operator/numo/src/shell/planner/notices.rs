@@ -107,11 +107,20 @@ impl Notices {
         if context.store.notifiers.is_empty() {
             self.told.clear();
         }
-        let changes = journals(&context.store.observed, owner);
-        let Some(facts) = facts(&context.store.observed, (owner, &changes), decision) else {
+        let Some(facts) = facts(&context.store.observed, owner, decision) else {
             return;
         };
-        if let Some(at) = succeeded(&facts) {
+        let succeeded = succeeded(&facts);
+        // Its journals are looked for among those of all owners.
+        if succeeded.is_none() && self.traced.is_none() && context.store.notifiers.is_empty() {
+            return;
+        }
+        let changes = journals(&context.store.observed, facts.uid);
+        let facts = Facts {
+            changes: &changes,
+            ..facts
+        };
+        if let Some(at) = succeeded {
             let begun = began_at(&facts);
             context.metrics.show_success(owner, (begun, at));
         }
@@ -188,21 +197,14 @@ impl Notices {
 }
 
 /// The journals of an owner, and none that a stranger wrote.
-fn journals<'a>(observed: &'a Observed, owner: &Owner) -> Vec<&'a ChangeView> {
-    let Some(uid) = observed.uid_of(owner) else {
-        return Vec::new();
-    };
+fn journals<'a>(observed: &'a Observed, uid: &str) -> Vec<&'a ChangeView> {
     let all = observed.changes.values();
     all.filter(|change| change.spec.owner_ref.uid == uid && !change.deleting && observed.is_trusted(change))
         .collect()
 }
 
-/// What is known of an owner; none if it is gone.
-fn facts<'a>(
-    observed: &'a Observed,
-    (owner, changes): (&'a Owner, &'a [&'a ChangeView]),
-    decision: &'a Decision,
-) -> Option<Facts<'a>> {
+/// What is known of an owner beside its journals; none if it is gone.
+fn facts<'a>(observed: &'a Observed, owner: &'a Owner, decision: &'a Decision) -> Option<Facts<'a>> {
     let of = |uid: &'a str, status: Status<'a>, approval: Option<&'a ApprovalStatus>| {
         Some(Facts {
             owner,
@@ -210,7 +212,7 @@ fn facts<'a>(
             report: &decision.report,
             status,
             approval,
-            changes,
+            changes: &[],
         })
     };
     match owner.kind {
