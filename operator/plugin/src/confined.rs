@@ -19,6 +19,10 @@ use crate::unjailed as jail;
 const WORDS: u64 = 4096;
 /// Bytes of the first line of its input at most.
 const LINE: u64 = 64 * 1024;
+/// What the allocator of the binary sets aside at a time, in its own words (mimalloc: `MIMALLOC_ARENA_RESERVE`). It would set a
+/// gibibyte of address space aside at the start, which is more than a child may have.
+const ARENA: (&str, &str) = ("MIMALLOC_ARENA_RESERVE", "16MiB");
+
 /// How a child ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -47,6 +51,7 @@ pub async fn ask(
     let mut child = tokio::process::Command::new(program)
         .args(arguments)
         .env_clear()
+        .env(ARENA.0, ARENA.1)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

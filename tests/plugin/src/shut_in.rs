@@ -41,6 +41,10 @@ fn leave_out(wall: &str) -> io::Result<()> {
     seccompiler::apply_filter(&filter).map_err(io::Error::other)
 }
 
+// As the operator's binary has it: what a child may ask of the kernel must do for it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, how, file, address] = arguments.as_slice() else {
