@@ -4,9 +4,9 @@
 //! A node may begin when fewer domains before its own than `atOnce` are unfinished, and when no more domains than that, its own among
 //! them, have nodes in turn. Nobody knows where a node without the label belongs: it does not begin.
 
-use crate::{ledger, observed::NodeView, why::Why};
+use crate::{key::Index, ledger, observed::NodeView, why::Why};
 use numo_api::{Reason, domains::Domains as Given};
-use std::collections::BTreeMap;
+use std::{cell::RefCell, collections::BTreeMap};
 
 /// The field `domains` of an owner, understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +88,8 @@ pub(crate) struct Domains<'a> {
     order: DomainOrder<'a>,
     /// The unfinished ones, in their order.
     open: BTreeMap<(usize, &'a str), Open<'a>>,
+    /// What was said of domains that wait for those before them: of few domains, to many nodes.
+    said: RefCell<Index<&'a str, Option<Why>>>,
     /// Those that have nodes in turn: one of these nodes, and whether all of them go on by a person's word only. Empty for nodes
     /// without the label.
     in_turn: BTreeMap<&'a str, (&'a str, bool)>,
@@ -104,6 +106,7 @@ impl<'a> Domains<'a> {
         let mut domains = Self {
             order,
             open: BTreeMap::new(),
+            said: RefCell::default(),
             in_turn: BTreeMap::new(),
         };
         for (node, goes_on) in behind {
@@ -135,7 +138,7 @@ impl<'a> Domains<'a> {
     }
 
     /// Why a node waits for other domains, or has none.
-    pub fn refusal(&self, node: &NodeView) -> Option<Why> {
+    pub fn refusal(&self, node: &'a NodeView) -> Option<Why> {
         let Some(domain) = self.order.domain(node) else {
             let DomainOrder { field, key, .. } = &self.order;
             let message = format!(
@@ -144,7 +147,9 @@ impl<'a> Domains<'a> {
             );
             return Some(Why::new(Reason::NoDomain, message));
         };
-        self.before(domain).or_else(|| self.beside(domain))
+        let mut said = self.said.borrow_mut();
+        let before = said.entry(domain).or_insert_with(|| self.before(domain));
+        before.clone().or_else(|| self.beside(domain))
     }
 
     /// Domains that come before this one are not finished.

@@ -5,6 +5,7 @@ use super::{
     gates::{self, Gate},
     leaving::leaving,
     schedule::Schedule,
+    union::Union,
     windows,
 };
 use crate::{
@@ -87,6 +88,8 @@ struct Shut<'a> {
     by_label: BTreeMap<&'a str, BTreeMap<&'a str, Vec<usize>>>,
     /// The places of all other windows.
     others: Vec<usize>,
+    /// Until when those that select every node are open, freezes aside: each set of windows is open at least as long.
+    always_open_until: Option<Timestamp>,
     /// By the places of the windows that select a node, beside those that select every node.
     known: BTreeMap<Vec<usize>, Option<Why>>,
     /// Those of the node that is asked about.
@@ -94,12 +97,13 @@ struct Shut<'a> {
 }
 
 impl<'a> Shut<'a> {
-    fn of(observed: &'a Observed) -> Self {
+    fn of(observed: &'a Observed, now: Timestamp) -> Self {
         let mut shut = Self {
             windows: Vec::new(),
             always: Vec::new(),
             by_label: BTreeMap::new(),
             others: Vec::new(),
+            always_open_until: None,
             known: BTreeMap::new(),
             places: Vec::new(),
         };
@@ -116,6 +120,12 @@ impl<'a> Shut<'a> {
             }
             shut.windows.push((window, Selector::of(&window.selector)));
         }
+        let always = shut.always.iter().filter_map(|place| shut.windows.get(*place));
+        let hours = always.map(|(window, _)| window.hours.as_ref().ok());
+        // One that is odd lets nothing begin: it is said where all are asked.
+        shut.always_open_until = hours
+            .collect::<Option<Vec<_>>>()
+            .map(|hours| Union(&hours).known_open_until(now));
         shut
     }
 
@@ -151,7 +161,7 @@ impl<'a> Shut<'a> {
         places.sort_unstable();
         let windows = places.into_iter().filter_map(|place| self.windows.get(*place));
         let windows: Vec<&WindowView> = windows.map(|(window, _)| *window).collect();
-        let why = match schedule.under(&windows) {
+        let why = match schedule.under_open(&windows, self.always_open_until) {
             Ok(schedule) => schedule.refusal(now, forecast),
             Err(why) => Some(why),
         };
@@ -177,7 +187,7 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
     let mut probes = Probes::default();
     let mut asking = 0;
     let forecast = forecast(observed, queue.whose());
-    let mut shut = Shut::of(observed);
+    let mut shut = Shut::of(observed, now);
     let changes = [
         queue.schedule().changes_after(now),
         windows::changes_after(observed, now),

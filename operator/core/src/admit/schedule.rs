@@ -67,6 +67,8 @@ pub(super) struct Source<'a> {
     /// In front of the fields of each, such as `spec.window` or `MutexWindow nights spec`.
     fields: Vec<String>,
     hours: Vec<&'a Hours>,
+    /// At the time of this decision they are known to be open until then.
+    open_until: Option<Timestamp>,
 }
 
 impl Source<'_> {
@@ -139,6 +141,7 @@ impl<'a> Schedule<'a> {
                     fields: vec![name.clone()],
                     name,
                     hours: vec![hours],
+                    open_until: None,
                 });
             }
             Some(Err(problem)) => return Err(format!("{field}.window.{problem}")),
@@ -156,6 +159,17 @@ impl<'a> Schedule<'a> {
     ///
     /// Errors: a MutexWindow that cannot be understood; nothing begins under it.
     pub fn under(&self, windows: &[&'a WindowView]) -> Result<Self, Why> {
+        self.under_open(windows, None)
+    }
+
+    /// The same where some of these MutexWindows are known to be open from the time of this decision until `open_until`.
+    ///
+    /// Errors: as above.
+    pub(super) fn under_open(
+        &self,
+        windows: &[&'a WindowView],
+        open_until: Option<Timestamp>,
+    ) -> Result<Self, Why> {
         if windows.is_empty() || self.is_exempt {
             return Ok(self.clone());
         }
@@ -177,6 +191,7 @@ impl<'a> Schedule<'a> {
             name: names.join(" and "),
             fields: names.iter().map(|name| format!("{name} spec")).collect(),
             hours,
+            open_until,
         });
         Ok(Self {
             hours: all,
@@ -250,7 +265,11 @@ impl<'a> Schedule<'a> {
 
     /// How each of the hours stands. Worked out once for the time of a decision, which asks for each node.
     fn states(&self, now: Timestamp) -> Vec<State> {
-        let work_out = || self.hours.iter().map(|source| source.union().at(now)).collect();
+        let state = |source: &Source<'_>| {
+            let known = source.open_until.unwrap_or(now);
+            source.union().at_when_open_until(now, known)
+        };
+        let work_out = || self.hours.iter().map(state).collect();
         let (at, known) = self.known.get_or_init(|| (now, work_out()));
         if *at == now { known.clone() } else { work_out() }
     }

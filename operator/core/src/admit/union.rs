@@ -2,7 +2,7 @@
 //! of any of them holds. One set of hours is a union of one. Reads no clock.
 
 use super::hours::{Freeze, Hours};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 /// Openings and freezes that are looked at one after the other to find a beginning.
 const LOOKED_AT: usize = 256;
@@ -87,7 +87,23 @@ impl State {
 impl<'a> Union<'_, 'a> {
     /// How they stand at this time.
     pub fn at(&self, now: Timestamp) -> State {
-        self.shut_at(now).unwrap_or_else(|| self.open_at(now))
+        self.at_when_open_until(now, now)
+    }
+
+    /// The same of hours of which some are known to be open from now until a time ([`Self::known_open_until`]): until when all of them
+    /// are is looked for from there.
+    pub fn at_when_open_until(&self, now: Timestamp, known: Timestamp) -> State {
+        self.shut_at(now).unwrap_or_else(|| self.open_at(now, known))
+    }
+
+    /// Until when openings of these hours follow each other from now on without a gap, freezes aside; `now` if none is open.
+    pub fn known_open_until(&self, now: Timestamp) -> Timestamp {
+        if !self.has_openings() || !self.is_in_opening(now) {
+            return now;
+        }
+        let no_end = || SignedDuration::from_secs(AHEAD_SECONDS + 1);
+        let end = self.end_of_opening(now, now);
+        end.unwrap_or_else(|| now.saturating_add(no_end()).unwrap_or(now))
     }
 
     /// How they are shut at this time; none if they are open. Until when those are is a longer search.
@@ -103,11 +119,11 @@ impl<'a> Union<'_, 'a> {
     }
 
     /// How they are open at this time.
-    fn open_at(&self, now: Timestamp) -> State {
+    fn open_at(&self, now: Timestamp, known: Timestamp) -> State {
         let freezes = self.0.iter().flat_map(|hours| hours.freezes());
         let freezes = freezes.map(|freeze| freeze.from);
         let first = freezes.filter(|from| *from > now).min();
-        let until = self.end_of_opening(now).into_iter().chain(first).min();
+        let until = self.end_of_opening(now, known).into_iter().chain(first).min();
         State::Open { until }
     }
 
@@ -150,19 +166,21 @@ impl<'a> Union<'_, 'a> {
         !self.has_openings() || self.0.iter().any(|hours| hours.opening_ends(at).is_some())
     }
 
-    /// When the opening of this time ends, with those that follow without a gap; none if no end is in sight.
-    fn end_of_opening(&self, now: Timestamp) -> Option<Timestamp> {
-        if !self.has_openings() {
+    /// When the opening of this time ends, with those that follow without a gap; none if no end is in sight. They are known to be open
+    /// until `known`.
+    fn end_of_opening(&self, now: Timestamp, known: Timestamp) -> Option<Timestamp> {
+        let is_ahead = |end: Timestamp| end.as_second() - now.as_second() > AHEAD_SECONDS;
+        if !self.has_openings() || is_ahead(known) {
             return None;
         }
-        let mut end = now;
+        let mut end = known;
         for _ in 0..JOINED {
             let ends = self.0.iter().filter_map(|hours| hours.opening_ends(end));
             let Some(later) = ends.max() else {
                 return Some(end);
             };
             end = later;
-            if end.as_second() - now.as_second() > AHEAD_SECONDS {
+            if is_ahead(end) {
                 return None;
             }
         }

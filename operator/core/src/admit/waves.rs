@@ -15,11 +15,12 @@ use crate::{
     failures,
     key::{Index, Key},
     ledger,
-    observed::{IntOrPercent, NodeView},
+    observed::{ChangeView, IntOrPercent, NodeView},
     report::{NO_WAVE, WaveOver, WaveReport},
     selector::{self, Selector},
     text::counted,
     time::later,
+    turn::journal,
     why::Why,
 };
 use jiff::Timestamp;
@@ -53,8 +54,8 @@ pub(crate) struct Row<'a> {
     pub name: &'a str,
     /// Its pool, where it has one.
     pub pool: &'a str,
-    /// When its first turn in this run began.
-    pub begun: Option<Timestamp>,
+    /// Its journal in this run.
+    pub change: Option<&'a ChangeView>,
     /// Whether it has its turn now.
     pub in_flight: bool,
     /// Whether it has failed, as a failure budget counts it.
@@ -65,7 +66,12 @@ pub(crate) struct Row<'a> {
 impl Row<'_> {
     /// Whether it counts where nodes are counted: it was up to date before the run, or left out before its turn, if not.
     fn counts(&self) -> bool {
-        self.begun.is_some() || matches!(self.stand, Stand::Behind { .. })
+        matches!(self.stand, Stand::Behind { .. }) || self.begun().is_some()
+    }
+
+    /// When its first turn in this run began.
+    fn begun(&self) -> Option<Timestamp> {
+        self.change.and_then(journal::begun)
     }
 }
 
@@ -591,8 +597,15 @@ fn in_turn(waves: &[Wave], rows: &[Row<'_>]) -> Vec<usize> {
     if !waves.iter().any(|wave| matches!(wave.takes, Takes::Next { .. })) {
         return Vec::new();
     }
-    let counted = rows.iter().enumerate().filter(|(_, row)| row.counts());
-    let (mut begun, waiting): (Vec<_>, Vec<_>) = counted.partition(|(_, row)| row.begun.is_some());
-    begun.sort_by_key(|(_, row)| (row.begun, row.name));
-    begun.into_iter().chain(waiting).map(|(place, _)| place).collect()
+    let (mut begun, mut waiting) = (Vec::new(), Vec::new());
+    for (place, row) in rows.iter().enumerate() {
+        match row.begun() {
+            Some(at) => begun.push((at, row.name, place)),
+            None if matches!(row.stand, Stand::Behind { .. }) => waiting.push(place),
+            None => {}
+        }
+    }
+    begun.sort_unstable();
+    let begun = begun.into_iter().map(|(_, _, place)| place);
+    begun.chain(waiting).collect()
 }

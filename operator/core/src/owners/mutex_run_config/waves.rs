@@ -29,7 +29,7 @@ fn waves<'a>(view: &RunView<'a>) -> Waves<'a> {
         node: member.node,
         name: &member.node.name,
         pool: &member.pool.name,
-        begun: member.change.and_then(journal::begun),
+        change: member.change,
         in_flight: member.in_flight().is_some(),
         has_failed: failed.contains(member.node.uid.as_str()),
         stand: stand(view, member, elsewhere.contains_key(member.pool.name.as_str())),

@@ -128,7 +128,7 @@ impl<'a> Pass<'a> {
                 node,
                 name: change.map_or(node.name.as_str(), |change| change.spec.node_name.as_str()),
                 pool: "",
-                begun: change.and_then(journal::begun),
+                change,
                 in_flight: turn.is_some(),
                 has_failed: change.is_some_and(|change| failed.contains(change.key.name.as_str())),
                 stand: self.stand(node, (turn, ended), is_behind),

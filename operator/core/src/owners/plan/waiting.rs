@@ -175,7 +175,7 @@ pub(super) fn waves<'a>(pass: &Pass<'a>) -> Waves<'a> {
             node,
             name: &node.name,
             pool: "",
-            begun: of_this.or(ended).and_then(journal::begun),
+            change: of_this.or(ended),
             in_flight: turn.is_some(),
             has_failed: failed.contains(node.uid.as_str()),
             stand: stand(pass, node, turn, ended),
@@ -228,13 +228,13 @@ fn stand(pass: &Pass<'_>, node: &NodeView, turn: Option<&ChangeView>, ended: Opt
 
 /// Which nodes of the Plan have their turns now, by its order: those of the wave under way, and among these those of the domains whose
 /// turn it is; none of those that wait for a person's word.
-pub(super) fn are_next<'p, 'a>(pass: &'p Pass<'a>) -> impl Fn(&NodeView) -> bool + use<'p, 'a> {
+pub(super) fn are_next<'p, 'a>(pass: &'p Pass<'a>) -> impl Fn(&'a NodeView) -> bool + use<'p, 'a> {
     let nodes = pass.observed.nodes.values();
     let selected: Vec<&NodeView> = nodes.filter(|node| pass.selects(node)).collect();
     let ended = ended(pass);
     let waves = &pass.waves;
     let domains = domains(pass, (&selected, &ended), waves, in_turn(pass));
-    move |node| {
+    move |node: &'a NodeView| {
         let domains = domains.as_ref();
         !waves.keeps_waiting(&node.name)
             && domains.is_none_or(|domains| domains.refusal(node).is_none())
