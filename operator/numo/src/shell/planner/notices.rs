@@ -291,3 +291,44 @@ fn facts<'a>(observed: &'a Observed, owner: &'a Owner, decision: &'a Decision) -
         changes: &[],
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numo_api::Reason;
+    use numo_core::report::{ApprovalReport, Approved, Point, Why};
+
+    #[test]
+    fn the_approval_that_was_withdrawn_is_the_last_that_held_in_this_run() {
+        let approved = |name: &str| Approved {
+            point: Point::Begin,
+            name: name.to_owned(),
+            by: "ada".to_owned(),
+            reason: "it is tested".to_owned(),
+            at: Timestamp::UNIX_EPOCH,
+        };
+        let report = |run: &str, approved: Vec<Approved>, waits: bool| Report {
+            run_id: run.to_owned(),
+            approved,
+            approval: waits.then(|| ApprovalReport {
+                point: Point::Begin,
+                digest: "d".to_owned(),
+                why: Why::new(Reason::WaitsForApproval, "it waits"),
+            }),
+            ..Report::default()
+        };
+        let mut given = Given::default();
+        let mut withdrawn = |report: &Report| {
+            given.note(report);
+            given.withdrawn(report).to_owned()
+        };
+        let waits = report("run", Vec::new(), true);
+        assert_eq!(withdrawn(&waits), "", "nobody has approved it yet");
+        assert_eq!(withdrawn(&report("run", vec![approved("a")], false)), "");
+        assert_eq!(withdrawn(&waits), "a 1970-01-01T00:00:00Z");
+        assert_eq!(withdrawn(&waits), "a 1970-01-01T00:00:00Z", "it is told once");
+        withdrawn(&report("run", vec![approved("b")], false));
+        assert_eq!(withdrawn(&waits), "b 1970-01-01T00:00:00Z");
+        assert_eq!(withdrawn(&report("next", Vec::new(), true)), "");
+    }
+}
