@@ -76,7 +76,7 @@ pub mod types {
     pub const LATEST_RESOLVED: &str = "LatestResolved";
     /// The spec is good. (Plan)
     pub const VALIDATED: &str = "Validated";
-    /// Every selected node is at the version. (Plan)
+    /// No node is left to change: each is at the version, or was left out. (Plan, NodeVersion)
     pub const COMPLETE: &str = "Complete";
     /// The owner goes on by it, or went on. (MutexApproval)
     pub const HOLDS: &str = "Holds";

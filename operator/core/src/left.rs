@@ -216,7 +216,8 @@ pub fn all(observed: &Observed) -> Vec<Left> {
     found
 }
 
-/// A mark of a node that a NodeVersion has released says that it stays, and what ends that.
+/// A NodeVersion's mark of a node that it has released says that it stays, and what ends that. Marks that other owners have left on the
+/// node are taken back as on any other.
 fn of_let_go(observed: &Observed, mut one: Orphan) -> Orphan {
     let name = match one.on.kind {
         "Node" => one.on.key.name.as_str(),
@@ -228,7 +229,14 @@ fn of_let_go(observed: &Observed, mut one: Orphan) -> Orphan {
         }
         _ => "",
     };
-    if let Some(words) = let_go::words(observed, name) {
+    let of_taint = observed.nodes.get(name).and_then(quarantine);
+    let of_taint = of_taint.filter(|_| one.left.mark == marks::QUARANTINE);
+    let is_of = |owner: &str| match of_taint {
+        // It does not hold the uid of its owner itself.
+        Some(value) => value == quarantine::owner_value(owner),
+        None => one.left.owner == owner,
+    };
+    if let Some(words) = let_go::words(observed, name, is_of) {
         let (message, commands) = (&one.left.message, one.commands.join("; "));
         one.left.message = format!("{message}; {words}, or put back what was there: {commands}");
         one.left.held = true;

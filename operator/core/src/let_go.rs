@@ -8,9 +8,21 @@ use crate::{
 };
 use numo_api::{Step, machines::CspState, marks};
 
-/// The machine of a node that a NodeVersion has released, to be deleted with it; none of any other node. Nothing of such a node is taken
-/// back. Where its journal is gone, the PendingNode tells it.
+/// A node that a NodeVersion has released, to be deleted with its machine.
+struct LetGo<'a> {
+    /// The machine.
+    machine: &'a str,
+    /// The uid of the NodeVersion.
+    owner: &'a str,
+}
+
+/// The machine of a node that a NodeVersion has released; none of any other node. Nothing of such a node is taken back.
 pub(crate) fn machine<'a>(observed: &'a Observed, node: &NodeView) -> Option<&'a str> {
+    node_let_go(observed, node).map(|found| found.machine)
+}
+
+/// A node that a NodeVersion has released; none of any other node. Where its journal is gone, the PendingNode tells it.
+fn node_let_go<'a>(observed: &'a Observed, node: &NodeView) -> Option<LetGo<'a>> {
     let machine = observed.fleet.machine_of(&node.name);
     let mut changes = observed.changes.values();
     let change = changes.find(|change| {
@@ -22,20 +34,27 @@ pub(crate) fn machine<'a>(observed: &'a Observed, node: &NodeView) -> Option<&'a
     });
     if let Some(change) = change {
         let pin = change.status.pin.as_ref();
-        return Some(pin.and_then(|pin| pin.provider_id.as_deref()).unwrap_or(machine));
+        return Some(LetGo {
+            machine: pin.and_then(|pin| pin.provider_id.as_deref()).unwrap_or(machine),
+            owner: &change.spec.owner_ref.uid,
+        });
     }
     let mut pending = observed.fleet.pending.values();
-    let leaves = pending.any(|one| {
+    let leaves = pending.find(|one| {
         one.leaves() && is_ours(one) && one.node() == node.name && is_same(one.provider_id(), machine)
-    });
+    })?;
     // A node is cordoned and drained before it is released. Any other one has joined late, by a machine that was given up.
-    (leaves && node.unschedulable && !machine.is_empty()).then_some(machine)
+    (node.unschedulable && !machine.is_empty()).then_some(LetGo {
+        machine,
+        owner: &leaves.owner_uid,
+    })
 }
 
-/// What a person does about a node that a NodeVersion has released; none of any other node.
-pub(crate) fn words(observed: &Observed, name: &str) -> Option<String> {
-    let machine = machine(observed, observed.nodes.get(name)?)?;
-    Some(format!(
+/// What a person does about a node that a NodeVersion has released, and the mark of that owner on it; none of any other node, or of a mark
+/// that another owner has left on it.
+pub(crate) fn words(observed: &Observed, name: &str, is_of: impl Fn(&str) -> bool) -> Option<String> {
+    let LetGo { machine, owner } = node_let_go(observed, observed.nodes.get(name)?)?;
+    is_of(owner).then(|| format!(
         "Node {name} was released by its NodeVersion, and machine {machine} is to be deleted: delete the machine at its provider and \
          then the Node"
     ))

@@ -416,6 +416,12 @@ pub struct LastWord {
 }
 
 impl Report {
+    /// Whether a node is neither done nor left out: for every kind of owner whose status knows no runs, its upgrade is over once none is.
+    pub(crate) fn is_any_open(&self) -> bool {
+        let mut nodes = self.nodes.values();
+        nodes.any(|node| !matches!(node.step, Step::Done | Step::Skipped))
+    }
+
     /// Nodes that were left out, or changed without their rules.
     fn short(&self) -> BTreeSet<&str> {
         let nodes = self.nodes.iter();

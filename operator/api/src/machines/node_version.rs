@@ -116,7 +116,7 @@ pub struct NodeVersionStatus {
     /// What waits for a MutexApproval; absent while nothing does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<crate::approval::ApprovalStatus>,
-    /// `Outdated`, and Ready, Reconciling or Stalled while true.
+    /// `Outdated`, `Complete` once no node is left to change, and Ready, Reconciling or Stalled while true.
     #[serde(default)]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

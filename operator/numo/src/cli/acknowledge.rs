@@ -1,4 +1,4 @@
-//! `numo acknowledge`: a person has seen that a run of a MutexRunConfig, or the upgrade of a Plan, left nodes out, or that
+//! `numo acknowledge`: a person has seen that a run of a MutexRunConfig, the upgrade of a Plan, or a NodeVersion left nodes out, or that
 //! nodes changed without their rules. The owner is Ready again; its record of what happened stays. Nodes that come to that later
 //! are not acknowledged with them.
 
@@ -10,7 +10,7 @@ use super::{
     object::{Found, ObjectArg, What},
     word::{Change, SayArgs, Speaker},
 };
-use crate::shell::watch;
+use crate::{frontends::shortfall::SHORT, shell::watch};
 use clap::Args;
 use numo_api::{Reason, conditions::types, marks};
 use serde_json::{Value, json};
@@ -25,22 +25,19 @@ pub struct AcknowledgeArgs {
     /// Namespace of the object [default: that of the kubeconfig's context]
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
-    /// MutexRunConfig (NAME or mutexrunconfig/NAME), or plan/NAME
-    #[arg(value_parser = ObjectArg::of_upgrade, value_name = "RUN|plan/NAME", add = clap_complete::ArgValueCompleter::new(completion::owners))]
+    /// MutexRunConfig (NAME or mutexrunconfig/NAME), plan/NAME or nodeversion/NAME
+    #[arg(value_parser = ObjectArg::of_acknowledgement, value_name = "RUN|KIND/NAME", add = clap_complete::ArgValueCompleter::new(completion::owners))]
     object: ObjectArg,
     /// Take it back: the owner is not Ready until somebody has looked
     #[arg(long)]
     undo: bool,
 }
 
-/// Reasons of the condition Ready that a person can acknowledge.
-const ACKNOWLEDGED: [Reason; 2] = [Reason::NodesLeftOut, Reason::NodesUngated];
-
 /// Sets or removes the annotation with the id of the run and the nodes that it is short of.
 pub async fn acknowledge(args: AcknowledgeArgs) -> Result<(), CliError> {
-    if let Some(what @ (What::Maintenance | What::Version)) = args.object.what {
+    if let Some(what @ What::Maintenance) = args.object.what {
         return Err(CliError::Usage(format!(
-            "{}/{} leaves no node out: there is nothing to acknowledge; wanted a MutexRunConfig or plan/NAME",
+            "{}/{} leaves no node out: there is nothing to acknowledge; wanted a MutexRunConfig, plan/NAME or nodeversion/NAME",
             what.singular(),
             args.object.name
         )));
@@ -50,12 +47,12 @@ pub async fn acknowledge(args: AcknowledgeArgs) -> Result<(), CliError> {
     let found = args.object.owner(&connection, &namespace).await?;
     let name = found.name();
     let (value, words) = if args.undo {
-        (Value::Null, taken_back(&found, &namespace)?)
+        (Value::Null, taken_back(&found)?)
     } else {
-        let words = shortfall(&found, &namespace)?;
+        let words = shortfall(&found)?;
         let look = live::look_by(&connection).await?;
-        let word = look.acknowledgement(&found, &namespace);
-        let word = word.ok_or_else(|| CliError::Wrong(format!("{name} in namespace {namespace} is gone")))?;
+        let word = look.acknowledgement(&found, found.namespace());
+        let word = word.ok_or_else(|| CliError::Wrong(format!("{name}{} is gone", place(&found))))?;
         (json!(word), words)
     };
     let speaker = Speaker::of(&connection, &args.say).await?;
@@ -75,42 +72,54 @@ pub async fn acknowledge(args: AcknowledgeArgs) -> Result<(), CliError> {
         patch: json!({"metadata": {"annotations": {marks::ACKNOWLEDGED: value}}}),
     };
     let written = speaker
-        .write(&watch::api(&connection.write, found.kind, &namespace), change)
+        .write(
+            &watch::api(&connection.write, found.kind, found.namespace()),
+            change,
+        )
         .await?;
     args.say.print(written, format!("{name} {words}"))?;
     live::say_idle(&connection).await;
     Ok(())
 }
 
+/// In which namespace an object is, after its name; empty if it is in none.
+fn place(found: &Found) -> String {
+    match found.namespace() {
+        "" => String::new(),
+        namespace => format!(" in namespace {namespace}"),
+    }
+}
+
 /// What of the run is acknowledged. An owner that did not come to such an end is refused:
 /// nobody acknowledges what is yet to happen.
-fn shortfall(found: &Found, namespace: &str) -> Result<String, CliError> {
+fn shortfall(found: &Found) -> Result<String, CliError> {
     let (reason, message) = ready(found);
-    let ended = ACKNOWLEDGED.iter().any(|one| one.name() == reason);
+    let ended = SHORT.iter().any(|one| one.name() == reason);
     if found.run_id().is_some() && ended {
         return Ok(format!("acknowledged: {message}"));
     }
-    let name = found.name();
+    let name = format!("{}{}", found.name(), place(found));
     Err(CliError::Usage(
         if acknowledged(found).is_some() && acknowledged(found) == found.run_id() {
-            format!("{name} in namespace {namespace} is acknowledged already; --undo takes that back")
+            format!("{name} is acknowledged already; --undo takes that back")
         } else {
             format!(
-                "{name} in namespace {namespace} has no run that is over and left nodes out, or had nodes change without \
-             their rules: found Ready for {reason:?}, wanted {}",
-                ACKNOWLEDGED.map(Reason::name).join(" or ")
+                "{name} has no run that is over and left nodes out, or had nodes change without their rules: found Ready for \
+                 {reason:?}, wanted {}",
+                SHORT.map(Reason::name).join(" or ")
             )
         },
     ))
 }
 
-fn taken_back(found: &Found, namespace: &str) -> Result<String, CliError> {
+fn taken_back(found: &Found) -> Result<String, CliError> {
     if acknowledged(found).is_some() {
         return Ok("is acknowledged no more".to_owned());
     }
     Err(CliError::Usage(format!(
-        "{} in namespace {namespace} is not acknowledged: there is nothing to take back",
-        found.name()
+        "{}{} is not acknowledged: there is nothing to take back",
+        found.name(),
+        place(found)
     )))
 }
 

@@ -85,10 +85,10 @@ pub async fn look(cluster: &ClusterArgs, verb: &str) -> Result<Look, CliError> {
 impl Look {
     /// What acknowledges how the run of this owner ended, by what was seen of it just now.
     pub fn acknowledgement(&self, found: &Found, namespace: &str) -> Option<String> {
-        let all = if found.what == What::Plan {
-            &self.plans
-        } else {
-            &self.runs
+        let all = match found.what {
+            What::Plan => &self.plans,
+            What::Version => &self.versions,
+            _ => &self.runs,
         };
         let name = found.object.metadata.name.as_deref().unwrap_or_default();
         let mut all = all

@@ -1,7 +1,10 @@
 //! KIND/NAME on the command line: which kinds there are, by all their names, and the owner that is meant.
 
 use super::error::{self, CliError};
-use crate::shell::{client::Connection, project::Kind, watch};
+use crate::{
+    frontends::node_version,
+    shell::{client::Connection, project::Kind, watch},
+};
 use kube::{api::ListParams, core::DynamicObject, discovery::ApiResource};
 use serde_json::Value;
 use std::str::FromStr;
@@ -162,6 +165,11 @@ impl ObjectArg {
         Self::parse(given, &[What::Run, What::Plan])
     }
 
+    /// As `numo acknowledge` takes it.
+    pub fn of_acknowledgement(given: &str) -> Result<Self, String> {
+        Self::parse(given, &[What::Run, What::Plan, What::Version])
+    }
+
     /// As `numo approve` takes it.
     pub fn of_approval(given: &str) -> Result<Self, String> {
         Self::parse(given, &OWNERS)
@@ -229,8 +237,14 @@ impl Found {
         format!("{}/{name}", self.what.singular())
     }
 
-    /// Id of the run that a MutexRunConfig has in its status, or of the upgrade that a Plan is at; none before the first.
+    /// Id of the run that a MutexRunConfig has in its status, of the upgrade that a Plan is at, or of what a NodeVersion asks for; none
+    /// before the first.
     pub fn run_id(&self) -> Option<String> {
+        if self.what == What::Version {
+            let version = serde_json::to_value(&self.object).ok()?;
+            let view = node_version::view(serde_json::from_value(version).ok()?);
+            return Some(numo_core::owners::node_version::run_id(&view));
+        }
         let text = |path: &str| self.object.data.pointer(path).and_then(Value::as_str);
         if self.what == What::Plan {
             let uid = self.object.metadata.uid.as_deref().unwrap_or_default();
@@ -367,6 +381,10 @@ mod tests {
                 "mutexrunconfig, plan, nodemaintenance, nodeversion",
             ),
             (ObjectArg::of_upgrade("foo/bar"), "mutexrunconfig, plan"),
+            (
+                ObjectArg::of_acknowledgement("foo/bar"),
+                "mutexrunconfig, plan, nodeversion",
+            ),
             (
                 ObjectArg::of_preview("foo/bar"),
                 "mutexrunconfig, plan, nodemaintenance, nodeversion, mutexrule",

@@ -1,7 +1,7 @@
 //! One file per kind: the raw object becomes what the core reads, and a report becomes the object's
 //! status. Pure; nothing here reads or writes.
 
-mod approval;
+pub mod approval;
 pub mod conditions;
 pub mod hours;
 pub mod mutex_approval;
@@ -17,7 +17,7 @@ pub mod node_version;
 pub mod notification;
 pub mod occurrences;
 pub mod plan;
-mod shortfall;
+pub mod shortfall;
 pub mod silence;
 pub mod spans;
 pub mod standing;

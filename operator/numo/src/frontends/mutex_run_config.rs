@@ -279,7 +279,10 @@ fn who_runs(report: &Report, done: usize) -> String {
     if names.is_empty() {
         return format!("all {total} nodes run {target}");
     }
-    let more = if rest.next().is_some() { " and others" } else { "" };
+    let more = match rest.count() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
     format!(
         "{done} of {total} nodes run {target}, not: {}{more}",
         names.join(", ")

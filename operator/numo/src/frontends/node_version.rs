@@ -1,11 +1,12 @@
 //! NodeVersion: what is read of it, and the status that a report becomes, by the names and words of the Constellation node operator
 //! (`spec/constellation.md` §1). Ready, Reconciling and Stalled come after its own condition. Pure.
 
-use super::{conditions::Conditions, hours::hours, shortfall::shortfall, standing::Standing};
+use super::{conditions::Conditions, hours::hours, shortfall::ended, standing::Standing};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use numo_api::{
     Condition, Reason,
+    conditions::types,
     machines::{NodeVersion, NodeVersionStatus, UPDATE_GROUP, UPDATE_VERSION},
     marks,
 };
@@ -52,7 +53,11 @@ pub fn standing(report: &Report) -> Standing {
 fn said(report: &Report) -> Standing {
     let mut all = report.nodes.values().map(|node| &node.why);
     let refused = all.find(|why| why.reason == Reason::WriteRefused);
-    let why = refused.or(report.hold.as_ref()).or(report.problems.first());
+    let is_over = report.phase == RunPhase::Idle;
+    // Once it is over, nodes that nobody knows are named with the others that were left out.
+    let mut problems = report.problems.iter();
+    let problem = problems.find(|why| !is_over || why.reason != Reason::MachineUnknown);
+    let why = refused.or(report.hold.as_ref()).or(problem);
     if let Some(why) = why {
         return Standing {
             reason: why.reason,
@@ -64,17 +69,14 @@ fn said(report: &Report) -> Standing {
     if let Some(shut) = Standing::of_hours(report) {
         return shut;
     }
-    let is_over = !report.nodes.is_empty() && report.nodes.values().all(|node| node.step.is_terminal());
-    if report.phase == RunPhase::Active
-        && let Some(said) = shortfall(report).filter(|_| is_over)
-    {
-        return Standing::from(said);
+    if is_over {
+        return Standing::from(ended(report));
     }
-    let reason = match report.phase {
-        RunPhase::Idle => Reason::UpToDate,
-        _ => Reason::Progressing,
-    };
-    Standing::from((reason, reason.meaning().to_owned()))
+    Standing::from(progressing())
+}
+
+fn progressing() -> (Reason, String) {
+    (Reason::Progressing, Reason::Progressing.meaning().to_owned())
 }
 
 /// The status as it shall be.
@@ -93,7 +95,13 @@ pub fn status(view: &NodeVersionView, report: &Report, now: Timestamp) -> NodeVe
     conditions.set("Outdated", found.is_outdated, reason, message);
     let standing = standing(report);
     let (reason, stalled) = (standing.reason, standing.stalled);
-    let ready = !found.is_outdated && reason == Reason::UpToDate;
+    let is_over = report.phase == RunPhase::Idle;
+    // Of one that is being deleted it stays as it is.
+    if report.phase != RunPhase::Leaving {
+        let (reason, message) = if is_over { ended(report) } else { progressing() };
+        conditions.set(types::COMPLETE, is_over, reason.name(), message);
+    }
+    let ready = is_over && standing.is_good();
     conditions.kstatus(
         ready,
         !ready && !stalled,
@@ -161,7 +169,7 @@ mod tests {
             change: None,
         };
         let mut report = Report {
-            phase: RunPhase::Active,
+            phase: RunPhase::Idle,
             ..Report::default()
         };
         report
@@ -177,10 +185,54 @@ mod tests {
             "{}",
             said.message
         );
+        // What is known of a node without a machine is said with it.
+        let unknown = || Why::new(Reason::MachineUnknown, "Node b spec.providerID: found none");
+        report.problems.push(unknown());
+        assert_eq!(standing(&report).reason, Reason::NodesLeftOut);
+        report.phase = RunPhase::Active;
+        assert_eq!(standing(&report).reason, Reason::MachineUnknown);
+        report.problems.clear();
         report
             .nodes
             .insert("c".to_owned(), node(Step::Selected, Reason::WaitingForTurn));
         assert_ne!(standing(&report).reason, Reason::NodesLeftOut);
+    }
+
+    /// As a Plan is: complete, and not Ready until a person has seen what it is short of.
+    #[test]
+    fn a_node_version_that_left_nodes_out_is_complete_and_ready_once_that_is_acknowledged() {
+        let node = NodeReport {
+            pool: "".into(),
+            step: Step::Skipped,
+            why: Why::new(Reason::LeftOutNotReady, "it is dark"),
+            since: None,
+            change: None,
+        };
+        let mut report = Report {
+            phase: RunPhase::Active,
+            nodes: [("a".to_owned(), node)].into(),
+            node_version: Some(NodeVersionReport {
+                is_outdated: true,
+                ..NodeVersionReport::default()
+            }),
+            ..Report::default()
+        };
+        let said = |report: &Report| {
+            let status = status(&NodeVersionView::default(), report, Timestamp::UNIX_EPOCH);
+            let of = |type_: &str| {
+                let mut all = status.conditions.iter();
+                let one = all.find(|one| one.type_ == type_);
+                one.map_or("-", |one| one.status.as_str()).to_owned()
+            };
+            ["Outdated", "Complete", "Ready", "Stalled"].map(of).join(" ")
+        };
+        assert_eq!(said(&report), "True False False -");
+        report.phase = RunPhase::Idle;
+        assert_eq!(said(&report), "True True False True");
+        report.acknowledged = true;
+        assert_eq!(said(&report), "True True True -");
+        report.phase = RunPhase::Leaving;
+        assert_eq!(said(&report), "True - False -");
     }
 
     #[test]

@@ -6,8 +6,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 use numo_api::{
-    ApprovalStatus, Condition, NodeMaintenanceStatus, PlanStatus, Reason, RunResult, RunStatus, Step,
-    Transition, conditions::types, machines::NodeVersionStatus,
+    Condition, NodeMaintenanceStatus, PlanStatus, Reason, RunResult, RunStatus, Step, Transition,
+    conditions::types, machines::NodeVersionStatus,
 };
 use numo_core::{Owner, names, observed::ChangeView, report::Report, text::counted, turn::journal};
 
@@ -48,8 +48,8 @@ pub struct Facts<'a> {
     pub report: &'a Report,
     /// Its status as it is stored.
     pub status: Status<'a>,
-    /// What of it waits for approval, as it is stored.
-    pub approval: Option<&'a ApprovalStatus>,
+    /// Since when what waits for approval does (`approval::since`); none while nothing waits, or nobody knows yet.
+    pub approval: Option<&'a str>,
     /// Its journals, and none that a stranger wrote.
     pub changes: &'a [&'a ChangeView],
 }
@@ -101,6 +101,16 @@ impl<'a> Status<'a> {
                     since: text(&one.last_transition_time),
                 })
             }
+        }
+    }
+
+    /// That nothing is left to change, of a kind whose status knows no runs.
+    fn completion(&self) -> Option<Said<'a>> {
+        let complete = self.condition(types::COMPLETE);
+        match self {
+            // A numo before has said of it no more than that it is Ready.
+            Self::Version(_) => complete.or_else(|| self.condition(types::READY)),
+            Self::Run(..) | Self::Plan(_) | Self::Maintenance(_) => complete,
         }
     }
 
@@ -182,7 +192,7 @@ fn began(facts: &Facts<'_>) -> Option<Occurrence> {
         Status::Plan(status) => {
             let hash = status.latest_hash.as_deref().filter(|hash| !hash.is_empty())?;
             let target = to(status.latest_version.as_deref());
-            began_anew(facts, (hash, facts.status.condition(types::COMPLETE)?), &target)
+            began_anew(facts, (hash, facts.status.completion()?), &target)
         }
         Status::Maintenance(_) => {
             let mut nodes = facts.report.nodes.iter();
@@ -196,7 +206,7 @@ fn began(facts: &Facts<'_>) -> Option<Occurrence> {
         Status::Version(_) => {
             let run = facts.report.run_id.as_str();
             let target = to(facts.report.target.as_deref());
-            began_anew(facts, (run, facts.status.condition(types::READY)?), &target)
+            began_anew(facts, (run, facts.status.completion()?), &target)
         }
     }
 }
@@ -245,23 +255,17 @@ fn waves(facts: &Facts<'_>) -> Vec<Occurrence> {
 }
 
 /// A person must approve: as soon as that can be done, whatever else its nodes wait for. Once for each thing that is to be approved, and
-/// once more when an approval of it has expired. Where numo's own kinds store since when it waits, also when one was withdrawn: the
-/// definitions that others have of Plans and NodeMaintenances may not store that.
+/// once more when an approval of it has expired or was withdrawn.
 fn approval(facts: &Facts<'_>) -> Option<Occurrence> {
     let report = facts.report;
     let waits = report.approval.as_ref()?;
-    let since = match facts.status {
-        Status::Run(..) | Status::Version(_) => {
-            let stored = facts.approval.filter(|stored| stored.digest == waits.digest)?;
-            stored.since.as_str()
-        }
-        Status::Plan(_) | Status::Maintenance(_) => "",
-    };
+    let since = facts.approval?;
     let said = (waits.why.reason.name(), waits.why.message.to_string());
     let transition = Transition::WaitsForApproval;
     let point = waits.point.to_string();
     let edition = [report.run_id.as_str(), &point, &waits.digest, said.0, since];
-    Some(facts.occurrence(transition, &edition, None, said))
+    // What is no time is none.
+    Some(facts.occurrence(transition, &edition, Some(since), said))
 }
 
 /// Nodes that are at a step.
@@ -351,6 +355,7 @@ fn over<'a>(facts: &Facts<'a>) -> Option<Over<'a>> {
             said,
         })
     };
+    let complete = || facts.status.completion().filter(|one| one.is_true && is_any);
     match facts.status {
         Status::Run(_, run) => {
             let run = run?;
@@ -362,15 +367,14 @@ fn over<'a>(facts: &Facts<'a>) -> Option<Over<'a>> {
             Some(over)
         }
         Status::Plan(status) => {
-            let complete = facts.status.holds(types::COMPLETE).filter(|_| is_any)?;
             let hash = status.latest_hash.as_deref().filter(|hash| !hash.is_empty())?;
-            of(hash, complete.since)
+            of(hash, complete()?.since)
         }
         Status::Maintenance(status) => {
             let is_over = status.phase.as_deref() == Some("Succeeded") && ready.is_true;
             is_over.then(|| of("", ready.since))?
         }
-        Status::Version(_) => (ready.is_true && is_any).then(|| of(&facts.report.run_id, ready.since))?,
+        Status::Version(_) => of(&facts.report.run_id, complete()?.since),
     }
 }
 

@@ -6,7 +6,7 @@
 use super::{
     conditions::seconds,
     hours::{hours, zone},
-    shortfall::shortfall,
+    shortfall::{SHORT, ended},
     standing::Standing,
 };
 use jiff::Timestamp;
@@ -141,13 +141,10 @@ fn said(report: &Report) -> (Reason, String, Actor) {
             None if nodes.is_empty() => {
                 by_reason(Reason::NoNodes, "spec.nodeSelector selects no node".to_owned())
             }
-            None => match shortfall(report) {
-                Some((_, words)) if report.acknowledged => {
-                    by_reason(Reason::Succeeded, format!("acknowledged: {words}"))
-                }
-                Some((reason, words)) => by_reason(reason, words),
-                None => by_reason(Reason::UpToDate, Reason::UpToDate.meaning().to_owned()),
-            },
+            None => {
+                let (reason, words) = ended(report);
+                by_reason(reason, words)
+            }
         },
     }
 }
@@ -416,7 +413,7 @@ fn stall(stalled: &PlanCondition, before: Option<&PlanCondition>) -> Option<Tran
     let reason = Reason::named(stalled.reason.as_deref()?)?;
     let known = before.is_some_and(|before| {
         // Of these each further node is news.
-        let names_nodes = matches!(reason, Reason::NodesLeftOut | Reason::NodesUngated);
+        let names_nodes = SHORT.contains(&reason);
         before.reason == stalled.reason && (!names_nodes || before.message == stalled.message)
     });
     let is_told = known || matches!(reason, Reason::JobFailed | Reason::VersionUnresolved);

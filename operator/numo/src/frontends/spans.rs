@@ -1,7 +1,7 @@
 //! What of an owner's work is over, as spans of a trace: run, wave, node, step and rule. Ids are made of what the spans are about, so that
 //! they are the same after every restart. Pure; where the spans go is said in `shell/traces.rs`.
 
-use super::occurrences::{Facts, occurrences, time};
+use super::occurrences::{Facts, Status, occurrences, time};
 use jiff::Timestamp;
 use numo_api::{Outcome, RunResult, Step, Transition, VerdictRecord};
 use numo_core::{
@@ -225,8 +225,12 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// Which wave is under way when a node begins: the first that is not over by then. None of a node that goes after all waves.
+    /// Which wave is under way when a node begins: the first that is not over by then. None of a node that goes after all waves, or of a
+    /// NodeMaintenance: the waves of those are over once their objects are gone, and nobody is left to tell of them.
     fn wave_of(&self, turn: &Turn<'_>) -> Option<usize> {
+        if let Status::Maintenance(_) = self.facts.status {
+            return None;
+        }
         let over = &self.facts.report.waves_over;
         let last = over.iter().map(|wave| wave.number).max().unwrap_or(0);
         let wave = self.facts.report.wave.as_ref();

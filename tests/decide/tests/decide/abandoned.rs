@@ -192,6 +192,25 @@ fn a_node_that_was_released_stays_as_it_is_and_is_told() {
     }
 }
 
+/// The commands that take it back are those of any node, and nothing keeps it.
+#[test]
+fn a_mark_of_another_owner_on_a_released_node_is_not_told_as_the_node_versions() {
+    let mut cluster = one("replacing a Released machine:m-a cordoned");
+    let node = cluster.observed.nodes.get_mut("a").expect("it is there");
+    let other = r#"{"owner":"uid-plan","prior":false}"#.to_owned();
+    node.annotations.insert(marks::CORDONED_BY.to_owned(), other);
+    cluster.observed.leases.get_mut("a").expect("one").holder = "numo/Plan/uid-plan".to_owned();
+    let left = left::all(&cluster.observed);
+    let of = |mark: &str| left.iter().find(|one| one.mark == mark).expect("a mark");
+    for mark in [marks::CORDONED_BY, left::LEASE_MARK] {
+        let one = of(mark);
+        let is_of_version = one.held || one.message.contains("NodeVersion");
+        assert!(!is_of_version, "{one:#?}");
+        assert_eq!(one.owner, "uid-plan");
+    }
+    assert!(of(marks::SHIELDED_BY).held, "{left:#?}");
+}
+
 #[test]
 fn a_node_that_was_released_stays_wherever_its_journal_is() {
     let mut elsewhere = one("replacing a Released machine:m-a cordoned");

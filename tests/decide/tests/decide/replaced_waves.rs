@@ -361,6 +361,59 @@ fn a_node_version_keeps_to_hours_and_leaves_dead_nodes_out() {
     );
 }
 
+/// Settings that nobody understands begin no node; what is odd is said.
+#[test]
+fn bad_settings_of_a_node_version_begin_no_node_and_odd_ones_are_told() {
+    let window = |hours: &str| format!("\"window\":{{{hours}}}");
+    let freeze = r#""freezes":[{"name":"x","from":"2027-01-02T00:00:00Z","to":"2027-01-01T00:00:00Z"}]"#;
+    for (settings, wanted) in [
+        (
+            window(r#""timeZone":"Mars/Base","openings":[{"days":["fri"]}]"#),
+            "window.timeZone: found \"Mars/Base\"",
+        ),
+        (window(freeze), "window.freezes[0].to: found 2027-01-01T00:00:00Z"),
+        (
+            r#""waves":[{"nodes":"101%"}]"#.to_owned(),
+            "waves[0].nodes: found \"101%\"",
+        ),
+        (
+            r#""maxUnavailable":"101%""#.to_owned(),
+            "maxUnavailable: found \"101%\"",
+        ),
+    ] {
+        let expected = format!("hold InvalidField ~ {wanted}\n > nothing");
+        check(&three(&settings, ""), &expected);
+    }
+    let monday = r#""openings":[{"days":["mon"],"startTime":"22","endTime":"23"}]"#;
+    let tuesday = format!("window nights {{{}}}", monday.replace("mon", "tue"));
+    check(
+        &three(&window(monday), &tuesday),
+        "node a Selected NeverOpens ~ never open at once
+         node c Selected NeverOpens
+         > nothing",
+    );
+    let zones = r#""domains":{"key":"topology.kubernetes.io/zone","atOnce":1}"#;
+    check(
+        &three(zones, "").replace("node c worker v0 zone:z2", "node c worker v0"),
+        "node c Selected NoDomain
+         > admit a
+         > admit b",
+    );
+    check(
+        &three(
+            r#""waves":[{"name":"none","nodeSelector":{"matchLabels":{"x":"y"}}}]"#,
+            "",
+        ),
+        "note wave 1 (none) has no node, and nobody waits for it",
+    );
+    let zone = r#"{"name":"z1","nodeSelector":{"matchLabels":{"topology.kubernetes.io/zone":"z1"}}}"#;
+    check(
+        &three(&format!("\"waves\":[{CANARY},{zone}]"), ""),
+        "note Node a is of wave 1 (canary) ~ of wave 2 (z1)
+         > admit a",
+    );
+}
+
 /// The wave in front of the others is not one of the fields that have the limits.
 #[test]
 fn a_control_plane_takes_no_limit_from_the_waves() {

@@ -5,13 +5,14 @@ use crate::{
     cluster::Cluster,
     words::{check, decision},
 };
+use numo_api::{conditions::Actor, marks};
 use numo_core::{
     Owner, Snapshot,
     action::{Action, Event, FleetAction, NodePatch, NodePurpose, Planned},
     invariant,
     observed::{JobView, Key},
     owners::node_version::{Class, Sets, class},
-    report::NodeVersionReport,
+    report::{NodeVersionReport, RunPhase},
 };
 
 /// Two outdated workers and their group, which already gets the image.
@@ -176,22 +177,29 @@ fn what_the_provider_knows_of_a_machine_is_asked_once_and_noted() {
     check(&format!("{text}\n facts m-a unknown:403 at:-31"), "? facts m-a");
 }
 
-/// As in the reference such a node is not outdated; nothing is up to date either.
+/// As in the reference such a node is not outdated; it is left out, and named until a person has acknowledged it.
 #[test]
-fn nodes_that_nobody_knows_keep_the_nodeversion_from_being_done() {
+fn a_nodeversion_is_over_with_a_node_that_nobody_knows_and_names_it() {
     let text = "node a worker v0\n node b worker v0\n version img2 finalizer\n host b img2\n groups w\n group w image:img2";
     check(
         &format!("{text}\n host a - bare\n facts m-a unknown:403 at:-1"),
-        "phase Active
+        "phase Idle
          problem MachineUnknown ~ Node a, which is left as it is (machine m-a: 403)
-         node a Skipped MachineUnknown
+         node a Skipped MachineUnknown ~ found m-a, wanted a machine that the provider knows: 403
          > nothing",
     );
     check(
         &format!("{text}\n host a img1 nowhere"),
-        "phase Active
+        "phase Idle
          problem MachineUnknown ~ Node a spec.providerID: found none, wanted
+         node a Skipped MachineUnknown ~ `numo acknowledge nodeversion/nv`
          > nothing",
+    );
+    // Others are yet to be replaced.
+    check(
+        &format!("{text}\n host a img1 nowhere").replace("host b img2", "host b img1"),
+        "phase Active
+         > admit b",
     );
     // It is new: who writes the id needs a moment.
     let mut new = Cluster::parse(&format!("{text}\n host a img2 nowhere"));
@@ -200,6 +208,7 @@ fn nodes_that_nobody_knows_keep_the_nodeversion_from_being_done() {
     assert!(!said.report.problems[0].who().is_person(), "{said:?}");
     assert_eq!(said.report.problems[0].until, Some(crate::cluster::at(90)));
     assert_eq!(said.wake_at, Some(crate::cluster::at(90)));
+    assert_eq!(said.report.phase, RunPhase::Active, "{said:?}");
     let known = format!("{text}\n host a img2");
     check(&known, "phase Idle\n result Succeeded\n > finalizer 0 off");
     check(
@@ -207,6 +216,51 @@ fn nodes_that_nobody_knows_keep_the_nodeversion_from_being_done() {
             .replace("version img2", "version img2 deleting")
             .replace("host a img2", "host a img1 nowhere"),
         "phase Leaving\n > finalizer 0 off",
+    );
+}
+
+/// As a Plan and a run are: nothing waits for a node that is left out, nor for a window.
+#[test]
+fn a_nodeversion_is_over_once_all_that_is_left_was_left_out() {
+    let spec = r#"{"mutex":{"notReadyPolicy":"LeaveOutAfter","leaveOutAfterSeconds":600,
+        "window":{"openings":[{"days":["mon"],"startTime":"22","endTime":"23"}]}}}"#;
+    let spec = spec.replace('\n', " ");
+    let text = |host: &str| {
+        format!(
+            "node a worker v0 NotReady dark:700\n node b worker v0\n version img2 finalizer spec {spec}
+             host a img1\n host b {host}\n group w image:img2\n groups w"
+        )
+    };
+    check(
+        &text("img1"),
+        "phase Active
+         node b Selected OutsideWindow
+         > nothing",
+    );
+    let over = "phase Idle
+         hold -
+         node a Skipped LeftOutNotReady
+         node b Done UpToDate
+         > nothing";
+    check(&text("img2"), over);
+    let mut cluster = Cluster::parse(&text("img2"));
+    let said = decision(&cluster).report;
+    assert!(!said.acknowledged);
+    assert!(said.node_version.as_ref().is_some_and(|said| said.is_outdated));
+    let versions = &mut cluster.observed.fleet.versions;
+    let annotations = &mut versions.get_mut("nv").expect("one").annotations;
+    annotations.insert(marks::ACKNOWLEDGED.to_owned(), said.acknowledgement());
+    assert!(decision(&cluster).report.acknowledged);
+    // It is back.
+    check(
+        &text("img2").replace(" NotReady dark:700", ""),
+        "phase Active
+         node a Selected OutsideWindow",
+    );
+    // A machine that is to join is still under way.
+    check(
+        &format!("{}\n pending p machine:m-p node:p Creating", text("img2")),
+        "phase Active",
     );
 }
 
@@ -1229,6 +1283,40 @@ fn a_nodeversion_that_goes_gives_everything_back() {
     check(
         "node a worker v0\n version img2 deleting finalizer\n host a img1\n group w image:img2\n groups w",
         "> finalizer 0 off",
+    );
+}
+
+/// Nobody is left who would switch it on later, so the NodeVersion stays; silently it does not.
+#[test]
+fn a_nodeversion_that_goes_says_who_keeps_the_autoscaler_from_running() {
+    let text = "node a worker v0\n version img2 deleting finalizer\n host a img2\n group w image:img2\n groups w\n strategy";
+    let who = |text: &str| decision(&Cluster::parse(text)).report.hold.map(|why| why.who());
+    check(
+        text,
+        "phase Leaving
+         hold Deleting ~ the cluster autoscaler is being switched on
+         not > finalizer",
+    );
+    assert_eq!(who(text), Some(Actor::Numo));
+    // It was switched on, and somebody has scaled it down again.
+    let kept = format!("{text} on replicas:0");
+    check(
+        &kept,
+        "phase Leaving
+         hold Deleting ~ spec.replicas: found 0, wanted 1
+         hold Deleting ~ AutoscalingStrategy strategy is enabled
+         not > finalizer",
+    );
+    assert_eq!(who(&kept), Some(Actor::ClusterAdmin));
+    check(&format!("{text} on"), "phase Leaving\n > finalizer 0 off");
+    check(
+        &format!("{text} on gone replicas:0"),
+        "phase Leaving\n > finalizer 0 off",
+    );
+    // What is in hand comes first.
+    check(
+        &format!("{text} on replicas:0\n pending p machine:m-p node:p Creating"),
+        "hold Deleting ~ numo restores",
     );
 }
 

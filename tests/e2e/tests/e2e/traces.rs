@@ -144,7 +144,21 @@ async fn a_receiver_has_the_run_its_waves_nodes_steps_and_rules() -> Result<()> 
         .trace_id
         .iter()
         .fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
-    assert!(logs.contains(&trace), "no line has trace_id {trace}");
+    // Whoever has the id of a run finds its lines, and by them its trace.
+    let id = attribute(run, "numo.run.id");
+    let lines = logs
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let spans: BTreeSet<(String, String)> = lines
+        .filter_map(|line| {
+            let of = |key: &str| line["span"][key].as_str().map(ToOwned::to_owned);
+            Some((of("run")?, of("trace_id")?))
+        })
+        .collect();
+    assert!(
+        spans.contains(&(id.to_owned(), trace)),
+        "the run and its trace: {spans:?}"
+    );
     let before: BTreeSet<Vec<u8>> = all.keys().cloned().collect();
     stage.kill_numo().await?;
     stage.start_numo()?;

@@ -2,11 +2,11 @@
 //! object or in a journal, in whole seconds, and the clock of the sink is that of numo here: a value is at most a second too long, never
 //! too short.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
-use numo_e2e::{Answers, Sink, Stage};
+use numo_e2e::{Answers, NAMESPACE, Sink, Stage};
 use numo_world::{PoolSpec, WorldSpec};
 use serde_json::{Value, json};
 
@@ -16,7 +16,25 @@ const NODES: usize = 4;
 /// Upgrades, one after another.
 const UPGRADES: [&str; 4] = ["4.17.0", "4.17.1", "4.17.2", "4.17.3"];
 
-/// Upgrades some nodes in as many waves, again and again; the longest counts.
+/// An upgrade that somebody must approve, and whose first node is held.
+const HELD: &str = "4.17.4";
+/// An upgrade that is left when its first node fails.
+const LEFT: &str = "4.17.5";
+/// The first node of each.
+const FIRST: &str = "worker-0";
+/// Everything that is told of a run.
+const TRANSITIONS: [&str; 8] = [
+    "RunBegan",
+    "WaveDone",
+    "WaitsForApproval",
+    "Held",
+    "Failed",
+    "Stalled",
+    "Finished",
+    "PoolLeftPaused",
+];
+
+/// Upgrades some nodes in as many waves, again and again, and has a person needed in every way; the longest counts.
 pub async fn measure() -> Result<Measured> {
     let world = WorldSpec {
         pools: vec![PoolSpec::new(POOL, NODES)],
@@ -26,7 +44,7 @@ pub async fn measure() -> Result<Measured> {
     let (sink, url) = Sink::serve(Answers::Takes).await?;
     let notifier = json!({
         "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexNotifier", "metadata": {"name": "bench"},
-        "spec": {"cloudEvents": {"url": url}, "maxPerMinute": 600, "transitions": ["RunBegan", "WaveDone", "Finished"]},
+        "spec": {"cloudEvents": {"url": url}, "maxPerMinute": 600, "transitions": TRANSITIONS},
     });
     stage.apply(&notifier.to_string()).await?;
     let mut of_objects = Vec::new();
@@ -43,8 +61,58 @@ pub async fn measure() -> Result<Measured> {
             .await?;
         of_objects.extend(times(&stage).await?);
     }
+    want_a_person(&stage, &sink).await?;
+    let arrived = sink.arrived();
+    for transition in TRANSITIONS {
+        let is_told = arrived
+            .iter()
+            .any(|(_, event)| event["data"]["transition"] == transition);
+        ensure!(is_told, "{transition} was never told");
+    }
     stage.strike().await?;
-    measured(&sink.arrived(), &of_objects)
+    measured(&arrived, &of_objects)
+}
+
+/// What a run comes to that needs a person: it waits for approval, a rule fails and its node is held, and a rule fails that ends the run.
+async fn want_a_person(stage: &Stage, sink: &Sink) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let open = folder.path().join("open");
+    stage.apply(&gate(&open, "Hold").to_string()).await?;
+    let gated = json!({"spec": {"mutexRules": [{"name": "gate"}], "approval": {"begin": "Manual"}}});
+    stage.patch_run(RUN, gated).await?;
+    stage.world.upgrade_to(HELD).await?;
+    sink.until(stage, "WaitsForApproval", RUN).await?;
+    let run = format!("mutexrunconfig/{RUN}");
+    let approve = ["approve", run.as_str(), "-n", NAMESPACE, "--reason", "bench"];
+    stage.say(&approve).await?;
+    sink.until(stage, "Held", FIRST).await?;
+    sink.until(stage, "Stalled", RUN).await?;
+    std::fs::write(&open, "")?;
+    stage.say(&["retry", FIRST, "--reason", "mended"]).await?;
+    stage.upgraded(POOL, HELD).await?;
+    stage.condition(RUN, "Ready", "True", "Succeeded").await?;
+    std::fs::remove_file(&open)?;
+    stage.apply(&gate(&open, "Abort").to_string()).await?;
+    let unapproved = json!({"spec": {"approval": null}});
+    stage.patch_run(RUN, unapproved).await?;
+    stage.world.upgrade_to(LEFT).await?;
+    sink.until(stage, "Failed", FIRST).await?;
+    sink.until(stage, "PoolLeftPaused", RUN).await?;
+    Ok(())
+}
+
+/// A rule that passes once there is this file, and what becomes of a node where it fails.
+fn gate(open: &Path, policy: &str) -> Value {
+    let command = format!("test -e {}", open.display());
+    let container = json!({"name": "check", "image": "tools", "command": ["/bin/sh", "-c", command]});
+    let pod = json!({"restartPolicy": "Never", "containers": [container]});
+    json!({
+        "apiVersion": "openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexRule", "metadata": {"name": "gate"},
+        "spec": {
+            "jobName": "gate", "jobNamespace": NAMESPACE, "type": "kubernetes", "timeoutSeconds": 60, "failurePolicy": policy,
+            "jobSpec": {"backoffLimit": 0, "template": {"spec": pod}},
+        },
+    })
 }
 
 /// When the run that is over began and ended, by its own status.

@@ -104,10 +104,27 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether a cluster autoscaler is yet to be switched on.
-    pub(super) fn switches_autoscaler_on(&self) -> bool {
+    /// That a cluster autoscaler is yet to be switched on, if so: by numo, or by a person where something stops it again.
+    pub(super) fn autoscaler_rests(&self) -> Option<Why> {
         let mut actions = self.out.actions.iter();
-        actions.any(|planned| matches!(&planned.action, Action::Fleet(action) if action.gives_back()))
+        actions.find(|planned| matches!(&planned.action, Action::Fleet(action) if action.gives_back()))?;
+        let mut strategies = self.fleet.strategies.values();
+        // Both are written in one chain: one that is enabled had its replicas, too.
+        let stopped = strategies.find(|strategy| {
+            let deployment = self.fleet.autoscalers.get(&strategy.deployment());
+            strategy.spec.enabled && deployment.is_some_and(|deployment| deployment.replicas == 0)
+        });
+        let Some(strategy) = stopped else {
+            let message = "the cluster autoscaler is being switched on, then the NodeVersion is gone";
+            return Some(Why::new(Reason::Deleting, message));
+        };
+        let message = format!(
+            "the NodeVersion is gone once the cluster autoscaler runs: AutoscalingStrategy {} is enabled, and Deployment {} spec.replicas: \
+             found 0, wanted 1. numo sets that again and again: end what scales it down, or delete the AutoscalingStrategy",
+            strategy.name,
+            strategy.deployment()
+        );
+        Some(Why::new(Reason::Deleting, message).ended_by(Actor::ClusterAdmin))
     }
 
     /// Whether cluster autoscalers are to run; none while that is for another NodeVersion to say, which replaces nodes or may do so now.

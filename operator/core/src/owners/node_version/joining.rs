@@ -21,6 +21,11 @@ const UNNAMED_SECONDS: i64 = 120;
 /// How many nodes a sentence names.
 const NAMED: usize = 5;
 
+/// Until when a new Node may be without the id of its machine.
+pub(super) fn settles(node: &NodeView) -> Timestamp {
+    later(node.created, UNNAMED_SECONDS)
+}
+
 /// The names of nodes, a few of them.
 fn named(nodes: &[&NodeView]) -> String {
     let names: Vec<&str> = nodes.iter().take(NAMED).map(|node| node.name.as_str()).collect();
@@ -105,7 +110,7 @@ impl Pass<'_> {
         let is_named = |node: &&NodeView| !self.fleet.machine_of(&node.name).is_empty();
         let nodes = self.sets.all().map(|(node, _)| node);
         let (known, unnamed): (Vec<_>, Vec<_>) = nodes.partition(is_named);
-        let settles = |node: &&NodeView| later(node.created, UNNAMED_SECONDS);
+        let settles = |node: &&NodeView| settles(node);
         let (old, new): (Vec<_>, Vec<_>) = unnamed.into_iter().partition(|node| settles(node) <= self.now);
         let mut problems = Vec::new();
         if !old.is_empty() {

@@ -169,7 +169,7 @@ impl crate::pass::Pass for Pass<'_> {
     }
 
     fn go_on(&mut self) {
-        for (node, step, why) in waiting::others(&self.sets) {
+        for (node, step, why) in waiting::others(self) {
             self.say(&node.name, step, why, None);
         }
         self.report_waves();
@@ -216,7 +216,10 @@ impl Pass<'_> {
             in_hand
         };
         // Who is deleted leaves nobody who would switch them on later.
-        let held = held || (view.deleting && self.switches_autoscaler_on());
+        let rests = self.autoscaler_rests().filter(|_| view.deleting);
+        let held_for = rests.clone().filter(|_| !held);
+        self.hold = held_for.or_else(|| self.hold.take());
+        let held = held || rests.is_some();
         let removal = Action::remove_finalizer(self.owner, &view.uid, &view.finalizers, marks::FINALIZER);
         let is_there = removal.is_some();
         if held && !is_there && !view.deleting {
@@ -255,10 +258,13 @@ impl Pass<'_> {
             budget: sets.budget(self.surge()),
             is_outdated,
         };
+        // Nodes that were left out, or whose machine nobody knows, do not keep it under way.
+        let is_under_way = !self.flying.is_empty() || sets.is_under_way();
+        let is_over = !is_under_way && !self.out.report.is_any_open();
         let report = &mut self.out.report;
         if self.leaving.is_some() {
             report.phase = RunPhase::Leaving;
-        } else if !is_outdated && !sets.has_unknown() && self.flying.is_empty() {
+        } else if is_over {
             report.phase = RunPhase::Idle;
         }
         report.upgrade_available = is_outdated;
@@ -269,7 +275,7 @@ impl Pass<'_> {
                 .closed(self.now)
                 .or_else(|| self.idle.clone())
         };
-        let waits = waits().filter(|_| is_outdated);
+        let waits = waits().filter(|_| is_outdated && !is_over);
         report.hold = self.hold.clone().or(waits);
         report.node_version = Some(said);
     }

@@ -111,6 +111,12 @@ impl<'a> Sets<'a> {
         !self.pending.is_empty() || self.nodes.iter().any(|(_, class)| open.contains(class))
     }
 
+    /// Whether a machine is on its way to or from the NodeVersion, or a node of it takes the place of another.
+    pub(super) fn is_under_way(&self) -> bool {
+        let under_way = [Class::Heir, Class::AwaitingAnnotation];
+        !self.pending.is_empty() || self.nodes.iter().any(|(_, class)| under_way.contains(class))
+    }
+
     /// Whether there is a node of which nobody can say whether there is anything to do: as in the reference that is not `Outdated`.
     pub(super) fn has_unknown(&self) -> bool {
         self.nodes.iter().any(|(_, class)| *class == Class::Invalid)

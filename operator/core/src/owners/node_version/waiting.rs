@@ -2,9 +2,10 @@
 
 use super::{
     heir::no_group,
+    joining::settles,
     known::reservation,
     pass::Pass,
-    sets::{Class, Sets},
+    sets::{Class, facts},
 };
 use crate::{
     action::Action,
@@ -343,10 +344,25 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
     }
 }
 
+/// Why a node whose machine nobody knows is left out, and who goes on without it.
+fn unknown(pass: &Pass<'_>, node: &NodeView) -> String {
+    let machine = pass.fleet.machine_of(&node.name);
+    let heard = facts(pass.fleet, node).and_then(|heard| heard.said.as_ref().err());
+    let found = match heard {
+        _ if machine.is_empty() => "found none, wanted the id of its machine".to_owned(),
+        Some(problem) => format!("found {machine}, wanted a machine that the provider knows: {problem}"),
+        None => format!("found {machine}, wanted a machine that the provider knows"),
+    };
+    format!(
+        "Node {} spec.providerID: {found}. The node is left out; `numo acknowledge nodeversion/{}` has the NodeVersion be Ready without it",
+        node.name, pass.view.name
+    )
+}
+
 /// What is said of nodes that are not to be replaced.
-pub(super) fn others<'a>(sets: &Sets<'a>) -> Vec<(&'a NodeView, Step, Why)> {
+pub(super) fn others<'a>(pass: &Pass<'a>) -> Vec<(&'a NodeView, Step, Why)> {
     let mut said = Vec::new();
-    for (node, class) in sets.all() {
+    for (node, class) in pass.sets.all() {
         let (step, reason, message) = match class {
             Class::UpToDate => (Step::Done, Reason::UpToDate, "it is at the version".to_owned()),
             Class::Mint => (
@@ -371,11 +387,10 @@ pub(super) fn others<'a>(sets: &Sets<'a>) -> Vec<(&'a NodeView, Step, Why)> {
                 (Step::Selected, Reason::AwaitingAnnotation, message)
             }
             Class::Invalid => {
-                let message = format!(
-                    "Node {} has no spec.providerID, or the provider does not know its machine",
-                    node.name
-                );
-                (Step::Skipped, Reason::MachineUnknown, message)
+                // Of a new one that is yet to be seen.
+                let is_new = pass.fleet.machine_of(&node.name).is_empty() && settles(node) > pass.now;
+                let step = if is_new { Step::Selected } else { Step::Skipped };
+                (step, Reason::MachineUnknown, unknown(pass, node))
             }
             Class::Outdated | Class::Donor | Class::Obsolete => continue,
         };

@@ -294,13 +294,7 @@ impl<'a> Pass<'a> {
             .or_else(|| self.intent.schedule.closed(self.now))
             .or(soaking)
             .or(unapproved)
-            .or_else(|| self.unsettled().filter(|_| self.is_any_behind()))
-    }
-
-    /// Whether a node of the Plan is neither done nor left out.
-    fn is_any_behind(&self) -> bool {
-        let mut nodes = self.out.report.nodes.values();
-        nodes.any(|node| !matches!(node.step, Step::Done | Step::Skipped))
+            .or_else(|| self.unsettled().filter(|_| self.out.report.is_any_open()))
     }
 
     /// Asks the channel of the Plan for its version, when that is due.
@@ -461,7 +455,7 @@ impl<'a> Pass<'a> {
     /// What is said of the Plan as a whole.
     fn summarise(&mut self) {
         let (hold, kept) = (self.hold.take(), self.kept);
-        let behind = self.is_any_behind();
+        let behind = self.out.report.is_any_open();
         let said = self.plan_report(behind, hold.as_ref());
         let rules = |node: &str| self.wave_rules.of(node, &self.intent.rules, self.observed);
         let report = &mut self.out.report;

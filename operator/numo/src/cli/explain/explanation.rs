@@ -6,7 +6,7 @@ use crate::{
         output::{self, paint},
         word::Word,
     },
-    frontends::standing::Standing,
+    frontends::{shortfall, standing::Standing},
 };
 use jiff::Timestamp;
 use numo_api::{Reason, Step, conditions::Actor};
@@ -234,6 +234,14 @@ impl Explanation {
                 node.why.message
             );
             self.link(what, message);
+        }
+    }
+
+    /// The nodes of the owner that were left out: a status names but the first of them with the reason.
+    pub(super) fn left_out(&mut self, report: &Report) {
+        for (name, node) in shortfall::left_out(report) {
+            let message = format!("Node {name}: {}: {}", node.why.reason, node.why.message);
+            self.link("left", message);
         }
     }
 

@@ -26,6 +26,7 @@ pub(super) fn plan(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     own_hours(&mut one, look, &owner);
     waves(&mut one, report);
     one.behind("flight", report, "");
+    one.left_out(report);
     let view = look.store.observed.plans.get(key);
     one.said = view.map_or_else(Vec::new, |view| Word::kept(view.annotations.get(marks::SAID)));
     one
@@ -51,6 +52,7 @@ pub(super) fn version(look: &Look, key: &Key, decision: &Decision) -> Explanatio
     own_hours(&mut one, look, &owner);
     waves(&mut one, report);
     one.behind("flight", report, "");
+    one.left_out(report);
     let annotations = look.annotations(&owner);
     one.said = Word::kept(annotations.and_then(|all| all.get(marks::SAID)));
     one
@@ -138,6 +140,7 @@ pub(super) fn run(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     own_hours(&mut one, look, &owner);
     waves(&mut one, report);
     one.behind("flight", report, "");
+    one.left_out(report);
     one.said = view.map_or_else(Vec::new, |view| Word::kept(view.annotations.get(marks::SAID)));
     one
 }

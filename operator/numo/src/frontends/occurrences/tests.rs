@@ -59,12 +59,7 @@ fn of(owner: &Owner, report: &Report, status: Status<'_>) -> Vec<Occurrence> {
     of_waiting(owner, report, status, None)
 }
 
-fn of_waiting(
-    owner: &Owner,
-    report: &Report,
-    status: Status<'_>,
-    approval: Option<&ApprovalStatus>,
-) -> Vec<Occurrence> {
+fn of_waiting(owner: &Owner, report: &Report, status: Status<'_>, approval: Option<&str>) -> Vec<Occurrence> {
     occurrences(&Facts {
         owner,
         uid: "uid",
@@ -319,6 +314,54 @@ fn a_node_version_began_with_its_first_node_and_is_over_when_it_is_ready() {
     }
 }
 
+/// As a Plan is: nodes that were left out are named, and it is over. What comes after that begins and ends anew.
+#[test]
+fn a_node_version_that_left_nodes_out_is_over_though_it_is_not_ready() {
+    let owner = Owner::node_version("workers");
+    let status = |complete: &str, since: &str| NodeVersionStatus {
+        conditions: conditions(&[
+            ("Complete", complete, "NodesLeftOut", since),
+            ("Ready", "False", "NodesLeftOut", AT),
+            ("Outdated", "True", "NodeVersionsOutOfDate", AT),
+        ]),
+        ..NodeVersionStatus::default()
+    };
+    let left = report(&[("a", Step::Done, Some(AT)), ("b", Step::Skipped, None)]);
+    let flying = report(&[("a", Step::Done, Some(AT)), ("b", Step::PreRules, Some(LATER))]);
+    let had = [turns("a", "run", &[AT])];
+    let told = |report: &Report, stands: (&str, &str), changes: &[ChangeView]| {
+        let status = status(stands.0, stands.1);
+        of_turns(&owner, report, Status::Version(&status), changes)
+    };
+    let over = told(&left, ("True", LATER), &had);
+    assert_eq!(names(&over), ["Finished"]);
+    assert_eq!(
+        (over[0].at, over[0].reason.as_str()),
+        (time(LATER), "NodesLeftOut")
+    );
+    assert_eq!(over[0].message, "Ready says so");
+    let never = told(&left, ("True", LATER), &[]);
+    assert_eq!(names(&never), [""; 0], "none of its nodes had a turn");
+    let status = status("True", LATER);
+    let facts = Facts {
+        owner: &owner,
+        uid: "uid",
+        report: &left,
+        status: Status::Version(&status),
+        approval: None,
+        changes: &[],
+    };
+    assert_eq!(succeeded(&facts), time(LATER));
+    // The node is back, and its turn begins.
+    let both = [had[0].clone(), turns("b", "run", &["2027-01-15T10:00:00Z"])];
+    let first = told(&flying, ("False", AT), &had);
+    let again = told(&flying, ("False", "2027-01-15T10:00:00Z"), &both);
+    assert_eq!(names(&again), ["RunBegan"]);
+    assert_ne!(again[0].id, first[0].id);
+    let over_again = told(&left, ("True", "2027-01-15T11:00:00Z"), &both);
+    assert_ne!(over_again[0].id, over[0].id);
+}
+
 #[test]
 fn a_maintenance_began_failed_and_is_drained() {
     let status = |phase: &str, ready: &str| NodeMaintenanceStatus {
@@ -378,25 +421,29 @@ fn a_wave_that_waits_for_approval_is_told_of_once() {
     for node in report.nodes.values_mut() {
         node.why = Why::new(Reason::OutsideWindow, "the window is closed");
     }
-    let stored = |digest: &str, since: &str| ApprovalStatus {
-        waits: "the beginning".to_owned(),
-        reason: "WaitsForApproval".to_owned(),
-        digest: digest.to_owned(),
-        since: since.to_owned(),
-    };
-    let told = |report: &Report, digest: &str, since: &str| {
-        let stored = stored(digest, since);
-        of_waiting(&run(), report, Status::Run(&[], None), Some(&stored))
-    };
-    // Since when it waits is stored first.
-    assert_eq!(names(&told(&report, "z", AT)), [""; 0]);
-    let found = told(&report, "a", AT);
+    let told = |report: &Report, since: &str| of_waiting(&run(), report, Status::Run(&[], None), Some(since));
+    // Since when it waits is to be known first.
+    assert_eq!(names(&of(&run(), &report, Status::Run(&[], None))), [""; 0]);
+    let found = told(&report, AT);
     assert_eq!(names(&found), ["WaitsForApproval"]);
-    assert_ne!(
-        told(&report, "a", LATER)[0].id,
-        found[0].id,
-        "an approval was given and withdrawn"
-    );
+    // An approval was given and withdrawn: whatever the kind of the owner.
+    let plan_status = PlanStatus::default();
+    let maintenance_status = NodeMaintenanceStatus::default();
+    let version_status = NodeVersionStatus::default();
+    for (owner, status) in [
+        (run(), Status::Run(&[], None)),
+        (plan(), Status::Plan(&plan_status)),
+        (maintenance(), Status::Maintenance(&maintenance_status)),
+        (Owner::node_version("workers"), Status::Version(&version_status)),
+    ] {
+        let waits = |since: &str| {
+            let told = of_waiting(&owner, &report, status, Some(since));
+            assert_eq!(names(&told), ["WaitsForApproval"], "{owner}");
+            told[0].id.clone()
+        };
+        assert_ne!(waits(AT), waits(LATER), "{owner}");
+        assert_ne!(waits(""), waits("approval 2027-01-15T08:00:00Z"), "{owner}");
+    }
     let after = |node: &str| Point::AfterFailure {
         node: node.to_owned(),
     };
@@ -418,22 +465,13 @@ fn a_wave_that_waits_for_approval_is_told_of_once() {
             "and whose approval has expired",
         ),
     ] {
-        let digest = approval
-            .as_ref()
-            .map_or("", |waits| waits.digest.as_str())
-            .to_owned();
         report.approval = approval;
-        let next = told(&report, &digest, AT);
+        let next = told(&report, AT);
         assert_eq!(names(&next), ["WaitsForApproval"]);
         assert_ne!(next[0].id, found[0].id, "{words}");
     }
     report.approval = None;
-    assert_eq!(names(&told(&report, "a", AT)), [""; 0]);
-    // Whose definition is another's may store nothing of it.
-    report.approval = waits(Point::Begin, "a", Reason::WaitsForApproval);
-    let status = PlanStatus::default();
-    let found = of(&plan(), &report, Status::Plan(&status));
-    assert_eq!(names(&found), ["WaitsForApproval"]);
+    assert_eq!(names(&told(&report, AT)), [""; 0]);
 }
 
 #[test]

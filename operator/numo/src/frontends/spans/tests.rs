@@ -1,10 +1,9 @@
 use super::*;
-use crate::frontends::occurrences::Status;
-use numo_api::{PlanStatus, Reason, RunStatus};
+use numo_api::{NodeMaintenanceStatus, PlanStatus, Reason, RunStatus};
 use numo_core::{
-    Owner,
+    MaintenanceGroup, Owner,
     observed::Key,
-    report::{NodeReport, Report, WaveOver},
+    report::{NodeReport, Report, WaveOver, WaveReport},
     why::Why,
 };
 use serde_json::json;
@@ -228,6 +227,40 @@ fn a_wave_without_nodes_has_none_of_another() {
     let wave = all.iter().flatten().find(|span| span.name == "wave").unwrap();
     assert_eq!(all[0][0].parent, Some(wave.id.clone()));
     assert_eq!((wave.start, wave.end), (moment(10), moment(20)));
+}
+
+/// A wave of NodeMaintenances is over when they are gone: no span of it is ever sent, so none is the parent of one.
+#[test]
+fn the_node_of_a_maintenance_is_part_of_its_run() {
+    let done = change("a", (5, 12), Step::Done);
+    let status = NodeMaintenanceStatus::default();
+    let told = |wave: Option<WaveReport>| {
+        let report = Report {
+            run_id: "run".to_owned(),
+            wave,
+            ..Report::default()
+        };
+        let facts = Facts {
+            owner: &Owner::maintenance(MaintenanceGroup::Medik8s, "fan"),
+            uid: "uid",
+            report: &report,
+            status: Status::Maintenance(&status),
+            approval: None,
+            changes: &[&done],
+        };
+        super::over(&facts, moment(0), &mut Told::default())
+    };
+    let wave = WaveReport {
+        number: 2,
+        of: 3,
+        name: None,
+        is_rest: false,
+        nodes: 4,
+        done: 0,
+        soak_until: None,
+        notes: Vec::new(),
+    };
+    assert_eq!(told(Some(wave)), told(None));
 }
 
 #[test]

@@ -274,8 +274,8 @@ impl Planner {
             return false;
         };
         wakes.note_pass(owner, &ended.decision, ended.failed, context.now());
-        self.statuses.settle(context, wakes, owner, &ended.decision).await;
-        self.notices.note(context, owner, &ended.decision);
+        let is_written = self.statuses.settle(context, wakes, owner, &ended.decision).await;
+        self.notices.note(context, owner, &ended.decision, is_written);
         self.oddities.note(context, owner, &ended.decision.report);
         self.unheard.note(context, owner, &ended.decision.report);
         context.metrics.passes.inc();

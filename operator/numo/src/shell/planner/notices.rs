@@ -5,8 +5,9 @@
 use super::context::Context;
 use crate::{
     frontends::{
+        approval,
         notification::Notification,
-        occurrences::{Facts, Status, began_at, occurrences, succeeded},
+        occurrences::{Facts, Occurrence, Status, began_at, occurrences, succeeded},
         silence::{self, Turns},
         spans::{Told, over},
     },
@@ -21,6 +22,7 @@ use numo_api::ApprovalStatus;
 use numo_core::{
     Decision, Owner, OwnerKind,
     observed::{ChangeView, Observed},
+    report::Report,
 };
 use serde_json::Value;
 use std::{
@@ -43,6 +45,36 @@ pub struct Notices {
     notifiers: Notifiers,
     traced: Option<Traced>,
     explain: Explain,
+    /// The approvals of each owner that were seen to hold.
+    approved: BTreeMap<Owner, Given>,
+}
+
+/// Which approvals of one run of an owner were seen to hold.
+#[derive(Debug, Default)]
+struct Given {
+    run_id: String,
+    /// The last one of each that can be approved, by what it approves.
+    of_points: BTreeMap<String, String>,
+}
+
+impl Given {
+    /// Notes the approvals that hold.
+    fn note(&mut self, report: &Report) {
+        if self.run_id != report.run_id {
+            self.run_id.clone_from(&report.run_id);
+            self.of_points.clear();
+        }
+        let given = report.approved.iter();
+        let given = given.map(|one| (one.point.to_string(), format!("{} {}", one.name, one.at)));
+        self.of_points.extend(given);
+    }
+
+    /// The approval of what waits that was withdrawn; empty if none was.
+    fn withdrawn(&self, report: &Report) -> &str {
+        let waits = report.approval.as_ref();
+        let found = waits.and_then(|waits| self.of_points.get(&waits.point.to_string()));
+        found.map_or("", String::as_str)
+    }
 }
 
 /// Where spans go, if anywhere, and what has been told of each owner.
@@ -89,6 +121,7 @@ impl Notices {
             is_new: false,
             notifiers,
             explain,
+            approved: BTreeMap::new(),
         }
     }
 
@@ -96,16 +129,18 @@ impl Notices {
     pub fn keep_only(&mut self, owners: &BTreeSet<Owner>) {
         let before = self.told.len();
         self.told.retain(|owner, _| owners.contains(owner));
+        self.approved.retain(|owner, _| owners.contains(owner));
         self.is_new |= self.told.len() != before;
         if let Some(traced) = &mut self.traced {
             traced.told.retain(|owner, _| owners.contains(owner));
         }
     }
 
-    /// Notes what has happened to an owner whose status was written.
-    pub fn note(&mut self, context: &mut Context, owner: &Owner, decision: &Decision) {
+    /// Notes what has happened to an owner. `is_written`: its status is stored as it was decided, as far as its definition stores it.
+    pub fn note(&mut self, context: &mut Context, owner: &Owner, decision: &Decision, is_written: bool) {
         if context.store.notifiers.is_empty() {
             self.told.clear();
+            self.approved.clear();
         }
         let Some(facts) = facts(&context.store.observed, owner, decision) else {
             return;
@@ -131,8 +166,8 @@ impl Notices {
             return;
         }
         let now = context.now();
-        let found = occurrences(&facts);
         let uid = facts.uid.to_owned();
+        let found = self.occurrences(&context.store.observed, facts, is_written);
         let mut known = self.told.remove(owner).unwrap_or_default();
         let mut all = Vec::with_capacity(found.len());
         let before = known.len();
@@ -159,6 +194,16 @@ impl Notices {
         if !all.is_empty() {
             self.told.insert(owner.clone(), all);
         }
+    }
+
+    /// What has happened, with what was seen of approvals before.
+    fn occurrences(&mut self, observed: &Observed, facts: Facts<'_>, is_written: bool) -> Vec<Occurrence> {
+        let report = facts.report;
+        let given = self.approved.entry(facts.owner.clone()).or_default();
+        given.note(report);
+        let stored = stored_approval(observed, facts.owner);
+        let approval = approval::since(report, stored, is_written, given.withdrawn(report));
+        occurrences(&Facts { approval, ..facts })
     }
 
     fn explained(&self, context: &mut Context, owner: &Owner, decision: &Decision, now: Timestamp) -> Value {
@@ -203,50 +248,87 @@ fn journals<'a>(observed: &'a Observed, uid: &str) -> Vec<&'a ChangeView> {
         .collect()
 }
 
-/// What is known of an owner beside its journals; none if it is gone.
-fn facts<'a>(observed: &'a Observed, owner: &'a Owner, decision: &'a Decision) -> Option<Facts<'a>> {
-    let of = |uid: &'a str, status: Status<'a>, approval: Option<&'a ApprovalStatus>| {
-        Some(Facts {
-            owner,
-            uid,
-            report: &decision.report,
-            status,
-            approval,
-            changes: &[],
-        })
-    };
+/// What the status of an owner says that it waits for approval of, as it is stored.
+fn stored_approval<'a>(observed: &'a Observed, owner: &Owner) -> Option<&'a ApprovalStatus> {
     match owner.kind {
+        OwnerKind::MutexRunConfig => observed.runs.get(&owner.key)?.status.approval.as_ref(),
+        OwnerKind::Plan => observed.plans.get(&owner.key)?.status.approval.as_ref(),
+        OwnerKind::NodeMaintenance(_) => observed.maintenances.get(owner)?.status.approval.as_ref(),
+        OwnerKind::NodeVersion => {
+            let view = observed.fleet.versions.get(&owner.key.name)?;
+            view.status.approval.as_ref()
+        }
+    }
+}
+
+/// What is known of an owner beside its journals and approvals; none if it is gone.
+fn facts<'a>(observed: &'a Observed, owner: &'a Owner, decision: &'a Decision) -> Option<Facts<'a>> {
+    let (uid, status) = match owner.kind {
         OwnerKind::MutexRunConfig => {
             let view = observed.runs.get(&owner.key)?;
-            of(
-                &view.uid,
-                Status::Run(&view.status.conditions, view.status.run.as_ref()),
-                view.status.approval.as_ref(),
-            )
+            let status = Status::Run(&view.status.conditions, view.status.run.as_ref());
+            (&view.uid, status)
         }
         OwnerKind::Plan => {
             let view = observed.plans.get(&owner.key)?;
-            of(
-                &view.uid,
-                Status::Plan(&view.status),
-                view.status.approval.as_ref(),
-            )
+            (&view.uid, Status::Plan(&view.status))
         }
         OwnerKind::NodeMaintenance(_) => {
             let view = observed.maintenances.get(owner)?;
-            of(
-                &view.uid,
-                Status::Maintenance(&view.status),
-                view.status.approval.as_ref(),
-            )
+            (&view.uid, Status::Maintenance(&view.status))
         }
         OwnerKind::NodeVersion => {
             let view = observed.fleet.versions.get(&owner.key.name)?;
-            of(
-                &view.uid,
-                Status::Version(&view.status),
-                view.status.approval.as_ref(),
-            )
+            (&view.uid, Status::Version(&view.status))
         }
+    };
+    Some(Facts {
+        owner,
+        uid,
+        report: &decision.report,
+        status,
+        approval: None,
+        changes: &[],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numo_api::Reason;
+    use numo_core::report::{ApprovalReport, Approved, Point, Why};
+
+    #[test]
+    fn the_approval_that_was_withdrawn_is_the_last_that_held_in_this_run() {
+        let approved = |name: &str| Approved {
+            point: Point::Begin,
+            name: name.to_owned(),
+            by: "ada".to_owned(),
+            reason: "it is tested".to_owned(),
+            at: Timestamp::UNIX_EPOCH,
+        };
+        let report = |run: &str, approved: Vec<Approved>, waits: bool| Report {
+            run_id: run.to_owned(),
+            approved,
+            approval: waits.then(|| ApprovalReport {
+                point: Point::Begin,
+                digest: "d".to_owned(),
+                why: Why::new(Reason::WaitsForApproval, "it waits"),
+            }),
+            ..Report::default()
+        };
+        let mut given = Given::default();
+        let mut withdrawn = |report: &Report| {
+            given.note(report);
+            given.withdrawn(report).to_owned()
+        };
+        let waits = report("run", Vec::new(), true);
+        assert_eq!(withdrawn(&waits), "", "nobody has approved it yet");
+        assert_eq!(withdrawn(&report("run", vec![approved("a")], false)), "");
+        assert_eq!(withdrawn(&waits), "a 1970-01-01T00:00:00Z");
+        assert_eq!(withdrawn(&waits), "a 1970-01-01T00:00:00Z", "it is told once");
+        withdrawn(&report("run", vec![approved("b")], false));
+        assert_eq!(withdrawn(&waits), "b 1970-01-01T00:00:00Z");
+        assert_eq!(withdrawn(&report("next", Vec::new(), true)), "");
     }
 }

@@ -232,3 +232,50 @@ fn decide_and_lint(context: &Context, owner: &Owner, answers: &Answers) -> Decis
     }
     decision
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+    use std::{
+        io::{self, Write},
+        sync::{Arc, Mutex},
+    };
+
+    /// What is logged.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_about_a_write_has_the_ids_of_run_and_trace() {
+        let lines = Lines::default();
+        let to = lines.clone();
+        let log = tracing_subscriber::fmt().json().flatten_event(true);
+        let log = log.with_writer(move || to.clone()).finish();
+        tracing::subscriber::with_default(log, || {
+            log_span("run-1").in_scope(|| tracing::info!(node = "a", "it is written"));
+            log_span("").in_scope(|| tracing::info!("of no run"));
+        });
+        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let lines: Vec<Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert_eq!(lines[0]["node"], "a");
+        assert_eq!(lines[0]["span"]["run"], "run-1");
+        assert_eq!(lines[0]["span"]["trace_id"], trace_of("run-1").as_str());
+        assert!(lines[1].get("span").is_none(), "{text}");
+    }
+}

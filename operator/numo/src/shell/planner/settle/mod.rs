@@ -80,26 +80,27 @@ impl Statuses {
         }
     }
 
-    /// Shows what was decided of an owner, and writes its status if that differs; an unwatched owner's is only sent.
+    /// Shows what was decided of an owner, and writes its status if that differs; an unwatched owner's is only sent. Whether the status is
+    /// there now as it was decided, or as much of it as the definition of the owner stores.
     pub async fn settle(
         &mut self,
         context: &mut Context,
         wakes: &mut Wakes,
         owner: &Owner,
         decision: &Decision,
-    ) {
+    ) -> bool {
         let Some(uid) = context.store.observed.uid_of(owner).map(ToOwned::to_owned) else {
-            return;
+            return false;
         };
         let stood_off = &mut self.stood_off;
         if stood_off.leave(context, wakes, (owner, &uid), decision).await {
-            return;
+            return false;
         }
         if !referred::is_watched(owner, &context.store.observed) {
             if self.unwatched.send(context, owner, &uid, decision) == Sends::Waits {
                 wakes.wake_again(vec![owner.clone()], context.now());
             }
-            return;
+            return false;
         }
         let outcome = match owner.kind {
             OwnerKind::MutexRunConfig => run::write(context, owner, decision).await,
@@ -107,6 +108,7 @@ impl Statuses {
             OwnerKind::Plan => self.plans.write(context, owner, decision).await,
             OwnerKind::NodeVersion => node_version::write(context, owner, decision).await,
         };
+        let is_written = matches!(outcome, Outcome::Same | Outcome::Written { .. });
         match outcome {
             Outcome::Same => {}
             Outcome::Withheld => wakes.wake_again(vec![owner.clone()], context.now()),
@@ -123,6 +125,7 @@ impl Statuses {
                 self.note_written(context, owner, events);
             }
         }
+        is_written
     }
 
     fn note_written(&mut self, context: &Context, owner: &Owner, events: Vec<Published>) {
