@@ -17,7 +17,6 @@ use crate::{
     },
 };
 use jiff::{SignedDuration, Timestamp};
-use numo_api::ApprovalStatus;
 use numo_core::{
     Decision, Owner, OwnerKind,
     observed::{ChangeView, Observed},
@@ -205,48 +204,22 @@ fn journals<'a>(observed: &'a Observed, uid: &str) -> Vec<&'a ChangeView> {
 
 /// What is known of an owner beside its journals; none if it is gone.
 fn facts<'a>(observed: &'a Observed, owner: &'a Owner, decision: &'a Decision) -> Option<Facts<'a>> {
-    let of = |uid: &'a str, status: Status<'a>, approval: Option<&'a ApprovalStatus>| {
-        Some(Facts {
-            owner,
-            uid,
-            report: &decision.report,
-            status,
-            approval,
-            changes: &[],
-        })
-    };
-    match owner.kind {
+    let view = observed.owner(owner)?;
+    let status = match owner.kind {
         OwnerKind::MutexRunConfig => {
-            let view = observed.runs.get(&owner.key)?;
-            of(
-                &view.uid,
-                Status::Run(&view.status.conditions, view.status.run.as_ref()),
-                view.status.approval.as_ref(),
-            )
+            let status = &observed.runs.get(&owner.key)?.status;
+            Status::Run(&status.conditions, status.run.as_ref())
         }
-        OwnerKind::Plan => {
-            let view = observed.plans.get(&owner.key)?;
-            of(
-                &view.uid,
-                Status::Plan(&view.status),
-                view.status.approval.as_ref(),
-            )
-        }
-        OwnerKind::NodeMaintenance(_) => {
-            let view = observed.maintenances.get(owner)?;
-            of(
-                &view.uid,
-                Status::Maintenance(&view.status),
-                view.status.approval.as_ref(),
-            )
-        }
-        OwnerKind::NodeVersion => {
-            let view = observed.fleet.versions.get(&owner.key.name)?;
-            of(
-                &view.uid,
-                Status::Version(&view.status),
-                view.status.approval.as_ref(),
-            )
-        }
-    }
+        OwnerKind::Plan => Status::Plan(&observed.plans.get(&owner.key)?.status),
+        OwnerKind::NodeMaintenance(_) => Status::Maintenance(&observed.maintenances.get(owner)?.status),
+        OwnerKind::NodeVersion => Status::Version(&observed.fleet.versions.get(&owner.key.name)?.status),
+    };
+    Some(Facts {
+        owner,
+        uid: view.uid,
+        report: &decision.report,
+        status,
+        approval: view.approval,
+        changes: &[],
+    })
 }
