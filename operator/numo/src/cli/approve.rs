@@ -18,7 +18,7 @@ use kube::{
     core::{DynamicObject, GroupVersionKind},
     discovery::ApiResource,
 };
-use numo_api::{ApprovalStatus, MutexApproval, MutexApprovalSpec, NUMO_GROUP, VERSION};
+use numo_api::{ApprovalStatus, MutexApproval, MutexApprovalSpec, NUMO_GROUP, VERSION, text};
 use numo_cli::Format;
 use numo_core::{
     Decision, MaintenanceGroup, Owner, names,
@@ -65,6 +65,8 @@ pub struct ApproveArgs {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Waiting {
+    #[serde(skip)]
+    group: String,
     kind: &'static str,
     namespace: String,
     name: String,
@@ -74,6 +76,14 @@ struct Waiting {
     message: String,
     /// The MutexApprovals of this owner, as their statuses have them.
     approvals: Vec<Stands>,
+}
+
+impl Waiting {
+    /// As this verb and `kubectl get` take it.
+    fn name(&self) -> String {
+        let kind = self.kind.to_lowercase();
+        text::line(&format!("{kind}.{}/{}", self.group, self.name)).into_owned()
+    }
 }
 
 /// How a MutexApproval stands.
@@ -303,9 +313,16 @@ fn list(look: &Look, format: Option<&Format>) -> Result<(), CliError> {
             digest: waits.digest.clone(),
             message: waits.why.message.to_string(),
             approvals: of_owner.filter_map(Stands::of).collect(),
+            group: named.api_group,
         })
     });
     let waiting: Vec<Waiting> = waiting.collect();
+    if format == Some(&Format::Name) {
+        for one in &waiting {
+            println!("{}", one.name());
+        }
+        return Ok(());
+    }
     if let Some(format) = format.filter(|format| !format.is_wide()) {
         print!("{}", format.document(&waiting)?.unwrap_or_default());
         return Ok(());
@@ -334,6 +351,7 @@ mod tests {
         observed::{NodeVersionView, Observed, PlanView, RunConfigView},
         report::Why,
     };
+    use serde_json::json;
 
     fn wave(number: usize, name: Option<&str>) -> Point {
         Point::Wave {
@@ -393,6 +411,26 @@ mod tests {
                 && said.ends_with("nothing was approved"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn what_waits_is_named_as_kubectl_and_this_verb_take_it() {
+        let owner = Owner::plan(Key::new("system-upgrade", "servers"));
+        let one = Waiting {
+            group: owner.approved().api_group,
+            kind: owner.kind.name(),
+            namespace: owner.key.namespace.clone(),
+            name: owner.key.name.clone(),
+            waits: Point::Begin.to_string(),
+            reason: Reason::WaitsForApproval.name(),
+            digest: "a-b-c-d".to_owned(),
+            message: "it waits".to_owned(),
+            approvals: Vec::new(),
+        };
+        assert_eq!(one.name(), "plan.upgrade.cattle.io/servers");
+        assert!(ObjectArg::of_approval(&one.name()).is_ok());
+        let shown = serde_json::to_value(&one).unwrap();
+        assert_eq!((&shown["group"], &shown["kind"]), (&Value::Null, &json!("Plan")));
     }
 
     #[test]
