@@ -460,7 +460,40 @@ const PLAN: &[Check] = &[
     no_pools(".spec.mutex.waves[]"),
 ];
 
-fn checks(kind: &str) -> &'static [Check] {
+/// What is refused of a NodeVersion beside what is refused of a Plan's settings, which it has, too.
+const NODE_VERSION: &[Check] = &[
+    limit(".spec.surge"),
+    drain(".spec.drain"),
+    check(
+        ".spec.copiedAnnotations[]",
+        "self.matches('^[A-Za-z0-9][-A-Za-z0-9_./]*[*]?$') || self == '*'",
+        "found no key of an annotation, wanted a key such as example.com/owner, or the beginning of one and '*'",
+    )
+    .says("'found ' + self + ', wanted the key of an annotation such as example.com/owner, or the beginning of one and \"*\"'"),
+    check(
+        ".spec.mutex",
+        "!has(self.retries) || self.retries == 0",
+        "found retries, wanted none: a NodeVersion has no Job that could be tried again (spec.joinRetries are of machines that do not join)",
+    )
+    .of(".retries"),
+    check(
+        ".spec.mutex",
+        "!has(self.drainBy) || self.drainBy == 'Numo'",
+        "found drainBy: Job, wanted Numo or none: a NodeVersion has no Job, and numo drains its nodes",
+    )
+    .of(".drainBy"),
+];
+
+/// What is refused of a kind.
+fn checks(kind: &str) -> impl Iterator<Item = &'static Check> {
+    let (first, second): (&[Check], &[Check]) = match kind {
+        "NodeVersion" => (PLAN, NODE_VERSION),
+        kind => (of_kind(kind), &[]),
+    };
+    first.iter().chain(second)
+}
+
+fn of_kind(kind: &str) -> &'static [Check] {
     match kind {
         "MutexRule" => MUTEX_RULE,
         "MutexTarget" => MUTEX_TARGET,
@@ -472,7 +505,7 @@ fn checks(kind: &str) -> &'static [Check] {
         "MutexBinding" => MUTEX_BINDING,
         "NodeChange" => NODE_CHANGE,
         "NodeMaintenance" => NODE_MAINTENANCE,
-        "Plan" | "NodeVersion" => PLAN,
+        "Plan" => PLAN,
         _ => &[],
     }
 }
@@ -502,7 +535,7 @@ pub(crate) fn validated(mut crd: CustomResourceDefinition) -> CustomResourceDefi
         })
         .collect();
     for schema in shape::schemas(&mut crd) {
-        let of_kind = checks(&kind).iter().map(|check| (check.at, *check));
+        let of_kind = checks(&kind).map(|check| (check.at, *check));
         let of_selectors = selectors.iter().map(|(path, check)| (path.as_str(), *check));
         let inline = inline(&kind);
         let of_inline = inline.iter().map(|(path, check)| (path.as_str(), *check));
@@ -593,7 +626,7 @@ mod tests {
 
     #[test]
     fn every_message_says_what_is_wanted() {
-        for crd in crds::all() {
+        for crd in crds::all().into_iter().chain(crds::machines()) {
             for check in checks(&crd.spec.names.kind) {
                 let said = check.message.contains("found ") && check.message.contains("wanted ");
                 assert!(

@@ -1,6 +1,7 @@
 //! How what a verb found or wrote is printed.
 
 use clap::Args;
+use numo_api::text;
 use numo_cli::{CliError, Format};
 
 /// How to print.
@@ -26,6 +27,16 @@ impl OutputArgs {
         self.print(value)
     }
 
+    /// Prints an object of a cluster: the words for people, its name or the object for programs.
+    pub(crate) fn say_object(&self, words: &str, object: &serde_json::Value) -> Result<(), CliError> {
+        match &self.output {
+            None | Some(Format::Wide) => print!("{words}"),
+            Some(Format::Name) => println!("{}", text::line(&name(object))),
+            Some(_) => self.print(object)?,
+        }
+        Ok(())
+    }
+
     /// Prints what came of it, for programs.
     pub(crate) fn print(&self, value: &serde_json::Value) -> Result<(), CliError> {
         let format = self.output.as_ref().unwrap_or(&Format::Json);
@@ -36,5 +47,34 @@ impl OutputArgs {
         };
         print!("{text}");
         Ok(())
+    }
+}
+
+/// An object as kubectl names it.
+fn name(object: &serde_json::Value) -> String {
+    let word = |pointer: &str| {
+        let found = object.pointer(pointer).and_then(serde_json::Value::as_str);
+        found.unwrap_or_default()
+    };
+    let group = word("/apiVersion").rsplit_once('/').map(|(group, _)| group);
+    let group = group.map_or_else(String::new, |group| format!(".{group}"));
+    format!(
+        "{}{group}/{}",
+        word("/kind").to_lowercase(),
+        word("/metadata/name")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_object_is_named_as_kubectl_names_it() {
+        let object =
+            |version: &str| json!({"apiVersion": version, "kind": "MutexRule", "metadata": {"name": "disk"}});
+        assert_eq!(name(&object("a.example/v1")), "mutexrule.a.example/disk");
+        assert_eq!(name(&object("v1")), "mutexrule/disk");
     }
 }

@@ -1,9 +1,10 @@
 //! `numo plugin scaffold`: a MutexRule to copy.
 
-use super::source::SourceArgs;
+use super::{output::OutputArgs, source::SourceArgs};
 use clap::Args;
+use numo_api::text;
 use numo_cli::CliError;
-use numo_plugin::description::Want;
+use numo_plugin::description::{Description, Want};
 use serde_json::{Map, Value, json};
 
 /// Arguments of `numo plugin scaffold`.
@@ -14,6 +15,8 @@ pub(crate) struct ScaffoldArgs {
     /// Name of the rule [default: the component's]
     #[arg(long)]
     name: Option<String>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// Prints it.
@@ -28,33 +31,38 @@ pub(crate) async fn scaffold(args: &ScaffoldArgs) -> Result<(), CliError> {
     let object = manifest(name, &from, &about.wants);
     let yaml = serde_saphyr::to_string(&object)
         .map_err(|error| CliError::Wrong(format!("the rule cannot be written: {error}")))?;
-    println!("# {} {}: {}", about.name, about.version, about.summary);
-    println!("# It can be evaluated in: {}", about.phases.join(", "));
-    for want in &about.wants {
+    let notes = notes(about, name, &from, &args.source.component);
+    args.output.say_object(&format!("{notes}{yaml}"), &object)
+}
+
+/// What a person should know who copies the rule, as comments of YAML.
+fn notes(about: &Description, name: &str, from: &Origin, component: &str) -> String {
+    let mut lines = vec![
+        format!("{} {}: {}", about.name, about.version, about.summary),
+        format!("It can be evaluated in: {}", about.phases.join(", ")),
+    ];
+    lines.extend(about.wants.iter().map(|want| {
         let optional = if want.optional { ", optional" } else { "" };
-        println!(
-            "# wants {} {}{optional}: {}",
+        format!(
+            "wants {} {}{optional}: {}",
             want.capability, want.target, want.purpose
-        );
-    }
+        )
+    }));
     if about.config_schema_json.is_some() {
-        println!("# `numo plugin inspect --json` shows what spec.wasm.config may hold.");
+        lines.push("`numo plugin inspect --json` shows what spec.wasm.config may hold.".to_owned());
     }
-    if let Origin::File(key) = &from {
-        println!(
-            "# In the rule's namespace, for the administrator of it: numo reads ConfigMaps only where it may."
-        );
-        println!(
-            "# kubectl -n NAMESPACE create configmap {name} --from-file={key}={}",
-            args.source.component
-        );
-        println!(
-            "# kubectl -n NAMESPACE create rolebinding numo-rule-components --clusterrole numo-rule-components \\"
-        );
-        println!("#   --serviceaccount node-upgrade-mutex-operator:numo");
+    if let Origin::File(key) = from {
+        lines.extend([
+            "In the rule's namespace, for the administrator of it: numo reads ConfigMaps only where it may."
+                .to_owned(),
+            format!("kubectl -n NAMESPACE create configmap {name} --from-file={key}={component}"),
+            "kubectl -n NAMESPACE create rolebinding numo-rule-components --clusterrole numo-rule-components \\"
+                .to_owned(),
+            "  --serviceaccount node-upgrade-mutex-operator:numo".to_owned(),
+        ]);
     }
-    print!("{yaml}");
-    Ok(())
+    let lines = lines.iter().map(|line| format!("# {}\n", text::line(line)));
+    lines.collect()
 }
 
 /// Where a cluster has the component from.

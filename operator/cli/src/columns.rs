@@ -1,17 +1,15 @@
 //! `-o custom-columns`: a table whose columns are JSONPath expressions, one row an object.
 
 use crate::{
+    aligned,
     error::CliError,
     jsonpath::{Expression, shown},
 };
 use serde_json::Value;
 use std::str::FromStr;
-use unicode_width::UnicodeWidthStr as _;
 
 /// What stands where an expression finds nothing, as kubectl writes it.
 const NONE: &str = "<none>";
-/// Blanks between two columns.
-const BETWEEN: usize = 3;
 /// The list of objects within a document that is not a list itself: each of its items is one row.
 const LISTS: [&str; 2] = ["owners", "items"];
 
@@ -95,7 +93,13 @@ impl Columns {
             });
             rows.push(cells.collect::<Result<_, String>>().map_err(CliError::Usage)?);
         }
-        Ok(aligned(&rows))
+        let lines = aligned::lines(rows.iter().map(|row| row.iter().map(String::as_str)));
+        let mut text = String::new();
+        for line in lines {
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        Ok(text)
     }
 }
 
@@ -106,29 +110,6 @@ fn objects(document: &Value) -> Vec<&Value> {
         Some(list) => list.iter().collect(),
         None => vec![document],
     }
-}
-
-fn aligned(rows: &[Vec<String>]) -> String {
-    let number = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let widest = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.width()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..number).map(widest).collect();
-    let mut text = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(&widths) {
-            line.push_str(cell);
-            line.extend(std::iter::repeat_n(
-                ' ',
-                width.saturating_sub(cell.width()) + BETWEEN,
-            ));
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
 }
 
 #[cfg(test)]

@@ -9,6 +9,9 @@ use std::{fmt, str::FromStr, sync::Arc};
 /// What `-o` takes, in the help of a verb that reads.
 pub const FORMATS: &str = "json|yaml|wide|name|jsonpath=…|jsonpath-file=…|go-template=…|go-template-file=…|custom-columns=…|custom-columns-file=…";
 
+/// What `-o` takes where objects are printed or written, and no table of them could be wide.
+pub const FORMATS_OF_OBJECTS: &str = "json|yaml|name|jsonpath=…|jsonpath-file=…|go-template=…|go-template-file=…|custom-columns=…|custom-columns-file=…";
+
 /// A format of the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -32,12 +35,37 @@ impl FromStr for Format {
     type Err = String;
 
     fn from_str(given: &str) -> Result<Self, String> {
+        Self::known(given)?.ok_or_else(|| format!("found format {given:?}, wanted {FORMATS}"))
+    }
+}
+
+fn example(name: &str) -> &'static str {
+    match name {
+        "jsonpath" => "'{.owners[*].name}'",
+        "go-template" => "'{{range .owners}}{{.name}} {{end}}'",
+        "custom-columns" => "NAME:.name,REASON:.reason",
+        _ => "FILE",
+    }
+}
+
+impl Format {
+    /// A format for objects: all but `wide`.
+    ///
+    /// # Errors
+    /// If it is another, or has a value that cannot be meant.
+    pub fn of_objects(given: &str) -> Result<Self, String> {
+        let known = Self::known(given)?.filter(|format| !format.is_wide());
+        known.ok_or_else(|| format!("found format {given:?}, wanted {FORMATS_OF_OBJECTS}"))
+    }
+
+    /// The format of this name; none if there is none.
+    fn known(given: &str) -> Result<Option<Self>, String> {
         let (name, value) = match given.split_once('=') {
             None => (given, None),
             Some((name, value)) => (name, Some(value)),
         };
         let read = |path: &str| std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
-        Ok(match (name, value) {
+        Ok(Some(match (name, value) {
             ("json", None) => Self::Json,
             ("yaml", None) => Self::Yaml,
             ("wide", None) => Self::Wide,
@@ -59,21 +87,10 @@ impl FromStr for Format {
             ("custom-columns-file", Some(path)) => Self::Columns(Arc::new(Columns::of_file(&read(path)?)?)),
             ("go-template", Some(text)) => Self::GoTemplate(Arc::new(text.parse()?)),
             ("go-template-file", Some(path)) => Self::GoTemplate(Arc::new(read(path)?.parse()?)),
-            _ => return Err(format!("found format {given:?}, wanted {FORMATS}")),
-        })
+            _ => return Ok(None),
+        }))
     }
-}
 
-fn example(name: &str) -> &'static str {
-    match name {
-        "jsonpath" => "'{.owners[*].name}'",
-        "go-template" => "'{{range .owners}}{{.name}} {{end}}'",
-        "custom-columns" => "NAME:.name,REASON:.reason",
-        _ => "FILE",
-    }
-}
-
-impl Format {
     /// The document in this format, as text that can be printed; none for those that only a verb can make: `wide` and `name`.
     pub fn document<T: Serialize + ?Sized>(&self, found: &T) -> Result<Option<String>, CliError> {
         let unprintable =
@@ -151,5 +168,20 @@ mod tests {
             let why = given.parse::<Format>().unwrap_err();
             assert!(why.contains(wanted), "{given}: {why}");
         }
+    }
+
+    #[test]
+    fn objects_have_no_wide_table() {
+        for given in ["wide", "xml", "Json"] {
+            let why = Format::of_objects(given).unwrap_err();
+            let wanted = format!("found format {given:?}, wanted json|yaml|name|jsonpath=…");
+            assert!(why.starts_with(&wanted) && !why.contains("|wide|"), "{why}");
+        }
+        assert_eq!(Format::of_objects("yaml"), Ok(Format::Yaml));
+        assert!(
+            Format::of_objects("jsonpath")
+                .unwrap_err()
+                .contains("needs a value")
+        );
     }
 }

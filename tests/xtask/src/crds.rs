@@ -18,7 +18,7 @@ pub fn run() -> Result<ExitCode> {
     for (folder, which) in FOLDERS {
         let mut command = step::cargo();
         command.args(["run", "--quiet", "--package", "numo", "--", "crds"]);
-        command.args(which).args(["--output", folder]);
+        command.args(which).args(["--directory", folder]);
         step::must(&mut command)?;
     }
     Ok(ExitCode::SUCCESS)

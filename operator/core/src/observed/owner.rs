@@ -8,8 +8,8 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{
-    MutexRunConfigSpec, MutexRunConfigStatus, MutexTargetStatus, NodeMaintenanceSpec, NodeMaintenanceStatus,
-    PlanSpec, PlanStatus, mutex_run_config::WaitCount,
+    ApprovalStatus, MutexRunConfigSpec, MutexRunConfigStatus, MutexTargetStatus, NodeMaintenanceSpec,
+    NodeMaintenanceStatus, PlanSpec, PlanStatus, mutex_run_config::WaitCount,
 };
 
 /// What every owner has, whatever its kind.
@@ -25,6 +25,8 @@ pub struct OwnerView<'a> {
     pub suspended: bool,
     /// Since when nodes wait for what should end by itself, as its status remembers.
     pub waiting: &'a [WaitCount],
+    /// What waits for an approval, as its status remembers; none of a kind whose definition is another's and does not store that.
+    pub approval: Option<&'a ApprovalStatus>,
 }
 
 impl<'a> From<&'a RunConfigView> for OwnerView<'a> {
@@ -35,6 +37,7 @@ impl<'a> From<&'a RunConfigView> for OwnerView<'a> {
             annotations: &run.annotations,
             suspended: run.spec.suspend == Some(true),
             waiting: run.status.run.as_ref().map_or(&[], |run| &run.waiting),
+            approval: run.status.approval.as_ref(),
         }
     }
 }
@@ -47,6 +50,7 @@ impl<'a> From<&'a MaintenanceView> for OwnerView<'a> {
             annotations: &view.annotations,
             suspended: false,
             waiting: &[],
+            approval: view.status.approval.as_ref(),
         }
     }
 }
@@ -59,6 +63,7 @@ impl<'a> From<&'a PlanView> for OwnerView<'a> {
             annotations: &view.annotations,
             suspended: false,
             waiting: &[],
+            approval: view.status.approval.as_ref(),
         }
     }
 }
@@ -71,6 +76,7 @@ impl<'a> From<&'a NodeVersionView> for OwnerView<'a> {
             annotations: &view.annotations,
             suspended: false,
             waiting: &[],
+            approval: view.status.approval.as_ref(),
         }
     }
 }

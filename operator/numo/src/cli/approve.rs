@@ -18,11 +18,11 @@ use kube::{
     core::{DynamicObject, GroupVersionKind},
     discovery::ApiResource,
 };
-use numo_api::{ApprovalStatus, MutexApproval, MutexApprovalSpec, NUMO_GROUP, VERSION};
+use numo_api::{ApprovalStatus, MutexApproval, MutexApprovalSpec, NUMO_GROUP, VERSION, text};
 use numo_cli::Format;
 use numo_core::{
-    Decision, MaintenanceGroup, Owner, OwnerKind, names,
-    observed::{ApprovalView, Key, Observed},
+    Decision, MaintenanceGroup, Owner, names,
+    observed::{ApprovalView, Key},
     report::{ApprovalReport, Point},
     rules::clip,
     unheard::Standing,
@@ -65,6 +65,8 @@ pub struct ApproveArgs {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Waiting {
+    #[serde(skip)]
+    group: String,
     kind: &'static str,
     namespace: String,
     name: String,
@@ -74,6 +76,14 @@ struct Waiting {
     message: String,
     /// The MutexApprovals of this owner, as their statuses have them.
     approvals: Vec<Stands>,
+}
+
+impl Waiting {
+    /// As this verb and `kubectl get` take it.
+    fn name(&self) -> String {
+        let kind = self.kind.to_lowercase();
+        text::line(&format!("{kind}.{}/{}", self.group, self.name)).into_owned()
+    }
 }
 
 /// How a MutexApproval stands.
@@ -204,24 +214,12 @@ async fn agreed(connection: &Connection, owner: &Owner) -> Result<ApprovalReport
     loop {
         let look = live::look_by(connection).await?;
         let waits = waits(&look, owner)?;
-        match is_agreed(stored(&look.store.observed, owner), &waits, owner) {
+        let stored = look.store.observed.owner(owner).and_then(|view| view.approval);
+        match is_agreed(stored, &waits, owner) {
             Err(_) if looks < LOOKS => tokio::time::sleep(Duration::from_secs(1)).await,
             agreed => return agreed.map(|()| waits),
         }
         looks += 1;
-    }
-}
-
-/// What waits as the status of the owner has it; none of a kind whose definition is another's and does not store that.
-fn stored<'a>(observed: &'a Observed, owner: &Owner) -> Option<&'a ApprovalStatus> {
-    match owner.kind {
-        OwnerKind::MutexRunConfig => observed.runs.get(&owner.key)?.status.approval.as_ref(),
-        OwnerKind::Plan => observed.plans.get(&owner.key)?.status.approval.as_ref(),
-        OwnerKind::NodeMaintenance(_) => observed.maintenances.get(owner)?.status.approval.as_ref(),
-        OwnerKind::NodeVersion => {
-            let version = observed.fleet.versions.get(&owner.key.name)?;
-            version.status.approval.as_ref()
-        }
     }
 }
 
@@ -315,9 +313,16 @@ fn list(look: &Look, format: Option<&Format>) -> Result<(), CliError> {
             digest: waits.digest.clone(),
             message: waits.why.message.to_string(),
             approvals: of_owner.filter_map(Stands::of).collect(),
+            group: named.api_group,
         })
     });
     let waiting: Vec<Waiting> = waiting.collect();
+    if format == Some(&Format::Name) {
+        for one in &waiting {
+            println!("{}", one.name());
+        }
+        return Ok(());
+    }
     if let Some(format) = format.filter(|format| !format.is_wide()) {
         print!("{}", format.document(&waiting)?.unwrap_or_default());
         return Ok(());
@@ -342,7 +347,11 @@ fn list(look: &Look, format: Option<&Format>) -> Result<(), CliError> {
 mod tests {
     use super::*;
     use numo_api::Reason;
-    use numo_core::report::Why;
+    use numo_core::{
+        observed::{NodeVersionView, Observed, PlanView, RunConfigView},
+        report::Why,
+    };
+    use serde_json::json;
 
     fn wave(number: usize, name: Option<&str>) -> Point {
         Point::Wave {
@@ -401,6 +410,59 @@ mod tests {
             said.contains("found digest a-b-x-d in its status.approval, wanted a-b-c-d")
                 && said.ends_with("nothing was approved"),
             "{said}"
+        );
+    }
+
+    #[test]
+    fn what_waits_is_named_as_kubectl_and_this_verb_take_it() {
+        let owner = Owner::plan(Key::new("system-upgrade", "servers"));
+        let one = Waiting {
+            group: owner.approved().api_group,
+            kind: owner.kind.name(),
+            namespace: owner.key.namespace.clone(),
+            name: owner.key.name.clone(),
+            waits: Point::Begin.to_string(),
+            reason: Reason::WaitsForApproval.name(),
+            digest: "a-b-c-d".to_owned(),
+            message: "it waits".to_owned(),
+            approvals: Vec::new(),
+        };
+        assert_eq!(one.name(), "plan.upgrade.cattle.io/servers");
+        assert!(ObjectArg::of_approval(&one.name()).is_ok());
+        let shown = serde_json::to_value(&one).unwrap();
+        assert_eq!((&shown["group"], &shown["kind"]), (&Value::Null, &json!("Plan")));
+    }
+
+    #[test]
+    fn the_approval_that_an_owner_waits_for_is_found_by_its_kind() {
+        let mut observed = Observed::default();
+        let key = Key::new("ops", "upgrade");
+        let waits = |digest: &str| {
+            Some(ApprovalStatus {
+                digest: digest.to_owned(),
+                ..ApprovalStatus::default()
+            })
+        };
+        let mut run = RunConfigView::default();
+        run.status.approval = waits("of-the-run");
+        observed.runs.insert(key.clone(), run);
+        let mut plan = PlanView::default();
+        plan.status.approval = waits("of-the-plan");
+        observed.plans.insert(key.clone(), plan);
+        let mut version = NodeVersionView::default();
+        version.status.approval = waits("of-the-version");
+        observed.fleet.versions.insert("nodes".to_owned(), version);
+        let found = |owner: &Owner| Some(observed.owner(owner)?.approval?.digest.clone());
+        assert_eq!(found(&Owner::run(key.clone())).as_deref(), Some("of-the-run"));
+        assert_eq!(found(&Owner::plan(key.clone())).as_deref(), Some("of-the-plan"));
+        assert_eq!(
+            found(&Owner::node_version("nodes")).as_deref(),
+            Some("of-the-version")
+        );
+        assert_eq!(found(&Owner::node_version("upgrade")), None);
+        assert_eq!(
+            found(&Owner::maintenance(MaintenanceGroup::Medik8s, "upgrade")),
+            None
         );
     }
 

@@ -9,6 +9,7 @@ use numo_core::owners::plan::duration_millis;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use secrecy::SecretString;
 use std::{
+    collections::HashMap,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -63,6 +64,15 @@ pub struct ClusterArgs {
     /// uid in whose name every request is made, beside --as
     #[arg(long = "as-uid", value_name = "UID", global = true, hide = true)]
     pub(super) impersonate_uid: Option<String>,
+    /// Extra attribute of the user in whose name every request is made, beside --as: KEY=VALUE; may be given again, with the same key too
+    #[arg(
+        long = "as-user-extra",
+        value_name = "KEY=VALUE",
+        value_parser = extra,
+        global = true,
+        hide = true
+    )]
+    pub(super) impersonate_extra: Vec<(String, String)>,
     /// Name for basic authentication, instead of the kubeconfig's credentials
     #[arg(long, value_name = "NAME", requires = "password", global = true, hide = true)]
     pub(super) username: Option<String>,
@@ -262,13 +272,46 @@ impl ClusterArgs {
             who.impersonate = Some(user.clone());
             who.impersonate_groups = Some(self.impersonate_groups.clone());
             who.impersonate_uid.clone_from(&self.impersonate_uid);
-        } else if !self.impersonate_groups.is_empty() || self.impersonate_uid.is_some() {
-            return Err(CliError::Usage(
-                "--as-group and --as-uid go with --as: name the user, too".to_owned(),
-            ));
+            who.impersonate_user_extra = self.extras();
+        } else if let Some(flag) = self.of_impersonation() {
+            return Err(CliError::Usage(format!(
+                "--as: found none beside {flag}, wanted the user to whom {flag} belongs"
+            )));
         }
         Ok(())
     }
+
+    /// A flag that says more of the user whom --as names, if any is given.
+    fn of_impersonation(&self) -> Option<&'static str> {
+        let given = [
+            ("--as-group", !self.impersonate_groups.is_empty()),
+            ("--as-uid", self.impersonate_uid.is_some()),
+            ("--as-user-extra", !self.impersonate_extra.is_empty()),
+        ];
+        let mut given = given.into_iter().filter(|(_, is_given)| *is_given);
+        given.next().map(|(flag, _)| flag)
+    }
+
+    /// Each extra attribute with its values, in the order in which they were given.
+    fn extras(&self) -> Option<HashMap<String, Vec<String>>> {
+        let mut all: HashMap<String, Vec<String>> = HashMap::new();
+        for (key, value) in &self.impersonate_extra {
+            all.entry(key.clone()).or_default().push(value.clone());
+        }
+        Some(all).filter(|all| !all.is_empty())
+    }
+}
+
+/// An extra attribute, as kubectl takes it.
+pub(super) fn extra(given: &str) -> Result<(String, String), String> {
+    let parts = given.split_once('=').filter(|(key, _)| !key.is_empty());
+    let (key, value) = parts.ok_or_else(|| format!("found {given:?}, wanted KEY=VALUE"))?;
+    if http::HeaderValue::from_str(value).is_err() {
+        return Err(format!(
+            "found {given:?}, wanted a value of visible ASCII characters: it goes into a header"
+        ));
+    }
+    Ok((key.to_owned(), value.to_owned()))
 }
 
 /// An address of an API server.
@@ -384,8 +427,54 @@ mod tests {
             impersonate_groups: vec!["team".to_owned()],
             ..ClusterArgs::default()
         };
-        assert!(matches!(nobody.identify(&mut config), Err(CliError::Usage(_))));
+        let why = nobody.identify(&mut config).unwrap_err();
+        assert!(matches!(why, CliError::Usage(_)));
+        assert!(why.to_string().contains("beside --as-group"), "{why}");
         assert!(address("host:6443").is_err() && address("https://[::1]:6443").is_ok());
         std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn extra_attributes_are_kubectls() {
+        let asked = |words: &[&str]| {
+            let words = [&["numo", "version"], words].concat();
+            crate::cli::command().try_get_matches_from(words)
+        };
+        assert!(asked(&["--as", "ada", "--as-user-extra", "team.example/scopes=view"]).is_ok());
+        for wrong in ["scopes", "=view", "scopes=a\nb"] {
+            let why = asked(&["--as", "ada", "--as-user-extra", wrong])
+                .unwrap_err()
+                .to_string();
+            assert!(why.contains("--as-user-extra") && why.contains("wanted"), "{why}");
+        }
+
+        let given = ClusterArgs {
+            impersonate: Some("ada".to_owned()),
+            impersonate_extra: ["scopes=view", "scopes=a=b", "Reason="]
+                .iter()
+                .map(|one| extra(one).unwrap())
+                .collect(),
+            ..ClusterArgs::default()
+        };
+        let mut config = Config::new("https://other".parse().unwrap());
+        given.identify(&mut config).unwrap();
+        let found = config.auth_info.impersonate_user_extra.unwrap();
+        assert_eq!(found.get("scopes").unwrap(), &["view", "a=b"]);
+        assert_eq!(found.get("Reason").unwrap(), &[""]);
+
+        // Of nobody, they are a wrong call, and without any nothing is said of them.
+        let nobody = ClusterArgs {
+            impersonate: None,
+            ..given.clone()
+        };
+        let mut config = Config::new("https://other".parse().unwrap());
+        let why = nobody.identify(&mut config).unwrap_err().to_string();
+        assert!(why.contains("--as: found none beside --as-user-extra"), "{why}");
+        let plain = ClusterArgs {
+            impersonate_extra: Vec::new(),
+            ..given
+        };
+        plain.identify(&mut config).unwrap();
+        assert_eq!(config.auth_info.impersonate_user_extra, None);
     }
 }

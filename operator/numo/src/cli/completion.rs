@@ -2,7 +2,7 @@
 //! moment. A cluster that does not answer at once completes nothing, and says nothing.
 
 use super::{
-    cluster::{ClusterArgs, KubeconfigArgs},
+    cluster::{ClusterArgs, KubeconfigArgs, extra},
     error::CliError,
     object::What,
     say,
@@ -133,6 +133,11 @@ pub fn names(of: Names, current: &std::ffi::OsStr) -> Vec<CompletionCandidate> {
 
 /// The value of a flag among the words so far: names are those of the cluster that the line is about.
 fn given(words: &[String], flags: &[&str]) -> Option<String> {
+    every(words, flags).pop()
+}
+
+/// Each value of a flag among the words so far.
+fn every(words: &[String], flags: &[&str]) -> Vec<String> {
     let of = |(index, word): (usize, &String)| {
         let with_value = flags
             .iter()
@@ -145,7 +150,7 @@ fn given(words: &[String], flags: &[&str]) -> Option<String> {
                 .flatten(),
         }
     };
-    words.iter().enumerate().filter_map(of).next_back()
+    words.iter().enumerate().filter_map(of).collect()
 }
 
 /// The cluster that a line is about, and the namespace, if it names one.
@@ -163,8 +168,13 @@ fn cluster_of(words: &[String]) -> (ClusterArgs, String) {
         server: given(words, &["-s", "--server"]),
         token: flag("--token"),
         impersonate: flag("--as"),
-        impersonate_groups: flag("--as-group").into_iter().collect(),
+        impersonate_groups: every(words, &["--as-group"]),
         impersonate_uid: flag("--as-uid"),
+        // What is no KEY=VALUE is refused once the line is run.
+        impersonate_extra: every(words, &["--as-user-extra"])
+            .iter()
+            .filter_map(|given| extra(given).ok())
+            .collect(),
         username: flag("--username"),
         password: flag("--password"),
         disable_compression: words.iter().any(|word| word == "--disable-compression"),
@@ -324,6 +334,10 @@ mod tests {
         assert_eq!(cluster.kubeconfig.context.as_deref(), Some("prod"));
         assert_eq!(cluster.impersonate.as_deref(), Some("ada"));
         assert_eq!(namespace, "team");
+        let line = "numo --as ada --as-group a --as-group=b --as-user-extra k=v --as-user-extra none skip w";
+        let (cluster, _) = cluster_of(&words(line));
+        assert_eq!(cluster.impersonate_groups, ["a", "b"]);
+        assert_eq!(cluster.impersonate_extra, [("k".to_owned(), "v".to_owned())]);
         let (cluster, _) = cluster_of(&words("numo status --kubeconfig /a --kubeconfig=/b"));
         assert_eq!(cluster.kubeconfig.kubeconfig, Some(PathBuf::from("/b")));
         assert!(given(&words("numo status --context"), &["--context"]).is_none());

@@ -3,7 +3,7 @@
 use super::{
     cluster::ClusterArgs,
     error::CliError,
-    output::{self, OutputArgs, paint},
+    output::{self, Cell, Layout, OutputArgs, Table},
     place::OperatorPlace,
     run::REGISTRIES_ON_LOOPBACK,
 };
@@ -15,7 +15,7 @@ use anstyle::Style;
 use clap::Args;
 use numo_cli::files::read;
 use numo_plugin::oci::Proxies;
-use std::{fmt::Write as _, path::PathBuf};
+use std::path::PathBuf;
 
 /// Arguments of `numo doctor`.
 #[derive(Debug, Args)]
@@ -93,38 +93,47 @@ const ONE_CAUSE: usize = 3;
 
 /// The findings, one after the other. Where many checks could not be made the cause is said once, unless all are asked for.
 fn text(found: &[Finding], all: bool) -> String {
-    let mut out = String::new();
+    // Whatever the terminal's width: what is wrong is told to its end.
+    let layout = Layout {
+        no_headers: true,
+        ..Layout::default()
+    };
+    let mut table = Table::new(0, ["STATE", "CHECK", "MESSAGE"], layout);
     let unknown: Vec<&Finding> = found.iter().filter(|one| one.state == State::Unknown).collect();
     let folds = !all && unknown.len() >= ONE_CAUSE;
     for one in found.iter().filter(|one| !folds || one.state != State::Unknown) {
-        let (state, style) = match one.state {
-            State::Ok => ("ok", output::good()),
-            State::Note => ("note", Style::new()),
-            State::Wrong => ("WRONG", output::bad()),
-            State::Unknown => ("UNKNOWN", output::bad()),
-        };
-        let state = paint(style, &format!("{state:<8}"));
-        let _ = writeln!(out, "{state} {:<15} {}", one.check, one.message);
-        if let Some(cure) = &one.cure {
-            let _ = writeln!(out, "{:<24} → {cure}", "");
-        }
+        add(&mut table, one, one.check, &one.message);
     }
     if let Some(first) = unknown.first().filter(|_| folds) {
         let mut checks: Vec<&str> = unknown.iter().map(|one| one.check).collect();
         checks.dedup();
-        let state = paint(output::bad(), &format!("{:<8}", "UNKNOWN"));
-        let number = doctor::counted(unknown.len(), "check");
-        let _ = writeln!(
-            out,
-            "{state} {number} could not be made (-o wide has each): {}; the first: {}",
+        let message = format!(
+            "could not be made (-o wide has each): {}; the first: {}",
             checks.join(", "),
             first.message
         );
-        if let Some(cure) = &first.cure {
-            let _ = writeln!(out, "{:<24} → {cure}", "");
-        }
+        add(
+            &mut table,
+            first,
+            &doctor::counted(unknown.len(), "check"),
+            &message,
+        );
     }
-    out
+    table.text()
+}
+
+/// Adds a finding's row, and what mends it below its message.
+fn add(table: &mut Table, finding: &Finding, check: &str, message: &str) {
+    let (state, style) = match finding.state {
+        State::Ok => ("ok", output::good()),
+        State::Note => ("note", Style::new()),
+        State::Wrong => ("WRONG", output::bad()),
+        State::Unknown => ("UNKNOWN", output::bad()),
+    };
+    table.row([Cell::painted(state, style), check.into(), message.into()]);
+    if let Some(cure) = &finding.cure {
+        table.row(["".into(), "".into(), format!("→ {cure}").into()]);
+    }
 }
 
 #[cfg(test)]
@@ -153,7 +162,8 @@ mod tests {
         let folded = shown(&found, false);
         assert_eq!(folded.matches("run it as cluster-admin").count(), 1, "{folded}");
         assert!(
-            folded.contains("UNKNOWN  3 checks") && folded.contains("Leader, Rules, Runs"),
+            folded.contains("UNKNOWN   3 checks   could not be made")
+                && folded.contains("Leader, Rules, Runs"),
             "{folded}"
         );
         assert!(
@@ -184,8 +194,23 @@ mod tests {
         let shown =
             anstream::adapter::strip_str(&crate::cli::say::printable(&text(&found, false))).to_string();
         let lines: Vec<&str> = shown.lines().collect();
-        assert_eq!(lines[0], "ok       Leader          numo-1 leads");
-        assert_eq!(lines[1], "WRONG    Webhook         it does not answer");
-        assert_eq!(lines[2].trim(), "→ look at it");
+        assert_eq!(lines[0], "ok      Leader    numo-1 leads");
+        assert_eq!(lines[1], "WRONG   Webhook   it does not answer");
+        assert_eq!(lines[2], "                  → look at it");
+    }
+
+    #[test]
+    fn a_long_message_is_told_to_its_end_on_one_line() {
+        let found = [Finding {
+            check: "Registries",
+            state: State::Wrong,
+            message: "word ".repeat(500) + "end\nof it",
+            cure: None,
+        }];
+        let shown = text(&found, false);
+        assert!(
+            shown.ends_with("end of it\n") && shown.lines().count() == 1,
+            "{shown}"
+        );
     }
 }

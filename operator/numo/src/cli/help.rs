@@ -179,14 +179,48 @@ pub fn options(command: &Command) {
         let about = flag.get_help().map(ToString::to_string).unwrap_or_default();
         let _ = write!(text, "  {short}--{long}{value}\n          {about}\n");
     }
-    let _ = writeln!(text, "\n{NOT_SERVED}");
+    let _ = writeln!(text, "\n{}", refusals());
     print!("{text}");
 }
 
 /// kubectl's global flags that numo refuses, and why.
-pub const NOT_SERVED: &str = "Refused are --cache-dir (numo keeps nothing of a cluster on disk; `numo run` has a flag of that name for components), --as-user-extra (numo impersonates users, groups and uids only), --match-server-version (`numo version` says what fits), --warnings-as-errors (numo shows no \
-                              warnings of the API server), and --profile, --profile-output, --vmodule and --log-flush-frequency, which \
-                              are about kubectl's own program.";
+const NOT_SERVED: [(&str, &str); 7] = [
+    (
+        "--cache-dir",
+        "numo keeps nothing of a cluster on disk; `numo run` has a flag of that name for components",
+    ),
+    ("--match-server-version", "`numo version` says what fits"),
+    ("--warnings-as-errors", "numo shows no warnings of the API server"),
+    ("--profile", OF_KUBECTL_ITSELF),
+    ("--profile-output", OF_KUBECTL_ITSELF),
+    ("--vmodule", OF_KUBECTL_ITSELF),
+    ("--log-flush-frequency", OF_KUBECTL_ITSELF),
+];
+
+/// Why the flags that measure and log kubectl's own program are refused.
+const OF_KUBECTL_ITSELF: &str = "it is about kubectl's own program; `-v=6` shows each request";
+
+/// Why numo refuses a global flag of kubectl; none if it does not.
+pub fn refusal(flag: &str) -> Option<&'static str> {
+    let found = NOT_SERVED.iter().find(|(refused, _)| *refused == flag);
+    found.map(|(_, why)| *why)
+}
+
+/// kubectl's global flags that numo refuses, and why, as a sentence: those that have one reason together.
+pub fn refusals() -> String {
+    let mut parts: Vec<(String, &str)> = Vec::new();
+    for (flag, why) in NOT_SERVED {
+        match parts.last_mut() {
+            Some((flags, of_last)) if *of_last == why => {
+                *flags += " and ";
+                *flags += flag;
+            }
+            _ => parts.push((flag.to_owned(), why)),
+        }
+    }
+    let parts = parts.iter().map(|(flags, why)| format!("{flags} ({why})"));
+    format!("Refused are {}.", parts.collect::<Vec<_>>().join(", "))
+}
 
 /// `numo stopping`: the ways to stop.
 pub fn stopping() {
@@ -296,11 +330,14 @@ mod tests {
         for flag in OF_KUBECTL {
             // Each verb that has objects in namespaces has the flag itself.
             let is_taken = global.contains(&flag) || ["namespace", "help"].contains(&flag);
-            let is_told = NOT_SERVED
-                .split([' ', ','])
-                .any(|word| word.strip_prefix("--") == Some(flag));
+            let is_told = refusal(&format!("--{flag}")).is_some();
             assert!(is_taken != is_told, "--{flag}");
         }
+        let told = refusals();
+        for (flag, why) in NOT_SERVED {
+            assert!(told.contains(flag) && told.contains(why), "{flag}: {told}");
+        }
+        assert_eq!(told.matches(OF_KUBECTL_ITSELF).count(), 1, "{told}");
     }
 
     /// The words of a call in a shell, from `numo` up to a pipe.

@@ -183,11 +183,25 @@ fn parse() -> Cli {
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
-/// The error of a kind and a name in two words, as kubectl takes them, says how numo takes them.
+/// The error of a kind and a name in two words, as kubectl takes them, says how numo takes them; that of a flag of kubectl's that
+/// numo refuses, why.
 fn with_tip(mut error: clap::Error, line: &[OsString]) -> clap::Error {
     let Some(ContextValue::String(found)) = error.get(ContextKind::InvalidArg) else {
         return error;
     };
+    if let Some(why) = help::refusal(found) {
+        let tip = format!("kubectl has {found}, and numo refuses it: {why}");
+        // No flag that has a similar name is meant.
+        for guess in [
+            ContextKind::SuggestedArg,
+            ContextKind::TrailingArg,
+            ContextKind::Usage,
+        ] {
+            error.remove(guess);
+        }
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        return error;
+    }
     let name = line.iter().position(|word| word == OsStr::new(found));
     let before = name.and_then(|at| line.get(at.checked_sub(1)?)?.to_str());
     let Some(Ok(kind)) = before.map(str::parse::<object::What>) else {
@@ -391,11 +405,24 @@ mod tests {
                 "tip: found a kind and a name, wanted plan/p",
             ),
             ("numo explain mrc upgrade", "wanted mutexrunconfig/upgrade"),
+            (
+                "numo status --cache-dir x",
+                "tip: kubectl has --cache-dir, and numo refuses it: numo keeps nothing",
+            ),
+            (
+                "numo --profile=cpu status",
+                "tip: kubectl has --profile, and numo refuses it: it is about kubectl's own program",
+            ),
+            (
+                "numo status --warnings-as-errors",
+                "numo shows no warnings of the API server",
+            ),
         ] {
             let line: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             let refused = command().try_get_matches_from(&line).unwrap_err();
             let words = with_tip(refused, &line).to_string();
             assert!(words.contains(wanted), "{words}");
+            assert!(!words.contains("a similar argument"), "{words}");
         }
     }
 

@@ -4,9 +4,8 @@
 use super::error::CliError;
 use anstyle::{AnsiColor, Style};
 use clap::Args;
-use comfy_table::{ContentArrangement, Row, presets};
 use numo_api::{Reason, Step, conditions::Actor, text};
-use numo_cli::Format;
+use numo_cli::{Format, aligned};
 use serde::Serialize;
 use std::{borrow::Cow, fmt::Write as _};
 
@@ -137,9 +136,6 @@ impl<T: Into<String>> From<T> for Cell {
     }
 }
 
-/// Blanks between columns.
-const BETWEEN: u16 = 3;
-
 /// Rows in columns, as kubectl prints them: three spaces between, nothing at the end of a line. The first row is the
 /// heads.
 #[derive(Clone, Debug, Default)]
@@ -171,21 +167,10 @@ impl Table {
 
     /// The table as text.
     pub fn text(&self) -> String {
-        let mut table = comfy_table::Table::new();
-        table
-            .load_style(presets::NOTHING)
-            .set_content_arrangement(ContentArrangement::Disabled);
-        for row in &self.rows {
-            let mut row = Row::from(row.iter().map(|cell| cell.0.as_str()));
-            // However wide: nobody's words begin a line of their own.
-            row.max_height(1);
-            table.add_row(row);
-        }
-        for column in table.column_iter_mut() {
-            column.set_padding((0, BETWEEN));
-        }
+        let cells = self.rows.iter().map(|row| row.iter().map(|cell| cell.0.as_str()));
+        let lines = aligned::lines(cells);
         let mut text = String::new();
-        for (line, row) in table.lines().zip(&self.rows) {
+        for (line, row) in lines.iter().zip(&self.rows) {
             let _ = write!(text, "{:1$}", "", self.indent);
             let width = self.width.map(|width| width.saturating_sub(self.indent));
             text.push_str(&painted(&cut(line.trim_end(), width), row));

@@ -160,7 +160,7 @@ fn verbs(command: &Command) -> String {
     }
     page += "\n## Flags of every verb\n\nThey stand before the verb or after it; where one stands on both sides, the one after the verb \
              counts. ";
-    page += help::NOT_SERVED;
+    page += &help::refusals();
     page += "\n\n";
     for one in root.get_arguments().filter(|one| one.is_global_set()) {
         page += &argument(one, "");

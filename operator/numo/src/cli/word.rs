@@ -37,18 +37,8 @@ pub struct SayArgs {
     #[arg(long, value_name = "HOW", default_value = "none", num_args = 0..=1, default_missing_value = "client")]
     pub dry_run: DryRun,
     /// Format of the output: json, yaml, name, jsonpath=…; json has each field with its old and new value [default: for people]
-    #[arg(short, long, value_name = "FORMAT", value_parser = of_what_is_written)]
+    #[arg(short, long, value_name = "FORMAT", value_parser = Format::of_objects)]
     pub output: Option<Format>,
-}
-
-/// A format for what was written; there is no table of it that could be wide.
-fn of_what_is_written(given: &str) -> Result<Format, String> {
-    match given.parse()? {
-        Format::Wide => Err(
-            "found wide, wanted json, yaml, name, jsonpath=…, go-template=… or custom-columns=…".to_owned(),
-        ),
-        format => Ok(format),
-    }
 }
 
 impl SayArgs {

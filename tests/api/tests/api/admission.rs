@@ -18,6 +18,7 @@ pub fn object(kind: &str, name: &str, spec: Value) -> Value {
         }
         "NodeMaintenance" => "nodemaintenance.medik8s.io/v1beta1",
         "Plan" => "upgrade.cattle.io/v1",
+        "NodeVersion" => "update.edgeless.systems/v1alpha1",
         _ => reference.as_str(),
     };
     let mut object = json!({

@@ -25,6 +25,7 @@ use kube::{
     api::{Patch, PatchParams},
     core::{ApiResource, DynamicObject, GroupVersionKind},
 };
+use numo_api::machines::{UPDATE_GROUP, UPDATE_VERSION};
 use numo_cluster::{Cluster, Options, User};
 use serde_json::{Value, json};
 
@@ -69,14 +70,7 @@ pub async fn start(emulated_version: Option<&str>) -> Result<(Cluster, Client)> 
             resource.as_str().unwrap()
         ))?)?);
     }
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for crd in crds {
-        let name = crd["metadata"]["name"].as_str().unwrap().to_owned();
-        api.patch(&name, &PatchParams::apply("kubectl"), &Patch::Apply(&crd))
-            .await
-            .with_context(|| name.clone())?;
-        established(&api, &name).await?;
-    }
+    define(&client, &crds).await?;
     let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     namespaces
@@ -87,6 +81,30 @@ pub async fn start(emulated_version: Option<&str>) -> Result<(Cluster, Client)> 
         )
         .await?;
     Ok((cluster, client))
+}
+
+/// Adds the definitions of machines that are replaced, which an administrator asks for.
+pub async fn define_machines(client: &Client) -> Result<()> {
+    const FOLDER: &str = "deploy/kustomize/components/node-version";
+    let mut crds = Vec::new();
+    for crd in numo_api::crds::machines() {
+        let file = format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural);
+        crds.extend(parse(&read(&format!("{FOLDER}/{file}"))?)?);
+    }
+    define(client, &crds).await
+}
+
+/// Applies definitions, and waits until they are served.
+async fn define(client: &Client, crds: &[Value]) -> Result<()> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for crd in crds {
+        let name = crd["metadata"]["name"].as_str().unwrap().to_owned();
+        api.patch(&name, &PatchParams::apply("kubectl"), &Patch::Apply(crd))
+            .await
+            .with_context(|| name.clone())?;
+        established(&api, &name).await?;
+    }
+    Ok(())
 }
 
 /// Waits until a definition is served; one that the API server finds fault with is an error.
@@ -130,13 +148,14 @@ pub fn api(client: &Client, kind: &str) -> Api<DynamicObject> {
         "MutexNotifier" => (numo_api::NUMO_GROUP, numo_api::VERSION, "mutexnotifiers"),
         "NodeMaintenance" => ("nodemaintenance.medik8s.io", "v1beta1", "nodemaintenances"),
         "Plan" => ("upgrade.cattle.io", "v1", "plans"),
+        "NodeVersion" => (UPDATE_GROUP, UPDATE_VERSION, "nodeversions"),
         other => panic!("what is a {other}?"),
     };
     let gvk = GroupVersionKind::gvk(group, version, kind);
     let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
     match kind {
         "MachineConfigPool" | "MutexBudget" | "MutexWindow" | "MutexBinding" | "MutexNotifier"
-        | "MutexApproval" | "NodeMaintenance" => Api::all_with(client.clone(), &resource),
+        | "MutexApproval" | "NodeMaintenance" | "NodeVersion" => Api::all_with(client.clone(), &resource),
         _ => Api::namespaced_with(client.clone(), NAMESPACE, &resource),
     }
 }

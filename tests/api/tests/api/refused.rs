@@ -9,7 +9,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::{admission::object, api, apply, page, parse, root, start};
+use crate::{admission::object, api, apply, define_machines, page, parse, root, start};
 
 /// What an admitted object of the kind has beside the slip.
 fn base(kind: &str) -> Value {
@@ -29,6 +29,7 @@ fn base(kind: &str) -> Value {
         }),
         "NodeMaintenance" => json!({"nodeName": "worker-0"}),
         "Plan" => json!({"upgrade": {"image": "x"}, "concurrency": 1}),
+        "NodeVersion" => json!({"image": "node-2"}),
         "NodeChange" => json!({
             "ownerRef": {"apiVersion": "v1", "kind": "K", "name": "run", "uid": "u"}, "nodeName": "worker-0", "nodeUID": "n",
             "target": {"runID": "r", "version": "4.17.0", "pool": "worker"},
@@ -984,6 +985,9 @@ async fn dry_run(client: &Client, object: &Value) -> kube::Result<DynamicObject>
 
 async fn each_is_refused(slips: Vec<Slip>) -> Result<()> {
     let (cluster, client) = start(None).await?;
+    if slips.iter().any(|(kind, ..)| *kind == "NodeVersion") {
+        define_machines(&client).await?;
+    }
     let mut wrong = Vec::new();
     for (kind, slip, field, words) in slips {
         let good = dry_run(&client, &object(kind, "good", base(kind))).await;
@@ -1071,6 +1075,142 @@ async fn slips_of_rules_that_stand_in_a_run_are_refused_by_their_field() -> Resu
 #[tokio::test]
 async fn slips_of_the_other_kinds_are_refused_by_their_field() -> Result<()> {
     each_is_refused(of_the_others()).await
+}
+
+fn of_versions() -> Vec<Slip> {
+    let slips: [(Value, &str, &str); 18] = [
+        (
+            json!({"surge": "lots"}),
+            "spec.surge",
+            "found lots, wanted a whole number such as 2",
+        ),
+        (json!({"surge": -1}), "spec.surge", "found -1"),
+        (json!({"surge": "101%"}), "spec.surge", "found 101%"),
+        (
+            json!({"joinTimeoutSeconds": 59}),
+            "spec.joinTimeoutSeconds",
+            "greater than or equal to 60",
+        ),
+        (
+            json!({"joinRetries": -1}),
+            "spec.joinRetries",
+            "greater than or equal to 0",
+        ),
+        (
+            json!({"copiedAnnotations": ["a b"]}),
+            "spec.copiedAnnotations[0]",
+            "found a b, wanted the key of an annotation",
+        ),
+        (
+            json!({"copiedAnnotations": ["ok", "a*b"]}),
+            "spec.copiedAnnotations[1]",
+            "found a*b",
+        ),
+        (
+            json!({"copiedAnnotations": [""]}),
+            "spec.copiedAnnotations[0]",
+            "wanted the key of an annotation",
+        ),
+        (json!({"copyTaints": "yes"}), "spec.copyTaints", "boolean"),
+        (
+            json!({"drain": {"order": "Size"}}),
+            "spec.drain.order",
+            "supported values",
+        ),
+        (
+            json!({"drain": {"order": "Label"}}),
+            "spec.drain.orderLabel",
+            "found one of order: Label and orderLabel",
+        ),
+        (
+            json!({"drain": {"orderLabel": "rank"}}),
+            "spec.drain.orderLabel",
+            "wanted both or neither",
+        ),
+        (
+            json!({"mutex": {"retries": 1}}),
+            "spec.mutex.retries",
+            "found retries, wanted none",
+        ),
+        (
+            json!({"mutex": {"drainBy": "Job"}}),
+            "spec.mutex.drainBy",
+            "found drainBy: Job, wanted Numo or none",
+        ),
+        (
+            json!({"mutex": {"maxUnavailable": "many"}}),
+            "spec.mutex.maxUnavailable",
+            "found many",
+        ),
+        (
+            json!({"mutex": {"waves": [{"pools": ["worker"]}]}}),
+            "spec.mutex.waves[0].pools",
+            "only a MutexRunConfig has MachineConfigPools",
+        ),
+        (
+            json!({"mutex": {"rules": [{}]}}),
+            "spec.mutex.rules[0].name",
+            "found no name",
+        ),
+        // A field that nobody knows is no field: `kubectl apply` says so.
+        (
+            json!({"surges": 1}),
+            "spec.surges",
+            "field not declared in schema",
+        ),
+    ];
+    let of_kind = |(slip, field, words)| ("NodeVersion", slip, field, words);
+    slips.into_iter().map(of_kind).collect()
+}
+
+#[tokio::test]
+async fn slips_of_node_versions_are_refused_by_their_field() -> Result<()> {
+    each_is_refused(of_versions()).await
+}
+
+#[tokio::test]
+async fn node_versions_that_can_work_are_admitted() -> Result<()> {
+    let (cluster, client) = start(None).await?;
+    define_machines(&client).await?;
+    let mut good = vec![
+        object("NodeVersion", "bare", Value::Null),
+        // As the reference makes it.
+        object(
+            "NodeVersion",
+            "reference",
+            json!({"image": "node-2", "imageVersion": "v2", "kubernetesComponentsReference": "components", "kubernetesClusterVersion": "v1.33.0"}),
+        ),
+    ];
+    for (number, spec) in [
+        json!({"surge": 0}),
+        json!({"surge": "25%"}),
+        json!({"surge": "0%", "joinTimeoutSeconds": 60, "joinRetries": 0}),
+        json!({"copiedAnnotations": ["*", "example.com/*", "example.com/owner", "team"], "copyTaints": true}),
+        json!({"drain": {"order": "Label", "orderLabel": "rank"}}),
+        json!({"drain": {"order": "Priority"}}),
+        json!({"mutex": {"retries": 0, "drainBy": "Numo", "maxUnavailable": "10%"}}),
+    ]
+    .iter()
+    .enumerate()
+    {
+        good.push(object(
+            "NodeVersion",
+            &format!("v{number}"),
+            with("NodeVersion", spec),
+        ));
+    }
+    let example = std::fs::read_to_string(root().join("examples/node-version.yaml"))?;
+    let is_version = |object: &Value| object["kind"] == "NodeVersion";
+    good.extend(parse(&example)?.into_iter().filter(is_version));
+    let mut wrong = Vec::new();
+    for object in good {
+        if let Err(error) = dry_run(&client, &object).await {
+            wrong.push(format!("{object}: {error}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    cluster.stop().await;
+    Ok(())
 }
 
 /// A MutexNotifier with these silences.

@@ -54,6 +54,7 @@ fn view() -> OwnerView<'static> {
         annotations: &NO_ANNOTATIONS,
         suspended: false,
         waiting: &[],
+        approval: None,
     }
 }
 

@@ -1152,7 +1152,7 @@ async fn what_an_alert_says_to_do() -> Result<()> {
 }
 
 /// Pages whose blocks of commands are run by these tests: each ends its page (`Page::end`).
-const PAGES: [&str; 18] = [
+const PAGES: [&str; 19] = [
     "README.md",
     "operator/docs/first-rule.md",
     "operator/docs/logs.md",
@@ -1167,6 +1167,7 @@ const PAGES: [&str; 18] = [
     "operator/docs/reference/alerts.md",
     "operator/docs/rules.md",
     "operator/docs/tutorials/maintenance.md",
+    "operator/docs/tutorials/node-version.md",
     "operator/docs/tutorials/openshift.md",
     "operator/docs/tutorials/plan.md",
     "operator/docs/upgrade.md",

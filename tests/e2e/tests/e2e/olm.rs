@@ -363,6 +363,7 @@ async fn olm_installs_upgrades_in_mid_run_and_removes_numo() -> Result<()> {
     in_mid_run(&site.stage, "later", NEXT).await?;
     removed_in_mid_run(&mut site, &before).await?;
     assert_eq!(site.stage.world.version_of("worker-0"), NEW, "nobody was let go");
+    // Those for OLM v1 are run by tests/install/tests/install/olm.rs, without its controllers.
     site.page.take("olm-v1.yaml", &[])?;
     site.page.take("clusterextension numo", &[])?;
     let Site { olm, stage, page, .. } = site;

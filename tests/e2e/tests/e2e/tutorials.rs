@@ -75,6 +75,46 @@ async fn the_tutorial_of_a_node_in_maintenance() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_tutorial_of_machines_that_are_replaced() -> Result<()> {
+    let site = Site::set(WorldSpec {
+        masters: 3,
+        ..workers(1)
+    })
+    .await?;
+    let name = "operator/docs/tutorials/node-version.md";
+    let mut page = Page::read(name)?;
+    let t = &site.terminal;
+    assert_eq!(save(&site, name, &[])?, 3);
+    let installed = page.run_until(t, "kubectl apply -k .", &[]).await?;
+    assert!(installed.contains("NodeVersions are served"), "{installed}");
+    let nodes = page.run(t, "kubectl apply -f machines.yaml", &[]).await?;
+    assert!(nodes.contains("blue-a") && nodes.contains("blue-b"), "{nodes}");
+    let said = page.run(t, "numo preview -f version.yaml", &[]).await?;
+    assert!(
+        said.contains("to node-2") && said.contains("AwaitingAnnotation"),
+        "{said}"
+    );
+    let canary = page.run(t, "kubectl apply -f version.yaml", &[]).await?;
+    let images = |said: &str, image: &str| {
+        let rows = said.lines().filter(|line| line.starts_with("blue-"));
+        rows.filter(|line| line.ends_with(image)).count()
+    };
+    ensure!(
+        images(&canary, "node-1") == 1 && images(&canary, "node-2") == 1,
+        "{canary}"
+    );
+    let all = page.run(t, "numo approve", &[]).await?;
+    ensure!(
+        images(&all, "node-1") == 0 && images(&all, "node-2") == 2,
+        "{all}"
+    );
+    page.run(t, "kubectl delete nodes", &[]).await?;
+    site.nothing_is_left().await?;
+    page.end()?;
+    site.strike().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_tutorial_of_a_plan() -> Result<()> {
     let site = Site::set(WorldSpec {
         masters: 3,

@@ -291,6 +291,20 @@ async fn a_component_is_pushed_signed_fetched_verified_and_outlives_its_registry
         .say(&[&["plugin", "scaffold", &image], &reach[..]].concat())
         .await?;
     assert!(scaffold.contains(&pinned), "{scaffold}");
+    let scaffolded =
+        |format: &'static str| [&["plugin", "scaffold", &image, "-o", format], &reach[..]].concat();
+    let object: Value = serde_json::from_str(&stage.say(&scaffolded("json")).await?)?;
+    assert_eq!(object["kind"], "MutexRule");
+    assert!(
+        object["spec"]["wasm"]["image"]
+            .as_str()
+            .is_some_and(|found| found.contains(&pinned))
+    );
+    let name = stage.say(&scaffolded("name")).await?;
+    assert!(
+        name.starts_with("mutexrule.openshift-optional.skrzypek.io/"),
+        "{name}"
+    );
 
     // Each step names what is missing.
     let (own, own_public) = key(folder.path(), "own.key")?;

@@ -119,7 +119,7 @@ fn the_image_is_built_pushed_pulled_and_runs_as_any_user_on_a_read_only_root() -
     assert!(version.contains(env!("CARGO_PKG_VERSION")), "{version}");
     let version = said(&mut in_image(&image, &["/kubectl-numo", "version", "--client"]))?;
     assert!(version.contains("rule contract"), "{version}");
-    let written = said(&mut in_image(&image, &["/numo", "crds", "--output", "/x"]));
+    let written = said(&mut in_image(&image, &["/numo", "crds", "--directory", "/x"]));
     assert!(written.is_err_and(|error| error.to_string().contains("Read-only")));
 
     let kept = root().join("target/image");
@@ -128,6 +128,13 @@ fn the_image_is_built_pushed_pulled_and_runs_as_any_user_on_a_read_only_root() -
     let _ = fs::remove_file(kept.join("numo"));
     fs::copy(image.join("numo"), kept.join("numo"))?;
     Ok(())
+}
+
+/// The arguments that labels of a Dockerfile are made of.
+fn arguments_of_labels(text: &str) -> Vec<&str> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let made = lines.filter_map(|line| Some(line.split_once("=\"$")?.1.split_once('"')?.0));
+    made.collect()
 }
 
 #[test]
@@ -143,6 +150,31 @@ fn the_files_for_users_have_what_a_certified_image_needs() -> Result<()> {
             "ENTRYPOINT [\"/numo\"]",
         ] {
             assert!(text.contains(words), "{name} has no {words}");
+        }
+        // Those of a release (tests/xtask/src/release/made.rs), and the time: an image says the same of itself however it was made.
+        for label in [
+            "title",
+            "description",
+            "licenses",
+            "vendor",
+            "url",
+            "documentation",
+            "source",
+            "version",
+            "revision",
+            "created",
+        ] {
+            let words = format!("org.opencontainers.image.{label}=\"");
+            let number = text.matches(&words).count();
+            assert_eq!(number, 1, "{name}: label {words}");
+        }
+        // An argument counts only in the stage that names it.
+        let of_image = text.rsplit("\nFROM ").next().unwrap_or_default();
+        let arguments = arguments_of_labels(of_image);
+        assert!(arguments.len() >= 5, "{name}: {arguments:?}");
+        for argument in arguments {
+            let words = format!("ARG {argument}=");
+            assert!(of_image.contains(&words), "{name}: no {words} for a label");
         }
     }
     let ubi = read("Dockerfile.ubi")?;

@@ -224,6 +224,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "numo crds plans.upgrade.cattle.io | kubectl apply --server-side --force-conflicts -f -",
             ),
             ("Write one file for each", "numo crds --directory crds"),
+            ("Their names, as kubectl takes them", "numo crds -o name"),
         ],
     ),
     (
@@ -302,10 +303,16 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     ),
     (
         "plugin scaffold",
-        &[(
-            "A MutexRule with its digest and the grants that it wants",
-            "numo plugin scaffold registry.example.com/team/rule:1.0",
-        )],
+        &[
+            (
+                "A MutexRule with its digest and the grants that it wants",
+                "numo plugin scaffold registry.example.com/team/rule:1.0",
+            ),
+            (
+                "The same without its notes, for a program",
+                "numo plugin scaffold registry.example.com/team/rule:1.0 -o json",
+            ),
+        ],
     ),
 ];
 

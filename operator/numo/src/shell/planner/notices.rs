@@ -18,7 +18,6 @@ use crate::{
     },
 };
 use jiff::{SignedDuration, Timestamp};
-use numo_api::ApprovalStatus;
 use numo_core::{
     Decision, Owner, OwnerKind,
     observed::{ChangeView, Observed},
@@ -201,7 +200,7 @@ impl Notices {
         let report = facts.report;
         let given = self.approved.entry(facts.owner.clone()).or_default();
         given.note(report);
-        let stored = stored_approval(observed, facts.owner);
+        let stored = observed.owner(facts.owner).and_then(|view| view.approval);
         let approval = approval::since(report, stored, is_written, given.withdrawn(report));
         occurrences(&Facts { approval, ..facts })
     }
@@ -248,43 +247,21 @@ fn journals<'a>(observed: &'a Observed, uid: &str) -> Vec<&'a ChangeView> {
         .collect()
 }
 
-/// What the status of an owner says that it waits for approval of, as it is stored.
-fn stored_approval<'a>(observed: &'a Observed, owner: &Owner) -> Option<&'a ApprovalStatus> {
-    match owner.kind {
-        OwnerKind::MutexRunConfig => observed.runs.get(&owner.key)?.status.approval.as_ref(),
-        OwnerKind::Plan => observed.plans.get(&owner.key)?.status.approval.as_ref(),
-        OwnerKind::NodeMaintenance(_) => observed.maintenances.get(owner)?.status.approval.as_ref(),
-        OwnerKind::NodeVersion => {
-            let view = observed.fleet.versions.get(&owner.key.name)?;
-            view.status.approval.as_ref()
-        }
-    }
-}
-
 /// What is known of an owner beside its journals and approvals; none if it is gone.
 fn facts<'a>(observed: &'a Observed, owner: &'a Owner, decision: &'a Decision) -> Option<Facts<'a>> {
-    let (uid, status) = match owner.kind {
+    let view = observed.owner(owner)?;
+    let status = match owner.kind {
         OwnerKind::MutexRunConfig => {
-            let view = observed.runs.get(&owner.key)?;
-            let status = Status::Run(&view.status.conditions, view.status.run.as_ref());
-            (&view.uid, status)
+            let status = &observed.runs.get(&owner.key)?.status;
+            Status::Run(&status.conditions, status.run.as_ref())
         }
-        OwnerKind::Plan => {
-            let view = observed.plans.get(&owner.key)?;
-            (&view.uid, Status::Plan(&view.status))
-        }
-        OwnerKind::NodeMaintenance(_) => {
-            let view = observed.maintenances.get(owner)?;
-            (&view.uid, Status::Maintenance(&view.status))
-        }
-        OwnerKind::NodeVersion => {
-            let view = observed.fleet.versions.get(&owner.key.name)?;
-            (&view.uid, Status::Version(&view.status))
-        }
+        OwnerKind::Plan => Status::Plan(&observed.plans.get(&owner.key)?.status),
+        OwnerKind::NodeMaintenance(_) => Status::Maintenance(&observed.maintenances.get(owner)?.status),
+        OwnerKind::NodeVersion => Status::Version(&observed.fleet.versions.get(&owner.key.name)?.status),
     };
     Some(Facts {
         owner,
-        uid,
+        uid: view.uid,
         report: &decision.report,
         status,
         approval: None,
