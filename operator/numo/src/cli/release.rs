@@ -385,7 +385,7 @@ async fn write(
 ) -> Result<(), ApplyError> {
     match action {
         Action::Fleet(action) => {
-            let provider = Provider::None("numo release makes and deletes no machines");
+            let provider = Provider::none("numo release makes and deletes no machines");
             apply::of_machines(&connection.write, store, &provider, action, now).await
         }
         action => apply::apply(&connection.write, store, action, now).await,

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     frontends::node_version as frontend,
     shell::{
+        etcd::Leaver,
         kind::Kind,
         provider::{Called, Provider},
         status,
@@ -54,8 +55,9 @@ pub async fn of_machines(
             let called = provider.delete(provider_id).await;
             note(store, &provider_id.to_lowercase(), called, now)
         }
-        FleetAction::RemoveEtcdMember { address, .. } => {
-            let called = provider.remove_member(address);
+        FleetAction::RemoveEtcdMember { node, address } => {
+            let leaver = Leaver::of(&store.observed, node, address);
+            let called = provider.remove_member(&leaver).await;
             note(store, address, called, now)
         }
         FleetAction::SetGroupImage { group_id, image } => {

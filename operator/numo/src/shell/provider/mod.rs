@@ -7,7 +7,11 @@ mod sim;
 pub use answer::{Called, ProviderAnswer};
 pub use sim::Sim;
 
-use super::{clock::ServerClock, store::Seen};
+use super::{
+    clock::ServerClock,
+    etcd::{Etcd, Leaver},
+    store::Seen,
+};
 use numo_core::observed::{FleetQuestion, MadeMachine};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::{Semaphore, mpsc};
@@ -17,32 +21,53 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// Questions that are asked at once.
 const AT_ONCE: usize = 8;
 
-/// The provider of machines.
+/// The provider of machines, and the etcd of the cluster that they are nodes of.
 #[derive(Clone, Debug)]
-pub enum Provider {
-    /// There is none, and why.
+pub struct Provider {
+    machines: Machines,
+    etcd: Option<Etcd>,
+    places: Arc<Semaphore>,
+}
+
+#[derive(Clone, Debug)]
+enum Machines {
+    /// There are none, and why.
     None(&'static str),
-    /// Machines that are objects of the cluster: for demos and tests.
-    Sim(Box<Sim>, Arc<Semaphore>),
+    /// They are objects of the cluster: for demos and tests.
+    Sim(Box<Sim>),
 }
 
 impl Provider {
-    /// Machines that are ConfigMaps.
-    pub fn sim(sim: Sim) -> Self {
-        Self::Sim(Box::new(sim), Arc::new(Semaphore::new(AT_ONCE)))
+    fn of(machines: Machines, etcd: Option<Etcd>) -> Self {
+        Self {
+            machines,
+            etcd,
+            places: Arc::new(Semaphore::new(AT_ONCE)),
+        }
+    }
+
+    /// There is none, in these words.
+    pub fn none(words: &'static str) -> Self {
+        Self::of(Machines::None(words), None)
+    }
+
+    /// Machines that are ConfigMaps. They have members of etcd only if it is said where that is.
+    pub fn sim(sim: Sim, etcd: Option<Etcd>) -> Self {
+        Self::of(Machines::Sim(Box::new(sim)), etcd)
     }
 
     /// Why there is no provider, if there is none.
     pub fn missing(&self) -> Option<String> {
-        match self {
-            Self::None(words) => Some((*words).to_owned()),
-            Self::Sim(..) => None,
+        match &self.machines {
+            Machines::None(words) => Some((*words).to_owned()),
+            Machines::Sim(_) => None,
         }
     }
 
     /// Asks a question; the answer goes to the planner.
     pub fn ask(&self, question: FleetQuestion, clock: ServerClock, to: mpsc::UnboundedSender<Seen>) {
-        let Self::Sim(sim, places) = self.clone() else {
+        let Self { machines, places, .. } = self.clone();
+        let Machines::Sim(sim) = machines else {
             return;
         };
         tokio::spawn(async move {
@@ -59,34 +84,38 @@ impl Provider {
 
     /// Makes the machine of a request, or finds the one that was made for it.
     pub async fn create(&self, group_id: &str, request: &str) -> Called<MadeMachine> {
-        match self {
-            Self::None(words) => Called::Refused((*words).to_owned()),
-            Self::Sim(sim, _) => sim.create(group_id, request).await,
+        match &self.machines {
+            Machines::None(words) => Called::Refused((*words).to_owned()),
+            Machines::Sim(sim) => sim.create(group_id, request).await,
         }
     }
 
     /// Deletes a machine. One that is gone is no failure.
     pub async fn delete(&self, provider_id: &str) -> Called<()> {
-        match self {
-            Self::None(words) => Called::Refused((*words).to_owned()),
-            Self::Sim(sim, _) => sim.delete(provider_id).await,
+        match &self.machines {
+            Machines::None(words) => Called::Refused((*words).to_owned()),
+            Machines::Sim(sim) => sim.delete(provider_id).await,
         }
     }
 
     /// Has new machines of a group get an image.
     pub async fn set_image(&self, group_id: &str, image: &str) -> Called<()> {
-        match self {
-            Self::None(words) => Called::Refused((*words).to_owned()),
-            Self::Sim(sim, _) => sim.set_image(group_id, image).await,
+        match &self.machines {
+            Machines::None(words) => Called::Refused((*words).to_owned()),
+            Machines::Sim(sim) => sim.set_image(group_id, image).await,
         }
     }
 
-    /// Takes the member of etcd at an address out. One that is gone is no failure.
-    pub fn remove_member(&self, _address: &str) -> Called<()> {
-        match self {
-            Self::None(words) => Called::Refused((*words).to_owned()),
+    /// Takes the member of a node out of etcd. One that is gone is no failure.
+    pub async fn remove_member(&self, leaver: &Leaver) -> Called<()> {
+        match (&self.machines, &self.etcd) {
+            (Machines::None(words), _) => Called::Refused((*words).to_owned()),
+            (_, Some(etcd)) => match etcd.remove(leaver).await {
+                Ok(()) => Called::Done(()),
+                Err(words) => Called::Refused(words),
+            },
             // Machines of a demo have no etcd of their own.
-            Self::Sim(..) => Called::Done(()),
+            (Machines::Sim(_), None) => Called::Done(()),
         }
     }
 }
