@@ -8,7 +8,7 @@ use crate::{
 use jiff::{SignedDuration, Timestamp};
 use numo_api::{
     NodeChangeStatus, Reason, Step,
-    machines::{CspState, annotations},
+    machines::{CspState, Goal, PendingNodeSpec, annotations},
     marks,
 };
 use numo_core::{
@@ -991,6 +991,115 @@ fn an_autoscaler_that_is_started_again_is_stopped_again() {
     world.trouble.fights = 0;
     world.roll();
     world.has_rolled(8);
+}
+
+impl World {
+    /// Notes on a node what its machine is, as the reference has it.
+    fn note(&mut self, node: &str, image: &str, more: &[(&str, &str)]) {
+        let group = group_id(&node[..node.len() - 3]);
+        let node = self.observed.nodes.get_mut(node).expect("a node");
+        let of_machine = [
+            (annotations::SCALING_GROUP_ID, group.as_str()),
+            (annotations::NODE_IMAGE, image),
+        ];
+        for (key, value) in of_machine.iter().chain(more) {
+            node.annotations.insert((*key).to_owned(), (*value).to_owned());
+        }
+    }
+
+    /// A machine with the new image that the reference had made.
+    fn made_before(&mut self, node: &str) -> (String, Machine) {
+        let machine = Machine {
+            group: group_id(&node[..node.len() - 3]),
+            image: "img2".to_owned(),
+            node: node.to_owned(),
+            request: node.to_owned(),
+            made: self.now,
+            boots: true,
+            going: None,
+        };
+        let id = format!("m-{node}");
+        self.machines.insert(id.clone(), machine.clone());
+        (id, machine)
+    }
+
+    /// A PendingNode as the reference writes one: its name is that of the node.
+    fn pends(&mut self, node: &str, goal: Goal) {
+        let view = PendingNodeView {
+            name: node.to_owned(),
+            uid: format!("uid-pending-{node}"),
+            resource_version: "1".to_owned(),
+            created: self.now,
+            owner_uid: UID.to_owned(),
+            spec: PendingNodeSpec {
+                provider_id: Some(format!("m-{node}")),
+                group_id: Some(group_id(&node[..node.len() - 3])),
+                node_name: Some(node.to_owned()),
+                goal: Some(goal),
+                deadline: Some((self.now + SignedDuration::from_secs(1800)).to_string()),
+            },
+            ..PendingNodeView::default()
+        };
+        self.observed.fleet.pending.insert(node.to_owned(), view);
+    }
+}
+
+/// The Constellation node operator was stopped in the midst: a pair is made, a machine boots, a machine has lost its Node and not gone, a node
+/// is to go without another, and the autoscaler rests. numo goes on with all of it, and makes no machine for what has one.
+#[test]
+fn what_the_reference_has_half_done_is_brought_to_its_end() {
+    for crashes in [0, 4] {
+        let trouble = Trouble {
+            crashes,
+            ..Trouble::default()
+        };
+        let mut world = World::new(&[("red", 3), ("blue", 2)], r#"{"surge": 2}"#, trouble);
+        world
+            .group_images
+            .values_mut()
+            .for_each(|image| "img2".clone_into(image));
+        // A pair, whose old node the reference has cordoned.
+        let (id, heir) = world.made_before("red900");
+        world.join(&id, &heir);
+        world.note("red900", "img2", &[(annotations::DONOR, "red000")]);
+        world.note("red000", "img1", &[(annotations::HEIR, "red900")]);
+        let donor = world.observed.nodes.get_mut("red000").expect("a node");
+        donor.unschedulable = true;
+        // A machine that boots.
+        world.made_before("blue900");
+        world.pends("blue900", Goal::Join);
+        // A machine whose Node is gone, and whose deletion has failed.
+        let (_, old) = world.made_before("red800");
+        let old = Machine {
+            image: "img1".to_owned(),
+            boots: false,
+            ..old
+        };
+        world.machines.insert("m-red800".to_owned(), old);
+        world.pends("red800", Goal::Leave);
+        // A node that is to go, and nothing takes its place.
+        world.note("red002", "img1", &[(annotations::OBSOLETE, "true")]);
+        for strategy in world.observed.fleet.strategies.values_mut() {
+            strategy.spec.enabled = false;
+        }
+        for autoscaler in world.observed.fleet.autoscalers.values_mut() {
+            autoscaler.replicas = 0;
+        }
+        world.roll();
+        world.has_rolled(4);
+        let kept = ["red900", "blue900"];
+        assert!(
+            kept.iter().all(|name| world.observed.nodes.contains_key(*name)),
+            "{:?}",
+            world.observed.nodes.keys()
+        );
+        // Of the four that are replaced two had a machine: the other two got one each.
+        let made = world
+            .machines
+            .values()
+            .filter(|one| one.request.starts_with("numo-"));
+        assert_eq!(made.count(), 2, "no machine is made for what has one");
+    }
 }
 
 /// The image is changed twice while nodes are replaced: what was made for the image before is replaced like any other.
