@@ -25,7 +25,7 @@ const REMOVE: &str = "/v3/cluster/member/remove";
 const CLIENT_PORT: u16 = 2379;
 /// Endpoints that are asked, one after another, until one answers.
 const TRIED: usize = 3;
-/// How long each may take to list the members, and to take one out: in all less than a write of the planner may take.
+/// How long each may take to list the members, and to take one out: in all less than a call of a provider may take.
 const LIST_WITHIN: Duration = Duration::from_secs(2);
 const REMOVE_WITHIN: Duration = Duration::from_secs(3);
 /// How much of an answer is read (bytes).
