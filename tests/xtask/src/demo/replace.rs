@@ -181,9 +181,6 @@ async fn judge(site: &Site, said: &Said, number: usize) -> Result<Vec<String>> {
     Ok(wrong)
 }
 
-/// Arguments of numo.
-pub const NUMO: [&str; 2] = ["--machine-provider", "sim"];
-
 /// What a person may try afterwards.
 pub fn what_to_try(site: &Site) {
     println!();

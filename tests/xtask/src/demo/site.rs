@@ -20,7 +20,7 @@ use numo_world::{World, WorldSpec};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{Progress, Scenario, replace};
+use super::{Progress, Scenario};
 
 /// How long numo may take to give back what it changed before a given cluster is left.
 const GIVING_BACK: Duration = Duration::from_secs(15);
@@ -94,7 +94,7 @@ impl Site {
         if scenario == Scenario::Replace {
             // The kinds are there before numo begins to look for them.
             machines.install().await?;
-            arguments.extend(replace::NUMO);
+            arguments.extend(["--machine-provider", "sim"]);
         }
         let token = service_account(&client, &kubeconfig, folder.path()).await?;
         world.remember().await?;
