@@ -9,7 +9,7 @@ use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::Method;
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 pub use crate::net::{Resolve, SystemResolver, authorities};
 use crate::{
@@ -115,6 +115,22 @@ impl Direct {
             transport: Transport::new(setup.authorities, setup.proxies, setup.resolver)?,
             cluster: setup.cluster,
             loopback: setup.loopback,
+        })
+    }
+
+    /// Reaches servers that ask for a certificate, and trusts those of these authorities alone: neither the system's authorities nor
+    /// a proxy have a part in it.
+    ///
+    /// Errors: an authority is unfit, or the key is not the certificate's.
+    pub fn with_certificate(
+        authorities: Vec<CertificateDer<'static>>,
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<Self, rustls::Error> {
+        Ok(Self {
+            transport: Transport::with_certificate(authorities, (chain, key))?,
+            cluster: Networks::default(),
+            loopback: false,
         })
     }
 

@@ -1,11 +1,13 @@
 //! What etcd holds, read and written past the API server: only to bring a control plane back to
 //! what it was, never to make an object.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use kube::{Client, Config};
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -33,6 +35,27 @@ impl Etcd {
         let mut config = Config::new(url.parse().context("etcd's URL")?);
         config.proxy_url = None;
         Ok(Self(Client::try_from(config)?))
+    }
+
+    /// The same, where etcd asks for a certificate: that of a folder with `ca.crt`, `tls.crt` and `tls.key`.
+    pub(crate) fn with_certificate(url: &str, folder: &Path) -> Result<Self> {
+        let path = |name: &str| Some(folder.join(name).display().to_string());
+        let mut config = Config::new(url.parse().context("etcd's URL")?);
+        config.proxy_url = None;
+        let authority = CertificateDer::from_pem_file(folder.join("ca.crt"));
+        let authority = authority.context("the authority of etcd")?;
+        config.root_cert = Some(vec![authority.to_vec()]);
+        config.auth_info.client_certificate = path("tls.crt");
+        config.auth_info.client_key = path("tls.key");
+        Ok(Self(Client::try_from(config)?))
+    }
+
+    /// The names of its members, as a majority of them has it.
+    pub(crate) async fn members(&self) -> Result<BTreeSet<String>> {
+        let listed: Members = self
+            .ask("/v3/cluster/member/list", &json!({"linearizable": true}))
+            .await?;
+        Ok(listed.members.into_iter().map(|member| member.name).collect())
     }
 
     /// All there is, at one revision.
@@ -94,6 +117,17 @@ impl Operation {
             }
         }
     }
+}
+
+#[derive(Deserialize)]
+struct Members {
+    members: Vec<Member>,
+}
+
+#[derive(Deserialize)]
+struct Member {
+    #[serde(default)]
+    name: String,
 }
 
 #[derive(Deserialize)]

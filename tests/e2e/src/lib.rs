@@ -5,6 +5,7 @@
 //! It applies what `deploy/` holds; it does not speak for numo, and nothing here judges.
 
 mod compare;
+pub mod machines;
 pub mod manifests;
 pub mod memory;
 pub mod olm;

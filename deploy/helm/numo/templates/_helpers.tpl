@@ -40,6 +40,20 @@ from. Each is of a ConfigMap or a Secret, which is mounted, or is there in the p
 {{- toYaml $files -}}
 {{- end -}}
 
+{{/* Whether machines are replaced: true, or nothing. YAML reads off without quotes as false. */}}
+{{- define "numo.machines" -}}
+{{- if not (has (toString .Values.machines.provider) (list "off" "false")) -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{/* The Secret by which numo talks to etcd: nothing where no machine is replaced. */}}
+{{- define "numo.etcd" -}}
+{{- if include "numo.machines" . -}}
+{{ .Values.machines.etcd.secret }}
+{{- end -}}
+{{- end -}}
+
 {{/* Those that are mounted, as a list of YAML. */}}
 {{- define "numo.mounted" -}}
 {{- $mounted := list -}}
@@ -47,6 +61,9 @@ from. Each is of a ConfigMap or a Secret, which is mounted, or is there in the p
 {{- if or .of.secret .of.configMap -}}
 {{- $mounted = append $mounted . -}}
 {{- end -}}
+{{- end -}}
+{{- with include "numo.etcd" . -}}
+{{- $mounted = append $mounted (dict "name" "etcd" "of" (dict "secret" .)) -}}
 {{- end -}}
 {{- toYaml $mounted -}}
 {{- end -}}
@@ -68,6 +85,9 @@ from. Each is of a ConfigMap or a Secret, which is mounted, or is there in the p
   (list "NUMO_PLAIN_REGISTRIES" (.Values.registries.plain | join ","))
   (list "NUMO_RULE_IDENTITIES" ($identities | join ";"))
   (list "NUMO_REQUIRE_SIGNATURES" (ternary "true" "" .Values.signatures.required))
+  (list "NUMO_MACHINE_PROVIDER" (ternary (toString .Values.machines.provider) "" (eq (include "numo.machines" .) "true")))
+  (list "NUMO_ETCD_CERTS" (ternary "/etc/numo/etcd" "" (ne (include "numo.etcd" .) "")))
+  (list "NUMO_ETCD_ENDPOINTS" (ternary (.Values.machines.etcd.endpoints | join ",") "" (ne (include "numo.etcd" .) "")))
   (list "NUMO_LOG" (ternary "" .Values.log.level (eq .Values.log.level "info")))
   (list "NUMO_LOG_FORMAT" (ternary "" .Values.log.format (eq .Values.log.format "json")))
 -}}

@@ -17,7 +17,7 @@ use crate::shell::{
     leader::{self, Candidate, Fence, RENEW_DEADLINE},
     list::{self, FORBIDDEN},
     operator::LEADER_LEASE,
-    provider::Provider,
+    provider::{Answers, Provider},
     store::Store,
 };
 use clap::Args;
@@ -385,8 +385,12 @@ async fn write(
 ) -> Result<(), ApplyError> {
     match action {
         Action::Fleet(action) => {
-            let provider = Provider::None("numo release makes and deletes no machines");
-            apply::of_machines(&connection.write, store, &provider, action, now).await
+            let provider = Provider::none("numo release makes and deletes no machines");
+            // It calls nobody, so that nothing is answered.
+            let (to, _) = tokio::sync::mpsc::unbounded_channel();
+            let clock = connection.clock.clone();
+            let answers = Answers { clock, to };
+            apply::of_machines(&connection.write, store, (&provider, answers), action, now).await
         }
         action => apply::apply(&connection.write, store, action, now).await,
     }

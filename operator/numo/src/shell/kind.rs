@@ -57,6 +57,7 @@ pub enum Kind {
     NodeMaintenanceOperatorBundled,
     SystemUpgradeController,
     NodeUpgradeMutexOperator,
+    ConstellationOperator,
 }
 
 /// Namespaces that rules may run Jobs in, at most: each costs three watches.

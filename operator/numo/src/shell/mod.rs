@@ -10,6 +10,7 @@ pub mod client;
 pub mod clock;
 mod crowd;
 pub mod doctor;
+pub mod etcd;
 pub mod eval;
 pub mod events;
 pub mod http;

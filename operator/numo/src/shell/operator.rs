@@ -4,6 +4,7 @@ use super::{
     channel::{ChannelOptions, Channels},
     client::Connection,
     clock::ServerClock,
+    etcd::Etcd,
     eval::evaluator::{Evaluator, EvaluatorOptions},
     events::Events,
     http::{self, What},
@@ -42,6 +43,8 @@ pub struct Options {
     pub explain: Explain,
     /// Who makes and deletes machines.
     pub provider: ProviderOption,
+    /// The etcd whose members go before nodes of the control plane; none takes none out.
+    pub etcd: Option<Etcd>,
     /// Where spans go; none sends none.
     pub traces: Option<TraceOptions>,
 }
@@ -57,10 +60,13 @@ pub enum ProviderOption {
 }
 
 impl ProviderOption {
-    fn of(self, connection: &Connection, settings: &Settings) -> Provider {
+    fn of(self, connection: &Connection, settings: &Settings, etcd: Option<Etcd>) -> Provider {
         match self {
-            Self::Off => Provider::None("no provider of machines is named (--machine-provider)"),
-            Self::Sim => Provider::sim(Sim::new(connection.write.clone(), &settings.namespace)),
+            Self::Off => Provider::none("no provider of machines is named (--machine-provider)"),
+            Self::Sim => {
+                let sim = Sim::new(connection.write.clone(), &settings.namespace);
+                Provider::sim(sim, etcd)
+            }
         }
     }
 }
@@ -257,7 +263,9 @@ fn planner(
         Evaluator::new(connection.clone(), options.evaluator, metrics.clone()),
         (
             Channels::new(connection.clone(), &options.channels),
-            options.provider.of(connection, &options.settings),
+            options
+                .provider
+                .of(connection, &options.settings, options.etcd.clone()),
         ),
         options.settings,
         metrics.clone(),

@@ -14,7 +14,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, head
 use http_body_util::{BodyExt as _, Full};
 use hyper::{body::Incoming, client::conn::http1::SendRequest};
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject as _};
+use rustls::{
+    RootCertStore,
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _},
+};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     net::TcpStream,
@@ -168,6 +171,29 @@ impl Transport {
             tls: TlsConnector::from(Arc::new(config)),
             proxies,
             resolver,
+        })
+    }
+
+    /// Trusts these authorities alone, and shows a certificate to whoever asks for one. No proxy stands between.
+    ///
+    /// Errors: an authority is unfit, or the key is not the certificate's.
+    pub(crate) fn with_certificate(
+        authorities: Vec<CertificateDer<'static>>,
+        (chain, key): (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>),
+    ) -> Result<Self, rustls::Error> {
+        let mut trusted = RootCertStore::empty();
+        for authority in authorities {
+            trusted.add(authority)?;
+        }
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(trusted)
+            .with_client_auth_cert(chain, key)?;
+        Ok(Self {
+            tls: TlsConnector::from(Arc::new(config)),
+            proxies: Proxies::default(),
+            resolver: Arc::new(SystemResolver),
         })
     }
 

@@ -467,13 +467,16 @@ fn a_machine_is_intended_before_it_is_made() {
         "node a PreRules Joining ~ a machine is being made
          > make a machine of G-w",
     );
-    // It takes a while; it is refused.
-    let of = |more: &str| {
+    // It takes a while; it is refused; it is made, and which one it is goes into its PendingNode.
+    let with = |what: &str, more: &str| {
         let text = two("replacing a Admitted\n pending request for:a");
         let cluster = Cluster::parse(&text);
         let name = cluster.observed.fleet.pending.keys().next().expect("one").clone();
-        format!("{text}\n told {name} {more}")
+        format!("{text}\n {what} {name} {more}")
     };
+    let of = |more: &str| with("told", more);
+    check(&with("found", "m-new node:new"), "> rewrite it Join m-new");
+    check(&with("found", "-"), "> make a machine of G-w");
     check(
         &of("again:20"),
         "node a PreRules Joining

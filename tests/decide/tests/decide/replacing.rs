@@ -8,7 +8,7 @@ use crate::{
 use jiff::{SignedDuration, Timestamp};
 use numo_api::{
     NodeChangeStatus, Reason, Step,
-    machines::{CspState, annotations},
+    machines::{CspState, Goal, PendingNodeSpec, annotations},
     marks,
 };
 use numo_core::{
@@ -72,6 +72,8 @@ struct Trouble {
     slow: bool,
     /// Somebody starts the autoscaler in one of so many passes.
     fights: u64,
+    /// How long a call takes (seconds); others are under way meanwhile.
+    takes: i64,
     /// For so long the provider says what was so before a machine was made or deleted (seconds).
     lags: i64,
 }
@@ -93,6 +95,8 @@ struct World {
     group_images: BTreeMap<String, String>,
     /// Requests whose answer takes a while.
     begun: BTreeSet<String>,
+    /// Calls that are under way: when they are answered, what they are about, and which machine is made.
+    under_way: Vec<(Timestamp, String, Option<MadeMachine>)>,
     trouble: Trouble,
     chance: Chance,
     made: usize,
@@ -158,6 +162,7 @@ impl World {
             machines: BTreeMap::new(),
             group_images: BTreeMap::new(),
             begun: BTreeSet::new(),
+            under_way: Vec::new(),
             trouble,
             chance: Chance(7),
             made: 0,
@@ -296,6 +301,7 @@ impl World {
         {
             let _ = self.create(pending, group_id);
         }
+        self.under_way.clear();
         let provider = &mut self.observed.fleet.provider;
         provider.found.clear();
         provider.states.clear();
@@ -340,6 +346,13 @@ impl World {
     /// A second goes by: machines boot and go.
     fn tick(&mut self) {
         self.now += SignedDuration::from_secs(1);
+        for (at, what, made) in std::mem::take(&mut self.under_way) {
+            if at <= self.now {
+                self.answered(&what, made);
+            } else {
+                self.under_way.push((at, what, made));
+            }
+        }
         let booted = |machine: &Machine, now: Timestamp| {
             let up = machine.made + SignedDuration::from_secs(BOOT_SECONDS) <= now;
             machine.boots && machine.going.is_none() && up
@@ -523,6 +536,34 @@ impl World {
         provider.found.remove(what);
     }
 
+    /// A call is under way, as the shell has it.
+    fn begin(&mut self, what: &str, made: Option<MadeMachine>) {
+        if self.trouble.takes == 0 {
+            return self.answered(what, made);
+        }
+        let told = Told {
+            again: self.now + SignedDuration::from_secs(self.trouble.takes + 15),
+            problem: None,
+        };
+        let provider = &mut self.observed.fleet.provider;
+        provider.did.remove(what);
+        provider.told.insert(what.to_owned(), told);
+        let at = self.now + SignedDuration::from_secs(self.trouble.takes);
+        self.under_way.push((at, what.to_owned(), made));
+    }
+
+    /// A call is answered, as the shell takes it in.
+    fn answered(&mut self, what: &str, made: Option<MadeMachine>) {
+        self.did(what);
+        if made.is_some() {
+            let heard = Heard {
+                at: self.now,
+                said: Ok(made),
+            };
+            self.observed.fleet.provider.found.insert(what.to_owned(), heard);
+        }
+    }
+
     fn pending(&mut self, name: &str, uid: &str) -> Option<&mut PendingNodeView> {
         let found = self.observed.fleet.pending.get_mut(name)?;
         (found.uid == uid).then_some(found)
@@ -587,9 +628,7 @@ impl World {
                 self.observed.fleet.pending.remove(&name);
             }
             FleetAction::CreateMachine {
-                pending,
-                uid,
-                group_id,
+                pending, group_id, ..
             } => {
                 let runs = self
                     .observed
@@ -609,13 +648,8 @@ impl World {
                     self.tell_later(&pending, None);
                     return true;
                 }
-                let (id, node) = self.create(&pending, &group_id);
-                self.did(&pending);
-                let Some(found) = self.pending(&pending, &uid) else {
-                    return false;
-                };
-                found.spec.provider_id = Some(id);
-                found.spec.node_name = Some(node);
+                let (provider_id, node) = self.create(&pending, &group_id);
+                self.begin(&pending, Some(MadeMachine { node, provider_id }));
             }
             FleetAction::DeleteMachine { provider_id, .. } => {
                 let hosts = self.observed.fleet.hosts.iter();
@@ -635,7 +669,7 @@ impl World {
                 if let Some(machine) = self.machines.get_mut(&provider_id) {
                     machine.going.get_or_insert(now);
                 }
-                self.did(&provider_id.to_lowercase());
+                self.begin(&provider_id.to_lowercase(), None);
             }
             FleetAction::RemoveEtcdMember { node, address } => {
                 let away = self.observed.nodes.values().filter(|one| {
@@ -647,7 +681,7 @@ impl World {
                     return false;
                 }
                 self.calls += 1;
-                self.did(&address);
+                self.begin(&address, None);
             }
             FleetAction::DeleteNode { node, uid } => {
                 if self.observed.nodes.get(&node).is_none_or(|one| one.uid != uid) {
@@ -660,7 +694,7 @@ impl World {
             }
             FleetAction::SetGroupImage { group_id, image } => {
                 self.group_images.insert(group_id.clone(), image);
-                self.did(&group_id.to_lowercase());
+                self.begin(&group_id.to_lowercase(), None);
             }
             FleetAction::WriteGroupStatus {
                 name,
@@ -907,6 +941,32 @@ fn numo_may_die_at_every_write_and_leaks_no_machine() {
     }
 }
 
+/// A call takes a while, and others go out meanwhile: only surge and budgets say how many nodes are replaced at once.
+#[test]
+fn calls_that_take_long_hold_up_no_other_node() {
+    let roll = |takes: i64, crashes: u64| {
+        let trouble = Trouble {
+            takes,
+            crashes,
+            ..Trouble::default()
+        };
+        let spec = r#"{"surge": 4, "mutex": {"maxUnavailable": 4}}"#;
+        let mut world = World::new(&[("red", 12)], spec, trouble);
+        world.most = 12 + 4;
+        let began = world.now;
+        world.roll();
+        world.has_rolled(12);
+        (world.now - began).get_seconds()
+    };
+    let (quick, long) = (roll(0, 0), roll(25, 0));
+    // Twelve nodes in three rounds of four, two calls each.
+    assert!(
+        long < quick + 12 * 25,
+        "{long} s with calls of 25 s, {quick} s without"
+    );
+    roll(25, 4);
+}
+
 /// The control plane is in no wave and no domain that is named, and one approval is for the whole roll: whoever waits, waits for
 /// somebody who goes on.
 #[test]
@@ -991,6 +1051,115 @@ fn an_autoscaler_that_is_started_again_is_stopped_again() {
     world.trouble.fights = 0;
     world.roll();
     world.has_rolled(8);
+}
+
+impl World {
+    /// Notes on a node what its machine is, as the reference has it.
+    fn note(&mut self, node: &str, image: &str, more: &[(&str, &str)]) {
+        let group = group_id(&node[..node.len() - 3]);
+        let node = self.observed.nodes.get_mut(node).expect("a node");
+        let of_machine = [
+            (annotations::SCALING_GROUP_ID, group.as_str()),
+            (annotations::NODE_IMAGE, image),
+        ];
+        for (key, value) in of_machine.iter().chain(more) {
+            node.annotations.insert((*key).to_owned(), (*value).to_owned());
+        }
+    }
+
+    /// A machine with the new image that the reference had made.
+    fn made_before(&mut self, node: &str) -> (String, Machine) {
+        let machine = Machine {
+            group: group_id(&node[..node.len() - 3]),
+            image: "img2".to_owned(),
+            node: node.to_owned(),
+            request: node.to_owned(),
+            made: self.now,
+            boots: true,
+            going: None,
+        };
+        let id = format!("m-{node}");
+        self.machines.insert(id.clone(), machine.clone());
+        (id, machine)
+    }
+
+    /// A PendingNode as the reference writes one: its name is that of the node.
+    fn pends(&mut self, node: &str, goal: Goal) {
+        let view = PendingNodeView {
+            name: node.to_owned(),
+            uid: format!("uid-pending-{node}"),
+            resource_version: "1".to_owned(),
+            created: self.now,
+            owner_uid: UID.to_owned(),
+            spec: PendingNodeSpec {
+                provider_id: Some(format!("m-{node}")),
+                group_id: Some(group_id(&node[..node.len() - 3])),
+                node_name: Some(node.to_owned()),
+                goal: Some(goal),
+                deadline: Some((self.now + SignedDuration::from_secs(1800)).to_string()),
+            },
+            ..PendingNodeView::default()
+        };
+        self.observed.fleet.pending.insert(node.to_owned(), view);
+    }
+}
+
+/// The Constellation node operator was stopped in the midst: a pair is made, a machine boots, a machine has lost its Node and not gone, a node
+/// is to go without another, and the autoscaler rests. numo goes on with all of it, and makes no machine for what has one.
+#[test]
+fn what_the_reference_has_half_done_is_brought_to_its_end() {
+    for crashes in [0, 4] {
+        let trouble = Trouble {
+            crashes,
+            ..Trouble::default()
+        };
+        let mut world = World::new(&[("red", 3), ("blue", 2)], r#"{"surge": 2}"#, trouble);
+        world
+            .group_images
+            .values_mut()
+            .for_each(|image| "img2".clone_into(image));
+        // A pair, whose old node the reference has cordoned.
+        let (id, heir) = world.made_before("red900");
+        world.join(&id, &heir);
+        world.note("red900", "img2", &[(annotations::DONOR, "red000")]);
+        world.note("red000", "img1", &[(annotations::HEIR, "red900")]);
+        let donor = world.observed.nodes.get_mut("red000").expect("a node");
+        donor.unschedulable = true;
+        // A machine that boots.
+        world.made_before("blue900");
+        world.pends("blue900", Goal::Join);
+        // A machine whose Node is gone, and whose deletion has failed.
+        let (_, old) = world.made_before("red800");
+        let old = Machine {
+            image: "img1".to_owned(),
+            boots: false,
+            ..old
+        };
+        world.machines.insert("m-red800".to_owned(), old);
+        world.pends("red800", Goal::Leave);
+        // A node that is to go, and nothing takes its place.
+        world.note("red002", "img1", &[(annotations::OBSOLETE, "true")]);
+        for strategy in world.observed.fleet.strategies.values_mut() {
+            strategy.spec.enabled = false;
+        }
+        for autoscaler in world.observed.fleet.autoscalers.values_mut() {
+            autoscaler.replicas = 0;
+        }
+        world.roll();
+        world.has_rolled(4);
+        let kept = ["red900", "blue900"];
+        assert!(
+            kept.iter().all(|name| world.observed.nodes.contains_key(*name)),
+            "{:?}",
+            world.observed.nodes.keys()
+        );
+        // Of the four that are replaced two had a machine: the other two got one each.
+        let made = world
+            .machines
+            .values()
+            .filter(|one| one.request.starts_with("numo-"));
+        assert_eq!(made.count(), 2, "no machine is made for what has one");
+    }
 }
 
 /// The image is changed twice while nodes are replaced: what was made for the image before is replaced like any other.

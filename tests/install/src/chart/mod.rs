@@ -3,6 +3,7 @@
 //! edit of the source cannot pass the chart by.
 
 mod deployment;
+mod machines;
 mod monitoring;
 mod readme;
 
@@ -19,7 +20,7 @@ use crate::{GENERATED, NAMESPACE, read};
 pub const TEMPLATES: &str = "deploy/helm/numo/templates";
 
 /// The files of the base that are the same in the chart, but for the namespace.
-const BASE: [&str; 10] = [
+const BASE: [&str; 9] = [
     "cluster_role",
     "cluster_role_binding",
     "leader_role",
@@ -27,7 +28,6 @@ const BASE: [&str; 10] = [
     "rule_components",
     "runs",
     "plans",
-    "viewer",
     "oncall",
     "service",
 ];
@@ -53,7 +53,8 @@ pub fn templates() -> Result<BTreeMap<String, String>> {
         let text = base(name)?;
         add(name, text);
     }
-    add("admission_policy", admission_policy()?);
+    add("viewer", machines::viewer(&base("viewer")?)?);
+    add("admission_policy", machines::policies(&admission_policy()?)?);
     add("service_account", service_account()?);
     add("deployment", deployment::deployment()?);
     add("namespace", namespaces()?);
@@ -116,7 +117,10 @@ pub fn templates() -> Result<BTreeMap<String, String>> {
     for (name, text) in monitoring::templates()? {
         add(name, text);
     }
-    for (name, text) in definitions()? {
+    for (name, text) in machines::templates()? {
+        add(name, text);
+    }
+    for (name, text) in definitions()?.into_iter().chain(machines::definitions()?) {
         add(&format!("crd_{name}"), text);
     }
     files.insert(readme::PAGE.to_owned(), readme::page()?);
@@ -334,24 +338,32 @@ fn definitions() -> Result<BTreeMap<String, String>> {
                 .is_some_and(|end| end == "yaml")
         });
     let of = |file: &str| {
-        let name = file.strip_suffix(".yaml").context("a file of YAML")?;
-        let text = read(&format!("deploy/crds/{file}"))?;
-        let text = not_of_helm(&text);
-        let (group, plural) = name.split_once('_').context("group and plural")?;
-        let full = format!("{plural}.{group}");
-        let from = format!("metadata:\n  name: {full}\n");
-        let labels = "  labels:\n    {{- include \"numo.labels\" (list $ \"definitions\") | nindent 4 }}\n";
-        let kept = format!("{from}{labels}  annotations:\n    helm.sh/resource-policy: keep\n{GUARDS}");
-        let text = once(&text, &from, &kept)?;
-        let object = format!(". \"apiextensions.k8s.io/v1\" \"CustomResourceDefinition\" \"{full}\"");
-        let foreign = FOREIGN.iter().find(|(of, _)| *of == name);
-        // The operator that numo replaces has the Mutex kinds, too.
-        let include = match foreign {
-            Some((_, value)) => format!("include \"numo.shared\" (list .Values.crds.{value} {object})"),
-            None => format!("include \"numo.ours\" (list {object})"),
-        };
-        let condition = format!("and .Values.crds.install ({include})");
-        Ok((full, only_if(&condition, &text)))
+        definition("deploy/crds", file, |object| {
+            let foreign = FOREIGN
+                .iter()
+                .find(|(of, _)| file.strip_suffix(".yaml") == Some(*of));
+            // The operator that numo replaces has the Mutex kinds, too.
+            match foreign {
+                Some((_, value)) => format!("include \"numo.shared\" (list .Values.crds.{value} {object})"),
+                None => format!("include \"numo.ours\" (list {object})"),
+            }
+        })
     };
     names.map(of).collect()
+}
+
+/// The definition of a file: its name, and its template. `condition` says when it is rendered, of the arguments by which helpers know it.
+fn definition(folder: &str, file: &str, condition: impl Fn(&str) -> String) -> Result<(String, String)> {
+    let name = file.strip_suffix(".yaml").context("a file of YAML")?;
+    let text = read(&format!("{folder}/{file}"))?;
+    let text = not_of_helm(&text);
+    let (group, plural) = name.split_once('_').context("group and plural")?;
+    let full = format!("{plural}.{group}");
+    let from = format!("metadata:\n  name: {full}\n");
+    let labels = "  labels:\n    {{- include \"numo.labels\" (list $ \"definitions\") | nindent 4 }}\n";
+    let kept = format!("{from}{labels}  annotations:\n    helm.sh/resource-policy: keep\n{GUARDS}");
+    let text = once(&text, &from, &kept)?;
+    let object = format!(". \"apiextensions.k8s.io/v1\" \"CustomResourceDefinition\" \"{full}\"");
+    let condition = format!("and .Values.crds.install ({})", condition(&object));
+    Ok((full, only_if(&condition, &text)))
 }

@@ -241,6 +241,82 @@ fn the_chart_has_what_is_optional() -> Result<()> {
     Ok(())
 }
 
+/// The operations of a JSON Patch that the component `node-version` has, carried out.
+fn patched(object: &mut Value, patch: &Value) -> Result<()> {
+    for operation in patch.as_array().context("a list of operations")? {
+        let path = operation["path"].as_str().context("a path")?;
+        let (list, place) = path.rsplit_once('/').context("a place in a list")?;
+        let list = object.pointer_mut(list).and_then(Value::as_array_mut);
+        let list = list.with_context(|| format!("{path} is there"))?;
+        let place = place.parse().unwrap_or(list.len());
+        match operation["op"].as_str() {
+            Some("add") => list.insert(place, operation["value"].clone()),
+            Some("replace") => list[place] = operation["value"].clone(),
+            other => anyhow::bail!("{path}: found {other:?}, wanted add or replace"),
+        }
+    }
+    Ok(())
+}
+
+/// Machines are replaced only where that is asked for; then the chart has what the component of kustomize has.
+#[test]
+fn the_chart_replaces_machines_where_that_is_asked_for() -> Result<()> {
+    let folder = numo_install::root().join("deploy/kustomize/components");
+    let read = |name: &str| -> Result<Vec<Value>> {
+        let path = folder.join(name);
+        let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        objects(&text)
+    };
+    let patch = |name: &str| -> Result<Value> { read(name)?.into_iter().next().context("a patch") };
+    let mut wanted = Vec::new();
+    for line in std::fs::read_to_string(folder.join("node-version/kustomization.yaml"))?.lines() {
+        let file = line.trim().strip_prefix("- ");
+        if let Some(file) = file.filter(|file| file.ends_with("yaml") && !file.contains(':')) {
+            wanted.extend(read(&format!("node-version/{file}"))?);
+        }
+    }
+    wanted.extend(read("node-version-sim/role.yaml")?);
+    let wanted = by_name(wanted);
+    assert_eq!(wanted.len(), 9, "{:?}", wanted.keys());
+    for major in HELMS {
+        let rendered = |values: &str| {
+            let mut helm = template(major)?;
+            anyhow::Ok(by_name(objects(&said(helm.args(["--set", values]))?)?))
+        };
+        let plain = rendered("crds.nodeVersions=true")?;
+        assert!(
+            wanted.keys().all(|name| !plain.contains_key(name)),
+            "off by default"
+        );
+        let all = rendered("crds.nodeVersions=true,machines.provider=sim")?;
+        for (name, object) in &wanted {
+            let found = all.get(name).with_context(|| format!("Helm {major}: {name}"))?;
+            for part in ["spec", "rules", "subjects", "roleRef"] {
+                let differing = difference(&object[part], &found[part], part);
+                assert_eq!(differing, None, "Helm {major}: {name}");
+            }
+        }
+        let others: Vec<&String> = all.keys().filter(|name| !wanted.contains_key(*name)).collect();
+        assert_eq!(others, plain.keys().collect::<Vec<_>>(), "and nothing else");
+        for (name, file) in [
+            ("ValidatingAdmissionPolicy numo-nodes", "admission_policy"),
+            ("ClusterRole numo-viewer", "viewer"),
+        ] {
+            let mut object = plain[name].clone();
+            patched(&mut object, &patch(&format!("node-version/{file}.yaml"))?)?;
+            assert_eq!(difference(&object, &all[name], ""), None, "Helm {major}: {name}");
+        }
+        let unseen = rendered("machines.provider=sim")?;
+        let is_definition = |name: &&String| name.ends_with(".update.edgeless.systems");
+        assert_eq!(
+            unseen.keys().find(is_definition),
+            None,
+            "they may be another operator's"
+        );
+    }
+    Ok(())
+}
+
 /// Where the cluster has control-plane nodes, numo runs nowhere else.
 #[test]
 fn the_control_plane_is_required_where_that_is_said() -> Result<()> {

@@ -498,8 +498,15 @@ fn the_notes_of_a_release_name_every_definition() -> Result<()> {
     let notes = fs::read_to_string(chart().join("templates/NOTES.txt"))?;
     let mut named = 0;
     let mut missing = Vec::new();
-    for file in fs::read_dir(root().join("deploy/crds"))? {
-        for one in numo_install::objects(&fs::read_to_string(file?.path())?)? {
+    let folders = ["deploy/crds", "deploy/kustomize/components/node-version"];
+    let mut files = Vec::new();
+    for folder in folders {
+        for file in fs::read_dir(root().join(folder))? {
+            files.push(file?.path());
+        }
+    }
+    for file in files {
+        for one in numo_install::objects(&fs::read_to_string(file)?)? {
             let name = one["metadata"]["name"].as_str().unwrap_or_default();
             if one["kind"] != "CustomResourceDefinition" {
                 continue;
@@ -512,7 +519,7 @@ fn the_notes_of_a_release_name_every_definition() -> Result<()> {
         }
     }
     assert!(missing.is_empty(), "NOTES.txt does not name: {missing:?}");
-    assert!(named >= 9, "the definitions were not read: {named}");
+    assert!(named >= 14, "the definitions were not read: {named}");
     Ok(())
 }
 
@@ -542,6 +549,9 @@ fn lint_finds_nothing_and_wrong_values_are_named() -> Result<()> {
             ("monitoring.alerts.for.NumoNodeHeld=soon", "NumoNodeHeld"),
             ("monitoring.alerts.thresholds.ruleErrors=many", "ruleErrors"),
             ("log.format=xml", "format"),
+            ("machines.provider=cloud", "provider"),
+            ("machines.copiedTaints={dedicated}", "copiedTaints"),
+            ("machines.etcd.endpoints={http://10.0.0.1:2379}", "endpoints"),
             ("signatures.identities[0].issuer=a", "subject"),
             (
                 "signatures.required=true",

@@ -59,6 +59,10 @@ fn each_flag_that_has_a_value_is_set_and_its_file_is_mounted() -> Result<()> {
             "trustedRoot": {"configMap": "root"},
             "required": true,
         },
+        "machines": {
+            "provider": "sim",
+            "etcd": {"secret": "numo-etcd", "endpoints": ["https://10.0.0.1:2379", "https://10.0.0.2:2379"]},
+        },
         "extraArgs": ["--plan-polling-interval", "30m"],
         "extraEnv": [{"name": "SYSTEM_UPGRADE_JOB_PRIVILEGED", "value": "false"}],
         "extraEnvFrom": [{"configMapRef": {"name": "more"}}],
@@ -99,6 +103,12 @@ fn each_flag_that_has_a_value_is_set_and_its_file_is_mounted() -> Result<()> {
             ),
             ("NUMO_REQUIRE_SIGNATURES", "true"),
             ("NUMO_PLAN_CHANNEL_CA", "/etc/numo/plan-channel-ca/ca.crt"),
+            ("NUMO_MACHINE_PROVIDER", "sim"),
+            ("NUMO_ETCD_CERTS", "/etc/numo/etcd"),
+            (
+                "NUMO_ETCD_ENDPOINTS",
+                "https://10.0.0.1:2379,https://10.0.0.2:2379",
+            ),
             ("SYSTEM_UPGRADE_JOB_PRIVILEGED", "false"),
         ] {
             assert_eq!(env.get(name), Some(&&json!(value)), "Helm {major}: {name}");
@@ -126,6 +136,7 @@ fn each_flag_that_has_a_value_is_set_and_its_file_is_mounted() -> Result<()> {
         for (name, field, of) in [
             ("rule-keys", "/secret/secretName", "keys"),
             ("registry-ca", "/secret/secretName", "registry"),
+            ("etcd", "/secret/secretName", "numo-etcd"),
             ("prometheus-ca", "/configMap/name", "cas"),
             ("sigstore-trusted-root", "/configMap/name", "root"),
             ("mine", "/name", "mine"),

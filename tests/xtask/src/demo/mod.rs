@@ -4,6 +4,7 @@
 mod course;
 mod fault;
 mod look;
+mod replace;
 mod screen;
 mod site;
 mod summary;
@@ -27,6 +28,8 @@ use self::screen::{Head, Screen, clock};
 use self::site::{Given, Site};
 use crate::{setup, step, timeline};
 
+/// Workers, where nothing else is said.
+const NODES: u16 = 6;
 const FROM: &str = "4.20.4";
 const TO: &str = "4.21.0";
 /// The pool that is upgraded.
@@ -43,8 +46,11 @@ const BLIND: Duration = Duration::from_secs(10);
 /// What `cargo xtask demo` takes.
 #[derive(clap::Args)]
 pub struct Arguments {
+    /// What happens
+    #[arg(long, value_enum, default_value = "upgrade")]
+    scenario: Scenario,
     /// Worker nodes
-    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u16).range(2..=200))]
+    #[arg(long, value_name = "N", default_value_t = NODES, value_parser = clap::value_parser!(u16).range(2..=200))]
     nodes: u16,
     /// How a node is released
     #[arg(long, value_enum, default_value = "desired-config")]
@@ -61,6 +67,15 @@ pub struct Arguments {
     /// Remove the simulated nodes and the ClusterVersion that an earlier demo left in that cluster
     #[arg(long, requires = "kubeconfig")]
     yes_this_cluster: bool,
+}
+
+/// What the demo shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Scenario {
+    /// The nodes of an OpenShift are upgraded
+    Upgrade,
+    /// The nodes of three groups are replaced by machines of another image
+    Replace,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -130,6 +145,7 @@ impl Doing<'_> {
 
 /// Runs the demo.
 pub async fn run(arguments: Arguments) -> Result<ExitCode> {
+    fits(&arguments)?;
     let progress = Progress::new();
     build(&progress, arguments.kubeconfig.is_none()).await?;
     let given = arguments.kubeconfig.clone().map(|kubeconfig| Given {
@@ -138,7 +154,11 @@ pub async fn run(arguments: Arguments) -> Result<ExitCode> {
     });
     let mut stop = Stop::listen()?;
     // What has begun to start is left to finish, so that it can be taken down in order.
-    let site = Site::set(given.as_ref(), world(&arguments), &progress);
+    let set = match arguments.scenario {
+        Scenario::Upgrade => world(&arguments),
+        Scenario::Replace => replace::world(),
+    };
+    let site = Site::set(given.as_ref(), (arguments.scenario, set), &progress);
     let mut site = std::pin::pin!(site);
     let (site, asked) = tokio::select! {
         site = &mut site => (site?, false),
@@ -150,7 +170,7 @@ pub async fn run(arguments: Arguments) -> Result<ExitCode> {
     let mut code = ExitCode::from(130);
     if !asked {
         let shown = tokio::select! {
-            shown = show(&site, &arguments) => Some(shown),
+            shown = show_scenario(&site, &arguments) => Some(shown),
             () = stop.asked() => None,
         };
         if let Some(shown) = shown {
@@ -166,8 +186,7 @@ pub async fn run(arguments: Arguments) -> Result<ExitCode> {
                 }
             };
             if arguments.keep {
-                what_to_try(&site, arguments.fault);
-                stop.asked().await;
+                keep_up(&site, &arguments, &mut stop).await;
             }
         } else {
             println!("\nstopping");
@@ -177,6 +196,46 @@ pub async fn run(arguments: Arguments) -> Result<ExitCode> {
         () = site.strike() => Ok(code),
         // Children notice that we are gone.
         () = stop.asked() => Ok(ExitCode::from(130)),
+    }
+}
+
+/// Whether the arguments are of one scenario.
+fn fits(arguments: &Arguments) -> Result<()> {
+    let of_upgrade = [
+        ("--fault", arguments.fault.is_some()),
+        ("--kubeconfig", arguments.kubeconfig.is_some()),
+        ("--strategy", arguments.strategy != Strategy::DesiredConfig),
+        ("--nodes", arguments.nodes != NODES),
+    ];
+    let wrong = of_upgrade.iter().find(|(_, is_given)| *is_given);
+    match wrong.filter(|_| arguments.scenario == Scenario::Replace) {
+        Some((flag, _)) => anyhow::bail!("{flag} is of the scenario upgrade, found --scenario replace"),
+        None => Ok(()),
+    }
+}
+
+/// Shows what the scenario says.
+async fn show_scenario(site: &Site, arguments: &Arguments) -> Result<bool> {
+    match arguments.scenario {
+        Scenario::Upgrade => show(site, arguments).await,
+        Scenario::Replace => replace::show(site).await,
+    }
+}
+
+/// Leaves everything up until it is asked to stop. Machines that are replaced go on to be played.
+async fn keep_up(site: &Site, arguments: &Arguments, stop: &mut Stop) {
+    if arguments.scenario == Scenario::Upgrade {
+        what_to_try(site, arguments.fault);
+        return stop.asked().await;
+    }
+    replace::what_to_try(site);
+    loop {
+        tokio::select! {
+            () = stop.asked() => return,
+            () = tokio::time::sleep(TICK) => {}
+        }
+        // What fails once is played a moment later.
+        let _ = site.machines.play().await;
     }
 }
 

@@ -12,7 +12,7 @@ use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt};
 use numo_api::{MutexRunConfig, marks};
 use numo_cluster::{Cluster, Options, User};
-use numo_e2e::{NAMESPACE, Numo, manifests, rules::Rules};
+use numo_e2e::{NAMESPACE, Numo, machines::Machines, manifests, rules::Rules};
 use numo_world::openshift::{
     ClusterOperator, ClusterVersion, Infrastructure, MachineConfig, MachineConfigPool,
 };
@@ -20,7 +20,7 @@ use numo_world::{World, WorldSpec};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::Progress;
+use super::{Progress, Scenario};
 
 /// How long numo may take to give back what it changed before a given cluster is left.
 const GIVING_BACK: Duration = Duration::from_secs(15);
@@ -35,6 +35,8 @@ pub struct Site {
     pub kubeconfig: PathBuf,
     /// The rules in WASM, in a registry.
     pub rules: Rules,
+    /// The machines that are replaced.
+    pub machines: Machines,
     numo: Numo,
     cluster: Option<Cluster>,
     _folder: TempDir,
@@ -42,7 +44,11 @@ pub struct Site {
 
 impl Site {
     /// Starts all of it.
-    pub async fn set(given: Option<&Given>, world: WorldSpec, progress: &Progress) -> Result<Self> {
+    pub async fn set(
+        given: Option<&Given>,
+        (scenario, world): (Scenario, WorldSpec),
+        progress: &Progress,
+    ) -> Result<Self> {
         let mut cluster = None;
         if given.is_none() {
             let doing = progress.doing("starting the control plane");
@@ -74,16 +80,26 @@ impl Site {
         let workers: usize = world.pools.iter().map(|pool| pool.workers).sum();
         let doing = progress.doing("making the simulated OpenShift");
         let world = World::create(of_world, world).await?;
-        doing.done(&format!("{workers} workers at {}", world.spec().version));
+        match scenario {
+            Scenario::Upgrade => doing.done(&format!("{workers} workers at {}", world.spec().version)),
+            Scenario::Replace => doing.done("without nodes"),
+        }
         let doing = progress.doing("building and pushing WASM rules");
         let rules = Rules::publish(&super::COMPONENTS).await?;
         doing.done(&super::COMPONENTS.join(", "));
         let doing = progress.doing("installing and starting numo");
         install(&client).await?;
+        let machines = Machines::of(client.clone());
+        let mut arguments = vec!["--metrics-address", "127.0.0.1:0"];
+        if scenario == Scenario::Replace {
+            // The kinds are there before numo begins to look for them.
+            machines.install().await?;
+            arguments.extend(["--machine-provider", "sim"]);
+        }
         let token = service_account(&client, &kubeconfig, folder.path()).await?;
         world.remember().await?;
         let cache = folder.path().join("rules").display().to_string();
-        let arguments = ["--metrics-address", "127.0.0.1:0", "--cache-dir", &cache];
+        arguments.extend(["--cache-dir", &cache]);
         let numo = Numo::start(&token, NAMESPACE, folder.path(), &arguments)?;
         doing.done("as its own ServiceAccount");
         Ok(Self {
@@ -91,6 +107,7 @@ impl Site {
             client,
             kubeconfig,
             rules,
+            machines,
             numo,
             cluster,
             _folder: folder,

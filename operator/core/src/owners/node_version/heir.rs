@@ -243,13 +243,8 @@ impl<'a> Going<'_, 'a> {
             }
             // One that is given up in this very pass is not made.
             let is_late = pending.deadline().is_some_and(|deadline| deadline <= pass.now);
-            if !is_late && pass.may_tell(&pending.name) {
-                let action = FleetAction::CreateMachine {
-                    pending: pending.name.clone(),
-                    uid: pending.uid.clone(),
-                    group_id: pending.group_id().to_owned(),
-                };
-                pass.fleet(&donor.name, action);
+            if !is_late {
+                pass.make_machine(&donor.name, pending);
             }
         }
         let why = self.joining(pending);

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     action::{Change, FleetAction, FleetQuestion},
-    observed::{NodeView, POLL_SECONDS, PendingNodeView, is_same},
+    observed::{MadeMachine, NodeView, POLL_SECONDS, PendingNodeView, is_same},
     time::later,
     turn::journal,
     why::Why,
@@ -337,14 +337,7 @@ impl<'a> Pass<'a> {
         match &heard.said {
             Ok(None) if self.may_be_unseen(pending) => self.out.wake(heard.again(POLL_SECONDS)),
             Ok(None) => self.delete_pending(&chain(pending), pending),
-            Ok(Some(made)) => {
-                let spec = PendingNodeSpec {
-                    provider_id: Some(made.provider_id.clone()),
-                    node_name: Some(made.node.clone()),
-                    ..pending.spec.clone()
-                };
-                self.write_pending(pending, spec, Vec::new());
-            }
+            Ok(Some(made)) => self.write_made(pending, made),
             Err(problem) => {
                 self.out.wake(heard.again(POLL_SECONDS));
                 let message = format!(
@@ -354,6 +347,32 @@ impl<'a> Pass<'a> {
                 let why = Why::new(Reason::ProviderUnavailable, message);
                 self.out.report.problems.push(why);
             }
+        }
+    }
+
+    /// Writes down which machine was made for a PendingNode.
+    fn write_made(&mut self, pending: &PendingNodeView, made: &MadeMachine) {
+        let spec = PendingNodeSpec {
+            provider_id: Some(made.provider_id.clone()),
+            node_name: Some(made.node.clone()),
+            ..pending.spec.clone()
+        };
+        self.write_pending(pending, spec, Vec::new());
+    }
+
+    /// Has the machine of a PendingNode made; once the provider has said which one that is, it is written down.
+    pub(super) fn make_machine(&mut self, at: &str, pending: &PendingNodeView) {
+        let heard = self.fleet.provider.found.get(&pending.name);
+        if let Some(Ok(Some(made))) = heard.map(|heard| &heard.said) {
+            return self.write_made(pending, made);
+        }
+        if self.may_tell(&pending.name) {
+            let action = FleetAction::CreateMachine {
+                pending: pending.name.clone(),
+                uid: pending.uid.clone(),
+                group_id: pending.group_id().to_owned(),
+            };
+            self.fleet(at, action);
         }
     }
 

@@ -71,6 +71,19 @@ pub struct RunArgs {
         hide_possible_values = true
     )]
     pub(super) machine_provider: MachineProvider,
+    /// Folder with ca.crt, tls.crt and tls.key, mounted from a Secret: with them the member of etcd of a node of the control plane is taken
+    /// out before its machine is deleted. Read anew each time [default: no member is taken out]
+    #[arg(long, env = "NUMO_ETCD_CERTS", value_name = "FOLDER")]
+    pub(super) etcd_certs: Option<PathBuf>,
+    /// Where etcd is asked for its members [default: port 2379 of the InternalIPs of the other nodes of the control plane]
+    #[arg(
+        long,
+        env = "NUMO_ETCD_ENDPOINTS",
+        value_name = "URL,…",
+        value_delimiter = ',',
+        requires = "etcd_certs"
+    )]
+    pub(super) etcd_endpoints: Vec<url::Url>,
     /// Address that serves /healthz, /readyz and /metrics; "off" serves nothing
     #[arg(
         long,

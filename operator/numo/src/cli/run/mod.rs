@@ -18,6 +18,7 @@ use crate::{
     shell::{
         channel::ChannelOptions,
         client,
+        etcd::{Etcd, EtcdOptions},
         eval::{
             artifact::ArtifactOptions,
             evaluator::{EvaluatorOptions, PrometheusServer},
@@ -42,6 +43,7 @@ use std::{
     sync::Arc,
 };
 use tokio::sync::watch;
+use url::Url;
 
 #[cfg(test)]
 impl RunArgs {
@@ -86,6 +88,7 @@ pub async fn run(args: RunArgs, explain: Explain) -> Result<(), CliError> {
         identity,
         channels,
         provider,
+        etcd: etcd(&args)?,
         traces,
         evaluator,
         explain,
@@ -214,6 +217,23 @@ fn traces(args: &RunArgs, identity: &str, proxies: &Proxies) -> Result<Option<Tr
         direct: Arc::new(direct),
         instance: (identity.to_owned(), args.namespace.clone()),
     }))
+}
+
+/// How members are taken out of etcd, if they are.
+fn etcd(args: &RunArgs) -> Result<Option<Etcd>, CliError> {
+    let Some(certs) = args.etcd_certs.clone() else {
+        return Ok(None);
+    };
+    let endpoints = args.etcd_endpoints.clone();
+    // The URL itself is not said again: it may have a password in it.
+    let is_plain =
+        |url: &Url| url.scheme() != "https" || !url.username().is_empty() || url.password().is_some();
+    if endpoints.iter().any(is_plain) {
+        let wanted = "--etcd-endpoints: wanted URLs that begin with https://, without a user";
+        return Err(CliError::Wrong(wanted.to_owned()));
+    }
+    let etcd = Etcd::new(EtcdOptions { certs, endpoints });
+    etcd.map(Some).map_err(CliError::Wrong)
 }
 
 /// Where NodeMaintenances are judged, unless that is off.

@@ -1,5 +1,5 @@
-//! What is done to machines, by their provider, and to the objects that stand for them. What the provider refuses is kept for the report,
-//! and told again after a while.
+//! What is done to machines, by their provider, and to the objects that stand for them. Calls of the provider go out beside one another; what
+//! it refuses is kept for the report, and told again after a while.
 
 use super::{
     error::ApplyError,
@@ -9,8 +9,9 @@ use super::{
 use crate::{
     frontends::node_version as frontend,
     shell::{
+        etcd::Leaver,
         kind::Kind,
-        provider::{Called, Provider},
+        provider::{ANSWERED_SECONDS, Answers, Begun, Call, Provider},
         status,
         store::Store,
         watch,
@@ -36,35 +37,61 @@ use numo_core::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Carries out one action, and puts the answer into the store.
+/// How soon a call is begun that had no place (seconds).
+const FULL_SECONDS: i64 = 1;
+
+/// Carries out one action, and puts the answer into the store. Calls of the provider are begun, and answered later.
 pub async fn of_machines(
     client: &Client,
     store: &mut Store,
-    provider: &Provider,
+    (provider, answers): (&Provider, Answers),
     action: &FleetAction,
     now: Timestamp,
 ) -> Result<(), ApplyError> {
-    match action {
+    let call = match action {
         FleetAction::CreateMachine {
-            pending,
-            uid,
-            group_id,
-        } => make(client, store, provider, (pending, uid, group_id), now).await,
-        FleetAction::DeleteMachine { provider_id, .. } => {
-            let called = provider.delete(provider_id).await;
-            note(store, &provider_id.to_lowercase(), called, now)
+            pending, group_id, ..
+        } => Call::Create {
+            group_id: group_id.clone(),
+            request: pending.clone(),
+        },
+        FleetAction::DeleteMachine { provider_id, .. } => Call::Delete {
+            provider_id: provider_id.clone(),
+        },
+        FleetAction::RemoveEtcdMember { node, address } => {
+            Call::RemoveMember(Leaver::of(&store.observed, node, address))
         }
-        FleetAction::RemoveEtcdMember { address, .. } => {
-            let called = provider.remove_member(address);
-            note(store, address, called, now)
+        FleetAction::SetGroupImage { group_id, image } => Call::SetImage {
+            group_id: group_id.clone(),
+            image: image.clone(),
+        },
+        FleetAction::DeleteNode { node, uid } => return delete_node(client, node, uid).await,
+        other => return of_pending(client, store, other, now).await,
+    };
+    begin(store, provider, call, answers, now)
+}
+
+/// Begins a call. Until it is answered nobody is told again.
+fn begin(
+    store: &mut Store,
+    provider: &Provider,
+    call: Call,
+    answers: Answers,
+    now: Timestamp,
+) -> Result<(), ApplyError> {
+    let what = call.what();
+    match provider.begin(call, answers) {
+        Begun::UnderWay => store.provider_put_off(&what, now, ANSWERED_SECONDS, None),
+        Begun::Full => store.provider_put_off(&what, now, FULL_SECONDS, None),
+        Begun::Never(problem) => {
+            store.provider_refused(&what, now, problem.clone());
+            return Err(ApplyError::Stale {
+                about: what,
+                message: problem,
+            });
         }
-        FleetAction::SetGroupImage { group_id, image } => {
-            let called = provider.set_image(group_id, image).await;
-            note(store, &group_id.to_lowercase(), called, now)
-        }
-        FleetAction::DeleteNode { node, uid } => delete_node(client, node, uid).await,
-        other => of_pending(client, store, other, now).await,
     }
+    Ok(())
 }
 
 /// Carries out what is done to PendingNodes and JoiningNodes, or to what is left.
@@ -220,52 +247,11 @@ async fn delete_node(client: &Client, name: &str, uid: &str) -> Result<(), Apply
     }
 }
 
-/// Notes what became of a call; what takes a while, or is refused, is told again later.
-fn note(store: &mut Store, what: &str, called: Called<()>, now: Timestamp) -> Result<(), ApplyError> {
-    match called {
-        Called::Done(()) => store.provider_did(what, now),
-        Called::Pending(seconds) => store.provider_put_off(what, now, seconds, None),
-        Called::Refused(problem) => {
-            store.provider_refused(what, now, problem.clone());
-            return Err(refused(what, problem));
-        }
-    }
-    Ok(())
-}
-
-/// The provider's refusal stops what comes after it in its chain; the report has its words from what was seen.
+/// What nobody carries out stops what comes after it in its chain.
 fn refused(what: &str, message: String) -> ApplyError {
     ApplyError::Stale {
         about: what.to_owned(),
         message,
-    }
-}
-
-/// Has the machine of a PendingNode made, and writes down which one it is.
-async fn make(
-    client: &Client,
-    store: &mut Store,
-    provider: &Provider,
-    (pending, uid, group_id): (&str, &str, &str),
-    now: Timestamp,
-) -> Result<(), ApplyError> {
-    match provider.create(group_id, pending).await {
-        Called::Done(made) => {
-            store.provider_did(pending, now);
-            let operations = vec![
-                json!({"op": "add", "path": "/spec/providerID", "value": made.provider_id}),
-                json!({"op": "add", "path": "/spec/nodeName", "value": made.node}),
-            ];
-            edit(client, store, Kind::PendingNode, (pending, uid), operations).await
-        }
-        Called::Pending(seconds) => {
-            store.provider_put_off(pending, now, seconds, None);
-            Ok(())
-        }
-        Called::Refused(problem) => {
-            store.provider_refused(pending, now, problem.clone());
-            Err(refused(pending, problem))
-        }
     }
 }
 

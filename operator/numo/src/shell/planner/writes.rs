@@ -10,6 +10,7 @@ use crate::shell::{
     apply::{self, ApplyError},
     events::Published,
     notice::Notice,
+    provider::Answers,
     repeats::Repeats,
 };
 use jiff::Timestamp;
@@ -65,7 +66,11 @@ impl Writes {
         let (client, store) = (&context.connection.write, &mut context.store);
         let result = match &action {
             Action::Fleet(action) => {
-                let result = apply::of_machines(client, store, &context.provider, action, now);
+                let answers = Answers {
+                    clock: context.connection.clock.clone(),
+                    to: context.inbox.answered(),
+                };
+                let result = apply::of_machines(client, store, (&context.provider, answers), action, now);
                 tokio::time::timeout(PATIENCE, result).await
             }
             action => tokio::time::timeout(PATIENCE, apply::apply(client, store, action, now)).await,

@@ -28,3 +28,14 @@ pub enum Called<T> {
     /// It is refused, in these words.
     Refused(String),
 }
+
+impl<T> Called<T> {
+    /// The same with another result.
+    pub fn map<U>(self, to: impl FnOnce(T) -> U) -> Called<U> {
+        match self {
+            Self::Done(result) => Called::Done(to(result)),
+            Self::Pending(seconds) => Called::Pending(seconds),
+            Self::Refused(words) => Called::Refused(words),
+        }
+    }
+}

@@ -7,7 +7,11 @@ mod sim;
 pub use answer::{Called, ProviderAnswer};
 pub use sim::Sim;
 
-use super::{clock::ServerClock, store::Seen};
+use super::{
+    clock::ServerClock,
+    etcd::{Etcd, Leaver},
+    store::Seen,
+};
 use numo_core::observed::{FleetQuestion, MadeMachine};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::{Semaphore, mpsc};
@@ -16,33 +20,121 @@ use tokio::sync::{Semaphore, mpsc};
 const PATIENCE: Duration = Duration::from_mins(1);
 /// Questions that are asked at once.
 const AT_ONCE: usize = 8;
+/// Calls that are under way at once: what is begun at all is the word of surge and budgets.
+const CALLS_AT_ONCE: usize = 16;
+/// How long a call may take. One that is cut off is found again by what it was to do; a machine that was not made yet by then is looked for
+/// longer than this (`UNSEEN_SECONDS` of the core).
+const CALL_PATIENCE: Duration = Duration::from_secs(30);
+/// How long nobody is told again what is under way (seconds): a little more.
+pub const ANSWERED_SECONDS: i64 = 45;
 
-/// The provider of machines.
+/// The provider of machines, and the etcd of the cluster that they are nodes of.
 #[derive(Clone, Debug)]
-pub enum Provider {
-    /// There is none, and why.
+pub struct Provider {
+    machines: Machines,
+    etcd: Option<Etcd>,
+    places: Arc<Semaphore>,
+    calls: Arc<Semaphore>,
+}
+
+/// A call that makes, changes or deletes. A repeated one finishes the work and never does it twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// Make the machine of a request, or find the one that was made for it.
+    Create {
+        /// The group.
+        group_id: String,
+        /// Id of the request.
+        request: String,
+    },
+    /// Delete a machine. One that is gone is no failure.
+    Delete {
+        /// The machine.
+        provider_id: String,
+    },
+    /// Have new machines of a group get an image.
+    SetImage {
+        /// The group.
+        group_id: String,
+        /// The image.
+        image: String,
+    },
+    /// Take the member of a node out of etcd. One that is gone is no failure.
+    RemoveMember(Leaver),
+}
+
+impl Call {
+    /// What it is about, by the name that decisions have for it.
+    pub fn what(&self) -> String {
+        match self {
+            Self::Create { request, .. } => request.clone(),
+            Self::Delete { provider_id } => provider_id.to_lowercase(),
+            Self::SetImage { group_id, .. } => group_id.to_lowercase(),
+            Self::RemoveMember(leaver) => leaver.address.clone(),
+        }
+    }
+}
+
+/// Where answers go, and by which clock they come.
+#[derive(Clone, Debug)]
+pub struct Answers {
+    /// The API server's time.
+    pub clock: ServerClock,
+    /// The planner.
+    pub to: mpsc::UnboundedSender<Seen>,
+}
+
+/// Whether a call was begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// It is under way; its answer comes.
+    UnderWay,
+    /// As many as may be are under way: it is asked for again later, so that a stop is heard meanwhile.
+    Full,
+    /// There is nobody to call, in these words.
+    Never(String),
+}
+
+#[derive(Clone, Debug)]
+enum Machines {
+    /// There are none, and why.
     None(&'static str),
-    /// Machines that are objects of the cluster: for demos and tests.
-    Sim(Box<Sim>, Arc<Semaphore>),
+    /// They are objects of the cluster: for demos and tests.
+    Sim(Box<Sim>),
 }
 
 impl Provider {
-    /// Machines that are ConfigMaps.
-    pub fn sim(sim: Sim) -> Self {
-        Self::Sim(Box::new(sim), Arc::new(Semaphore::new(AT_ONCE)))
+    fn of(machines: Machines, etcd: Option<Etcd>) -> Self {
+        Self {
+            machines,
+            etcd,
+            places: Arc::new(Semaphore::new(AT_ONCE)),
+            calls: Arc::new(Semaphore::new(CALLS_AT_ONCE)),
+        }
+    }
+
+    /// There is none, in these words.
+    pub fn none(words: &'static str) -> Self {
+        Self::of(Machines::None(words), None)
+    }
+
+    /// Machines that are ConfigMaps. They have members of etcd only if it is said where that is.
+    pub fn sim(sim: Sim, etcd: Option<Etcd>) -> Self {
+        Self::of(Machines::Sim(Box::new(sim)), etcd)
     }
 
     /// Why there is no provider, if there is none.
     pub fn missing(&self) -> Option<String> {
-        match self {
-            Self::None(words) => Some((*words).to_owned()),
-            Self::Sim(..) => None,
+        match &self.machines {
+            Machines::None(words) => Some((*words).to_owned()),
+            Machines::Sim(_) => None,
         }
     }
 
     /// Asks a question; the answer goes to the planner.
     pub fn ask(&self, question: FleetQuestion, clock: ServerClock, to: mpsc::UnboundedSender<Seen>) {
-        let Self::Sim(sim, places) = self.clone() else {
+        let Self { machines, places, .. } = self.clone();
+        let Machines::Sim(sim) = machines else {
             return;
         };
         tokio::spawn(async move {
@@ -57,36 +149,45 @@ impl Provider {
         });
     }
 
-    /// Makes the machine of a request, or finds the one that was made for it.
-    pub async fn create(&self, group_id: &str, request: &str) -> Called<MadeMachine> {
-        match self {
-            Self::None(words) => Called::Refused((*words).to_owned()),
-            Self::Sim(sim, _) => sim.create(group_id, request).await,
+    /// Begins a call, beside others; the answer goes to the planner. Nothing waits for a place here.
+    pub fn begin(&self, call: Call, answers: Answers) -> Begun {
+        if let Machines::None(words) = &self.machines {
+            return Begun::Never((*words).to_owned());
         }
+        let Ok(place) = self.calls.clone().try_acquire_owned() else {
+            return Begun::Full;
+        };
+        let provider = self.clone();
+        tokio::spawn(async move {
+            let called = tokio::time::timeout(CALL_PATIENCE, provider.call(&call)).await;
+            let silent = || Called::Refused(format!("not answered within {} s", CALL_PATIENCE.as_secs()));
+            let called = called.unwrap_or_else(|_| silent());
+            let _ = answers
+                .to
+                .send(Seen::Called(call.what(), answers.clock.now(), called));
+            drop(place);
+        });
+        Begun::UnderWay
     }
 
-    /// Deletes a machine. One that is gone is no failure.
-    pub async fn delete(&self, provider_id: &str) -> Called<()> {
-        match self {
-            Self::None(words) => Called::Refused((*words).to_owned()),
-            Self::Sim(sim, _) => sim.delete(provider_id).await,
-        }
-    }
-
-    /// Has new machines of a group get an image.
-    pub async fn set_image(&self, group_id: &str, image: &str) -> Called<()> {
-        match self {
-            Self::None(words) => Called::Refused((*words).to_owned()),
-            Self::Sim(sim, _) => sim.set_image(group_id, image).await,
-        }
-    }
-
-    /// Takes the member of etcd at an address out. One that is gone is no failure.
-    pub fn remove_member(&self, _address: &str) -> Called<()> {
-        match self {
-            Self::None(words) => Called::Refused((*words).to_owned()),
-            // Machines of a demo have no etcd of their own.
-            Self::Sim(..) => Called::Done(()),
+    /// What comes of a call; of one that makes a machine, which.
+    async fn call(&self, call: &Call) -> Called<Option<MadeMachine>> {
+        let sim = match &self.machines {
+            Machines::None(words) => return Called::Refused((*words).to_owned()),
+            Machines::Sim(sim) => sim,
+        };
+        match call {
+            Call::Create { group_id, request } => sim.create(group_id, request).await.map(Some),
+            Call::Delete { provider_id } => sim.delete(provider_id).await.map(|()| None),
+            Call::SetImage { group_id, image } => sim.set_image(group_id, image).await.map(|()| None),
+            Call::RemoveMember(leaver) => match &self.etcd {
+                Some(etcd) => match etcd.remove(leaver).await {
+                    Ok(()) => Called::Done(None),
+                    Err(words) => Called::Refused(words),
+                },
+                // Machines of a demo have no etcd of their own.
+                None => Called::Done(None),
+            },
         }
     }
 }
@@ -98,5 +199,58 @@ async fn answer(sim: &Sim, question: &FleetQuestion) -> ProviderAnswer {
         FleetQuestion::GroupImage { group_id } => ProviderAnswer::Image(sim.image(group_id).await),
         FleetQuestion::Groups => ProviderAnswer::Groups(sim.groups().await),
         FleetQuestion::Find { request, .. } => ProviderAnswer::Found(sim.find(request).await),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{Request, Response};
+    use kube::client::{Body, Client};
+    use std::{convert::Infallible, future::pending};
+
+    fn answers() -> (Answers, mpsc::UnboundedReceiver<Seen>) {
+        let (to, seen) = mpsc::unbounded_channel();
+        let clock = ServerClock::default();
+        (Answers { clock, to }, seen)
+    }
+
+    fn delete(number: usize) -> Call {
+        Call::Delete {
+            provider_id: format!("sim:///M-{number}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn calls_go_out_beside_one_another_and_none_waits_for_a_place() {
+        let silent = tower::service_fn(|_: Request<Body>| pending::<Result<Response<Body>, Infallible>>());
+        let provider = Provider::sim(Sim::new(Client::new(silent, "default"), "numo"), None);
+        let (answers, _seen) = answers();
+        for number in 0..CALLS_AT_ONCE {
+            assert_eq!(provider.begin(delete(number), answers.clone()), Begun::UnderWay);
+        }
+        assert_eq!(provider.begin(delete(CALLS_AT_ONCE), answers), Begun::Full);
+        assert_eq!(delete(1).what(), "sim:///m-1", "as decisions know it");
+    }
+
+    #[tokio::test]
+    async fn without_etcd_there_is_no_member_and_without_a_provider_nobody_to_call() {
+        let silent = tower::service_fn(|_: Request<Body>| pending::<Result<Response<Body>, Infallible>>());
+        let provider = Provider::sim(Sim::new(Client::new(silent, "default"), "numo"), None);
+        let leaver = Leaver {
+            node: "cp-0".to_owned(),
+            address: "10.0.0.1".to_owned(),
+            others: Vec::new(),
+        };
+        let (answers, mut seen) = answers();
+        let call = Call::RemoveMember(leaver);
+        assert_eq!(provider.begin(call.clone(), answers.clone()), Begun::UnderWay);
+        let answer = seen.recv().await;
+        assert!(
+            matches!(&answer, Some(Seen::Called(what, _, Called::Done(None))) if what == "10.0.0.1"),
+            "{answer:?}"
+        );
+        let none = Provider::none("nobody");
+        assert_eq!(none.begin(call, answers), Begun::Never("nobody".to_owned()));
     }
 }

@@ -1,9 +1,9 @@
 //! What the provider of machines said, and what Nodes say of theirs. This file asks nobody.
 
 use super::Store;
-use crate::shell::provider::answer::ProviderAnswer;
+use crate::shell::provider::answer::{Called, ProviderAnswer};
 use jiff::{SignedDuration, Timestamp};
-use numo_core::observed::{FleetQuestion, Heard, HostView, Told};
+use numo_core::observed::{FleetQuestion, Heard, HostView, MadeMachine, Told};
 
 /// How soon the provider is told again what it has refused.
 const REFUSED_SECONDS: i64 = 15;
@@ -51,6 +51,27 @@ impl Store {
         true
     }
 
+    /// Takes in what came of a call. Which machine was made is then known like one that was looked for, until it is written down.
+    pub(super) fn called(&mut self, what: &str, at: Timestamp, called: Called<Option<MadeMachine>>) -> bool {
+        match called {
+            Called::Done(made) => {
+                self.provider_did(what, at);
+                let fleet = &mut self.observed.fleet;
+                fleet
+                    .provider
+                    .found
+                    .retain(|request, _| fleet.pending.contains_key(request));
+                if made.is_some() {
+                    let heard = Heard { at, said: Ok(made) };
+                    fleet.provider.found.insert(what.to_owned(), heard);
+                }
+            }
+            Called::Pending(seconds) => self.provider_put_off(what, at, seconds, None),
+            Called::Refused(problem) => self.provider_refused(what, at, problem),
+        }
+        true
+    }
+
     /// The provider takes a while, or refuses, in these words: it is told again later.
     pub fn provider_put_off(&mut self, what: &str, now: Timestamp, seconds: i64, problem: Option<String>) {
         let again = now + SignedDuration::from_secs(seconds.max(1));
@@ -88,5 +109,35 @@ impl Store {
         }
         fleet.hosts.insert(node.to_owned(), host);
         !fleet.versions.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numo_core::observed::Settings;
+
+    #[test]
+    fn what_came_of_a_call_is_known_until_it_is_written_down() {
+        let mut store = Store::new(Settings::default());
+        let now = Timestamp::UNIX_EPOCH;
+        let what = "numo-1";
+        assert!(store.called(what, now, Called::Refused("quota".to_owned())));
+        let told = store.observed.fleet.provider.told[what].clone();
+        assert_eq!(told.problem.as_deref(), Some("quota"));
+        store.called(what, now, Called::Pending(20));
+        let told = store.observed.fleet.provider.told[what].clone();
+        assert_eq!((told.again.as_second(), told.problem), (20, None));
+        let made = MadeMachine {
+            node: "new".to_owned(),
+            provider_id: "sim:///new".to_owned(),
+        };
+        store.called(what, now, Called::Done(Some(made.clone())));
+        let provider = &store.observed.fleet.provider;
+        assert_eq!(provider.found[what].said, Ok(Some(made)));
+        assert!(provider.told.is_empty() && provider.did.contains_key(what));
+        // Its PendingNode is gone by the time that another call is answered.
+        store.called("sim:///old", now, Called::Done(None));
+        assert!(store.observed.fleet.provider.found.is_empty());
     }
 }

@@ -5,14 +5,14 @@ use crate::{
     shell::{
         claim::Judged,
         project::{Edition, Kind},
-        provider::answer::ProviderAnswer,
+        provider::answer::{Called, ProviderAnswer},
         watched::object::Object,
     },
 };
 use jiff::Timestamp;
 use numo_core::{
     drain::Eviction,
-    observed::{FleetQuestion, Key, RuleAnswer, Said, Validity},
+    observed::{FleetQuestion, Key, MadeMachine, RuleAnswer, Said, Validity},
 };
 
 /// What a watch says.
@@ -49,6 +49,8 @@ pub enum Seen {
     Channel(Key, String, Timestamp, Result<String, String>),
     /// What the provider of machines said to a question, and when.
     Provider(FleetQuestion, Timestamp, ProviderAnswer),
+    /// What came of a call of the provider, by what it was about, and when; of one that made a machine, which.
+    Called(String, Timestamp, Called<Option<MadeMachine>>),
     /// What was found out about a Deployment with the name of an operator that numo replaces, and by which question.
     Claim(Key, u64, Judged),
     /// What was found out about a rule is to be found out again.

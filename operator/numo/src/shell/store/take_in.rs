@@ -41,6 +41,7 @@ impl Store {
             | Seen::ListFailed(..)
             | Seen::Channel(..)
             | Seen::Provider(..)
+            | Seen::Called(..)
             | Seen::Examined(..) => false,
         }
     }
@@ -82,6 +83,7 @@ impl Store {
             Seen::Absent(kind, words) => self.absent(kind, &words),
             Seen::Unseen(kind, scope, words) => self.unseen(kind, scope, words),
             Seen::Provider(question, at, answer) => self.provider_answered(&question, at, answer),
+            Seen::Called(what, at, called) => self.called(&what, at, called),
             Seen::Channel(plan, url, at, answer) => self.answered(&plan, &url, at, answer),
             Seen::Evicted(node, eviction, said, at) => {
                 self.touched.insert(node.clone());

@@ -114,6 +114,7 @@ list! {
     NodeMaintenanceOperatorBundled => replaced::NODE_MAINTENANCE_OPERATOR_BUNDLED,
     SystemUpgradeController => replaced::SYSTEM_UPGRADE_CONTROLLER,
     NodeUpgradeMutexOperator => replaced::NODE_UPGRADE_MUTEX_OPERATOR,
+    ConstellationOperator => replaced::CONSTELLATION_OPERATOR,
 }
 
 /// The kinds that are watched at a place.

@@ -45,6 +45,12 @@ pub const NODE_UPGRADE_MUTEX_OPERATOR: Watched = replaced(
     |object| Some(foreign(object, ForeignController::MutexRunConfig)),
 );
 
+/// How the Deployment of the Constellation node operator is watched.
+pub const CONSTELLATION_OPERATOR: Watched = replaced(
+    |namespace| named(namespace, "constellation-operator-controller-manager"),
+    |object| Some(foreign(object, ForeignController::NodeVersion)),
+);
+
 const fn replaced(select: fn(&str) -> Selection, project: fn(&DynamicObject) -> Option<Object>) -> Watched {
     Watched {
         resource: ("apps", "v1", "Deployment", "deployments"),
