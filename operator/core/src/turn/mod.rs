@@ -3,6 +3,7 @@
 pub mod believed;
 pub mod closed;
 pub(crate) mod contradiction;
+pub mod cordon;
 pub mod directive;
 pub mod failed;
 pub mod job;
@@ -11,6 +12,7 @@ pub mod lease;
 pub mod machine;
 pub mod node;
 pub mod overdue;
+pub(crate) mod own_drain;
 pub mod phases;
 pub mod quarantine;
 pub mod reservation;

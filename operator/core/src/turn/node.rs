@@ -6,6 +6,7 @@ use crate::{
     probe::Look,
     turn::{
         closed,
+        cordon::{OwnDrain, Uncordon},
         phases::{At, Phases},
     },
     why::Why,
@@ -63,9 +64,13 @@ pub trait Turn {
     fn is_released(&self) -> bool;
     /// What stands against asking the rules of this phase, if anything.
     fn weigh_gates(&mut self, phase: Phase) -> Option<Why>;
-    /// What an owner does to the node between the rules of phase Pre and those of PreRelease: its own cordon and drain.
+    /// What an owner does by itself between the rules of phase Pre and numo's own cordon.
     fn make_ready(&mut self, _closed: Option<&Why>) -> Next {
         ON
+    }
+    /// How numo itself cordons and drains the node before the rules of phase PreRelease; none where it does not.
+    fn own_drain(&self) -> Option<OwnDrain> {
+        None
     }
     /// What is known of the drain that the release begins; none if there is none, or nobody wants it probed.
     fn probe(&mut self) -> Option<Look>;
@@ -77,9 +82,9 @@ pub trait Turn {
     fn asks(&self, _phase: Phase) -> bool {
         true
     }
-    /// Puts the node back as it was.
-    fn restore(&mut self) -> Next {
-        ON
+    /// How numo's cordon is taken off the node; none where there is none, or it is taken off with the last writes.
+    fn uncordon(&self) -> Option<Uncordon> {
+        None
     }
     /// Keeps the turn for a while after the last rule.
     fn soak(&mut self) -> Next {

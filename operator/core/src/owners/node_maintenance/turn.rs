@@ -1,7 +1,11 @@
 //! A node that has its turn in a NodeMaintenance: what the steps of `turn/steps.rs` are for it. Its release is the cordon; it counts as
 //! changed, and is put back, once the object is deleted.
 
-use super::{leave::giving_back, node::cordoning, pass::Pass};
+use super::{
+    leave::{PUTTING_BACK, giving_back},
+    node::cordoning,
+    pass::Pass,
+};
 use crate::{
     action::Action,
     admit::{
@@ -9,12 +13,13 @@ use crate::{
         windows,
     },
     key::Key,
-    mark::{self, CordonedBy},
+    mark::CordonedBy,
     observed::{ChangeView, NodeView},
     probe::{self, Look},
     report::MaintenancePhase,
     rules,
     turn::{
+        cordon::{self, Uncordon},
         directive, failed,
         journal::{self, Journal},
         phases::Phases,
@@ -40,7 +45,7 @@ impl<'a> Pass<'a> {
         if !self.view.deleting {
             self.report.phase = MaintenancePhase::Running;
         }
-        let cordon = mark::cordoned_by(node).filter(|mark| mark.owner == self.view.uid);
+        let cordon = cordon::of(node, &self.view.uid);
         let own = self.intent.schedule.changes_after(self.now);
         let changes = own
             .into_iter()
@@ -236,11 +241,13 @@ impl steps::Turn for Turn<'_, '_> {
         }
     }
 
-    fn restore(&mut self) -> Next {
-        let Some(mark) = &self.cordon else { return ON };
-        self.pass.uncordon(self.node, Some(mark));
-        self.say(Step::Uncordoned, giving_back());
-        STAY
+    fn uncordon(&self) -> Option<Uncordon> {
+        let (patch, event) = self.pass.uncordoning(self.node, Some(self.cordon.as_ref()?));
+        Some(Uncordon {
+            patch,
+            event,
+            words: PUTTING_BACK,
+        })
     }
 
     /// For `soakSeconds` of its bindings after the last rules; a node that was never cordoned has nothing to settle.

@@ -19,7 +19,9 @@ use crate::{
     probe::Look,
     quorum,
     turn::{
-        closed, directive, failed,
+        closed,
+        cordon::OwnDrain,
+        directive, failed,
         journal::{self, Journal},
         lease, machine,
         phases::Phases,
@@ -463,10 +465,14 @@ impl steps::Turn for Going<'_, '_> {
 
     fn make_ready(&mut self, closed: Option<&Why>) -> Next {
         let Some(donor) = self.donor else { return ON };
-        if !self.is_obsolete() {
-            self.await_heir(donor, closed)?;
+        if self.is_obsolete() {
+            return ON;
         }
-        self.cordon_and_drain(donor, closed)
+        self.await_heir(donor, closed)
+    }
+
+    fn own_drain(&self) -> Option<OwnDrain> {
+        Some(self.drains_so(self.donor?))
     }
 
     /// The drain is behind the node when it is let go.

@@ -12,35 +12,6 @@ use crate::{
 };
 use numo_api::{Reason, Step, marks};
 
-/// Puts back all that an owner has put on a node: its cordon, unless one was there before, its shield, and the marks.
-pub fn restoring(node: &NodeView, owner_uid: &str, purpose: NodePurpose) -> NodePatch {
-    let mut patch = NodePatch::of(node, purpose);
-    if let Some(mark) = mark::cordoned_by(node).filter(|mark| mark.owner == owner_uid) {
-        uncordon(&mut patch, node, mark.prior);
-    }
-    if let Some(mark) = mark::shielded(node).filter(|mark| mark.owner == owner_uid)
-        && let Action::PatchNode(shield) = shield::unshield(node, &mark)
-    {
-        patch.labels.extend(shield.labels);
-        patch.annotations.extend(shield.annotations);
-    }
-    patch
-}
-
-/// Takes the mark of a cordon off, and the cordon with it unless one was there before. The cordon is a Job's, which may be seen after
-/// that Job's end: what was seen of it is tested, or the cordon would stay without a mark.
-pub(super) fn uncordon(patch: &mut NodePatch, node: &NodeView, prior: bool) {
-    patch.annotations.push(unmarking(node));
-    if !prior {
-        patch.while_unschedulable = Some(node.unschedulable);
-        patch.unschedulable = node.unschedulable.then_some(false);
-    }
-}
-
-fn unmarking(node: &NodeView) -> Change {
-    Change::of(&node.annotations, marks::CORDONED_BY, None)
-}
-
 impl<'a> Pass<'a> {
     /// Takes lease and shield, and remembers what cordon there was; true once that is so, or cannot be had.
     pub(super) fn take_lease_and_shield(&mut self, turn: &Turn<'a>) -> bool {
@@ -163,29 +134,5 @@ impl<'a> Pass<'a> {
         if let Some(action) = lease::release(self.observed, &node.name, &holder) {
             self.act(&node.name, action, None);
         }
-    }
-
-    pub(super) fn cordon(&mut self, turn: &Turn<'a>, corrections: u32) {
-        let node = turn.node;
-        let mut patch = NodePatch::of(node, NodePurpose::Cordon);
-        let known = mark::cordoned_by(node).filter(|mark| mark.owner == self.view.uid);
-        let mark = CordonedBy {
-            owner: self.view.uid.clone(),
-            // Who uncordons a node takes back the cordon of before, too.
-            prior: known.is_some_and(|mark| mark.prior && node.unschedulable),
-            taints: Vec::new(),
-            corrections,
-            done: true,
-        };
-        patch.annotations.push(Change::of(
-            &node.annotations,
-            marks::CORDONED_BY,
-            Some(mark::render(&mark)),
-        ));
-        patch.unschedulable = Some(true);
-        patch.while_unschedulable = Some(false);
-        self.act(&node.name, Action::PatchNode(patch), None);
-        let why = Why::new(Reason::Draining, "it is being cordoned");
-        self.say_turn(turn, Step::Cordoned, why);
     }
 }
