@@ -18,5 +18,6 @@ pub mod quarantine;
 pub mod reservation;
 pub mod shield;
 pub mod steps;
+mod taking;
 pub(crate) mod ungated;
 pub(crate) mod withdrawn;

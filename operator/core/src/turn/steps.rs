@@ -17,6 +17,7 @@ use crate::{
         journal::{self, Journal},
         own_drain,
         phases::Went,
+        taking::take_lease_and_shield,
     },
     why::Why,
 };
@@ -36,7 +37,7 @@ pub fn advance(turn: &mut impl Turn) {
 fn step(turn: &mut impl Turn) -> Next {
     heed_other(turn)?;
     turn.end_if_unwanted()?;
-    turn.take_lease_and_shield()?;
+    take_lease_and_shield(turn)?;
     turn.obey()?;
     doubt(turn)?;
     if !turn.is_released() {

@@ -14,7 +14,7 @@ use crate::{
     },
     key::Key,
     mark::CordonedBy,
-    observed::{ChangeView, NodeView},
+    observed::{ChangeView, LeaseView, NodeView},
     probe::{self, Look},
     report::MaintenancePhase,
     rules,
@@ -22,12 +22,14 @@ use crate::{
         cordon::{self, Uncordon},
         directive, failed,
         journal::{self, Journal},
+        node::Holding,
         phases::Phases,
         steps::{self, Next, ON, Parts, STAY},
         withdrawn,
     },
     why::Why,
 };
+use jiff::Timestamp;
 use numo_api::{Phase, Reason, Step};
 
 /// One node's turn.
@@ -132,13 +134,18 @@ impl steps::Turn for Turn<'_, '_> {
         if skips { STAY } else { ON }
     }
 
-    fn take_lease_and_shield(&mut self) -> Next {
-        if self.pass.view.deleting {
-            return ON;
-        }
+    fn holding(&self) -> Option<Holding> {
+        (!self.pass.view.deleting).then(|| self.pass.holding(self.node))
+    }
+
+    fn heed_lease(&mut self, lease: &LeaseView, until: Timestamp) -> Next {
         let was_cordoned = self.cordon.is_some() || journal::entered(self.change, Step::Cordoned).is_some();
-        let has_them = self.pass.take_lease(self.node, self.change, was_cordoned);
-        if has_them { ON } else { STAY }
+        let turn = (self.node, self.change);
+        self.pass.heed_lease(turn, was_cordoned, (lease, until))
+    }
+
+    fn note_taking(&mut self) {
+        self.pass.note_taking(self.change);
     }
 
     fn obey(&mut self) -> Next {

@@ -7,69 +7,31 @@ use crate::{
     mark::{self, CordonedBy},
     observed::NodeView,
     owner::OwnerKind,
-    turn::{lease, machine, shield},
-    why::Why,
+    turn::{lease, machine, node::Holding, shield},
 };
-use numo_api::{Reason, Step, marks};
+use numo_api::{Step, marks};
 
 impl<'a> Pass<'a> {
-    /// Takes lease and shield, and remembers what cordon there was; true once that is so, or cannot be had.
-    pub(super) fn take_lease_and_shield(&mut self, turn: &Turn<'a>) -> bool {
-        let node = turn.node;
+    /// What the Plan takes of the node: its lease, unless the node stays in service, its shield, and the memory of what cordon there was.
+    pub(super) fn holding(&self, turn: &Turn<'a>) -> Holding {
         let uid = &self.view.uid;
-        let mut actions = Vec::new();
-        if !turn.change.spec.in_service {
-            let holder = lease::holder_of(OwnerKind::Plan, uid);
-            let lease = lease::upkeep(self.observed, node, &holder, (turn.change.created, self.now));
-            if let Some(due) = lease.due {
-                self.out.wake(due);
-            }
-            if let Some((lease, until)) = lease.held {
-                self.out.wake(until);
-                // What runs cannot be taken back: it goes on, and the lease is taken again when it can be.
-                if !turn.has_begun() {
-                    let why = lease::held_by(&node.name, lease, until);
-                    self.close(turn, turn.step(), why);
-                    return false;
-                }
-            }
-            actions.extend(lease.renews.into_iter().chain(lease.takes));
-        }
-        if self.intent.is_stood_off() {
-            // Beside the operator that numo replaces nothing new is taken; the turn is closed by what comes next.
-            for action in actions {
-                if let Action::RenewLease { .. } = &action {
-                    self.act(&node.name, action, None);
-                }
-            }
-            return true;
-        }
         // A node that is complete is on its way back: its marks are being taken off.
         let begins = !turn.is_changed();
-        if begins && let Some(patch) = self.marking(turn) {
-            actions.push(Action::PatchNode(patch));
+        let machines = || machine::remediation_shields(self.observed, &turn.node.name, uid);
+        Holding {
+            holder: (!turn.change.spec.in_service).then(|| lease::holder_of(OwnerKind::Plan, uid)),
+            // Beside the operator that numo replaces nothing new is taken; the turn is closed by what comes next.
+            keeps_only: self.intent.is_stood_off(),
+            shield: begins
+                .then(|| self.marking(turn).map(Action::PatchNode))
+                .flatten(),
+            machines: if begins { machines() } else { Vec::new() },
+            shares: false,
         }
-        if begins {
-            actions.extend(machine::remediation_shields(self.observed, &node.name, uid));
-        }
-        let holds = actions
-            .iter()
-            .all(|action| matches!(action, Action::RenewLease { .. }));
-        for action in actions {
-            self.act(&node.name, action, None);
-        }
-        if !holds {
-            if turn.has_begun() {
-                self.applies(node);
-            }
-            let why = Why::new(Reason::Admitting, "lease and shield are being taken");
-            self.say_turn(turn, turn.step(), why);
-        }
-        holds
     }
 
     /// The patch that begins a turn: shield, and the mark of the cordon that is coming, with what was there before.
-    pub(super) fn marking(&self, turn: &Turn<'a>) -> Option<NodePatch> {
+    fn marking(&self, turn: &Turn<'a>) -> Option<NodePatch> {
         let (node, uid) = (turn.node, &self.view.uid);
         // A mark of somebody who has the node in hand as well is his: it is ours once he has put it back.
         let is_others = |owner: &str| {

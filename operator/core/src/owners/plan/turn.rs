@@ -25,6 +25,7 @@ use crate::{
         cordon::{self, OwnDrain, Uncordon},
         directive,
         journal::Journal,
+        node::Holding,
         phases::Phases,
         steps::{self, Next, ON, Parts, STAY},
         withdrawn,
@@ -191,9 +192,14 @@ impl steps::Turn for Going<'_, '_> {
         }
     }
 
-    fn take_lease_and_shield(&mut self) -> Next {
-        let has_them = self.pass.take_lease_and_shield(&self.turn);
-        if has_them { ON } else { STAY }
+    fn holding(&self) -> Option<Holding> {
+        Some(self.pass.holding(&self.turn))
+    }
+
+    fn note_taking(&mut self) {
+        if self.turn.has_begun() {
+            self.pass.applies(self.turn.node);
+        }
     }
 
     fn obey(&mut self) -> Next {
