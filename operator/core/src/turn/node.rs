@@ -1,15 +1,19 @@
 //! A node that has its turn, for every owner: what each step of `turn/steps.rs` is for the owner that has it. The order is not said here.
 
 use crate::{
+    action::Action,
     decision::Decision,
-    observed::{ChangeView, NodeView},
+    observed::{ChangeView, LeaseView, NodeView},
     probe::Look,
     turn::{
         closed,
+        cordon::{OwnDrain, Uncordon},
+        lease,
         phases::{At, Phases},
     },
     why::Why,
 };
+use jiff::Timestamp;
 use numo_api::{Phase, Pin, Step};
 use std::ops::ControlFlow;
 
@@ -33,6 +37,21 @@ pub struct Parts<'t> {
     pub out: &'t mut Decision,
 }
 
+/// What an owner takes of a node for its turn.
+#[derive(Debug)]
+pub struct Holding {
+    /// The owner's name on the lease; none where it takes none.
+    pub holder: Option<String>,
+    /// Whether nothing new is taken: what is there is kept.
+    pub keeps_only: bool,
+    /// The patch of the Node that is still to be made.
+    pub shield: Option<Action>,
+    /// What is still to be done to keep remediation through Machines off.
+    pub machines: Vec<Action>,
+    /// Whether what another node of this pass needs too is written once.
+    pub shares: bool,
+}
+
 /// A node that has its turn: what each step is for the owner that has it.
 pub trait Turn {
     /// What is known of the turn, and where its writes go.
@@ -42,8 +61,25 @@ pub trait Turn {
 
     /// Ends the turn if nobody wants it any more.
     fn end_if_unwanted(&mut self) -> Next;
-    /// Takes the node's lease and shield, and keeps them.
-    fn take_lease_and_shield(&mut self) -> Next;
+    /// What the owner takes of the node for the turn, and keeps; none where it takes and keeps nothing.
+    fn holding(&self) -> Option<Holding>;
+    /// Another has the lease of the node, until then: a turn that has not let the node go is closed. What has begun goes on, and the lease
+    /// is taken again when it can be.
+    fn heed_lease(&mut self, lease: &LeaseView, until: Timestamp) -> Next {
+        let Parts {
+            node, change, out, ..
+        } = self.parts();
+        out.wake(until);
+        let why = lease::held_by(&node.name, lease, until);
+        let step = change.status.step.unwrap_or(Step::Admitted);
+        if self.is_released() {
+            return ON;
+        }
+        self.close(step, why);
+        STAY
+    }
+    /// Notes that lease and shield are being taken.
+    fn note_taking(&mut self) {}
     /// Carries out what a person says of the node.
     fn obey(&mut self) -> Next;
     /// Whether the owner is being left. What it took goes back then, whatever a journal says.
@@ -63,9 +99,13 @@ pub trait Turn {
     fn is_released(&self) -> bool;
     /// What stands against asking the rules of this phase, if anything.
     fn weigh_gates(&mut self, phase: Phase) -> Option<Why>;
-    /// What an owner does to the node between the rules of phase Pre and those of PreRelease: its own cordon and drain.
+    /// What an owner does by itself between the rules of phase Pre and numo's own cordon.
     fn make_ready(&mut self, _closed: Option<&Why>) -> Next {
         ON
+    }
+    /// How numo itself cordons and drains the node before the rules of phase PreRelease; none where it does not.
+    fn own_drain(&self) -> Option<OwnDrain> {
+        None
     }
     /// What is known of the drain that the release begins; none if there is none, or nobody wants it probed.
     fn probe(&mut self) -> Option<Look>;
@@ -77,9 +117,9 @@ pub trait Turn {
     fn asks(&self, _phase: Phase) -> bool {
         true
     }
-    /// Puts the node back as it was.
-    fn restore(&mut self) -> Next {
-        ON
+    /// How numo's cordon is taken off the node; none where there is none, or it is taken off with the last writes.
+    fn uncordon(&self) -> Option<Uncordon> {
+        None
     }
     /// Keeps the turn for a while after the last rule.
     fn soak(&mut self) -> Next {

@@ -7,14 +7,17 @@
 pub use super::node::{Next, ON, Parts, STAY, Turn, step_of};
 
 use crate::{
+    action::{Action, Planned},
     observed::ChangeView,
-    probe::Look,
+    probe::{self, Look},
     rules::{self, Progress},
     time::later,
     turn::{
-        contradiction, failed,
+        contradiction, cordon, failed,
         journal::{self, Journal},
+        own_drain,
         phases::Went,
+        taking::take_lease_and_shield,
     },
     why::Why,
 };
@@ -34,7 +37,7 @@ pub fn advance(turn: &mut impl Turn) {
 fn step(turn: &mut impl Turn) -> Next {
     heed_other(turn)?;
     turn.end_if_unwanted()?;
-    turn.take_lease_and_shield()?;
+    take_lease_and_shield(turn)?;
     turn.obey()?;
     doubt(turn)?;
     if !turn.is_released() {
@@ -42,6 +45,8 @@ fn step(turn: &mut impl Turn) -> Next {
         let closed = turn.weigh_gates(Phase::Pre);
         pass(turn, Phase::Pre, closed.as_ref())?;
         turn.make_ready(closed.as_ref())?;
+        cordon(turn, closed.as_ref())?;
+        drain(turn, closed.as_ref())?;
         let closed = turn.weigh_gates(Phase::PreRelease);
         pass_the_last(turn, closed.as_ref())?;
         stay_closed(turn, closed)?;
@@ -54,7 +59,7 @@ fn step(turn: &mut impl Turn) -> Next {
     }
     turn.await_change()?;
     pass(turn, Phase::BeforeUncordon, None)?;
-    turn.restore()?;
+    uncordon(turn)?;
     pass(turn, Phase::Post, None)?;
     turn.soak()?;
     turn.finish();
@@ -161,6 +166,63 @@ fn act_on(turn: &mut impl Turn, (phase, step): (Phase, Step), went: Went) -> Nex
         Went::Closed(why) => turn.close(step, why),
         Went::Failed(policy, why) => return failed::fail(turn, phase, policy, why),
     }
+    STAY
+}
+
+/// Cordons a node that numo drains before its release, journals that it is, and keeps it so.
+fn cordon(turn: &mut impl Turn, closed: Option<&Why>) -> Next {
+    let Some(own) = turn.own_drain() else {
+        return ON;
+    };
+    let Parts {
+        phases,
+        node,
+        change,
+        out,
+    } = turn.parts();
+    if cordon::since(change).is_some() {
+        return own_drain::keep_cordoned(turn, &own, closed);
+    }
+    if let Some(why) = closed {
+        turn.close(Step::PreRules, why.clone());
+        return STAY;
+    }
+    if !own.is_cordoned {
+        let probed = own.options.as_ref().filter(|options| options.probe);
+        let known = (phases.answers, phases.now);
+        let look = probed.map(|options| probe::look(phases.observed, node, options, known));
+        act_on_look(turn, Step::PreRules, look)?;
+        confirm(turn, &[Phase::Pre], Step::PreRules)?;
+        own_drain::close(turn, 0, "it is being cordoned");
+        return STAY;
+    }
+    let mut journal = Journal::open(change, phases.now);
+    journal.enter(Step::Cordoned, None);
+    out.actions.extend(journal.planned(None));
+    turn.say(Step::Cordoned, Why::new(Reason::Draining, "it is cordoned"));
+    STAY
+}
+
+/// Drains the node that was cordoned so.
+fn drain(turn: &mut impl Turn, closed: Option<&Why>) -> Next {
+    match turn.own_drain() {
+        Some(own) => own_drain::drain(turn, &own, closed),
+        None => ON,
+    }
+}
+
+/// Takes numo's cordon off the node.
+fn uncordon(turn: &mut impl Turn) -> Next {
+    let Some(uncordon) = turn.uncordon() else {
+        return ON;
+    };
+    let Parts { node, out, .. } = turn.parts();
+    out.actions.push(Planned {
+        chain: node.name.clone(),
+        action: Action::PatchNode(uncordon.patch),
+        event: uncordon.event,
+    });
+    turn.say(Step::Uncordoned, Why::new(Reason::GivingBack, uncordon.words));
     STAY
 }
 

@@ -31,6 +31,7 @@ use numo_core::{
     rules::{self, Admission, Subject},
     turn::{
         journal::Journal,
+        node::Holding,
         phases::Phases,
         reservation::reservation,
         steps::{self, Next, ON, Parts, STAY, Turn},
@@ -268,8 +269,8 @@ impl Turn for Painting<'_, '_> {
         ON
     }
 
-    fn take_lease_and_shield(&mut self) -> Next {
-        ON
+    fn holding(&self) -> Option<Holding> {
+        None
     }
 
     fn obey(&mut self) -> Next {

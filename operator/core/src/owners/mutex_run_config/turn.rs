@@ -10,12 +10,12 @@ use crate::{
     intent::InForce,
     key::Key,
     mark,
-    observed::{ChangeView, ForeignController, RuleView},
+    observed::{ChangeView, ForeignController, LeaseView, RuleView},
     probe::Look,
     turn::{
         contradiction, failed,
         journal::{self, Journal},
-        lease,
+        node::Holding,
         phases::{At, Phases},
         shield::shield,
         steps::{self, Next, ON, Parts, STAY},
@@ -24,6 +24,7 @@ use crate::{
     verdict::Question,
     why::Why,
 };
+use jiff::Timestamp;
 use numo_api::{
     Phase, Pin, Reason, Step,
     marks::{self, openshift},
@@ -117,52 +118,6 @@ fn superseded(view: &RunView<'_>, change: &ChangeView) -> Option<Why> {
         };
         Why::new(Reason::ConfigChanged, message)
     })
-}
-
-/// Takes the node lease and the shield; true once both are there.
-fn take_lease_and_shield(decision: &mut RunDecision<'_>, member: &Member<'_>, change: &ChangeView) -> bool {
-    let view = decision.view;
-    let node = member.node;
-    let holder = view.holder.clone();
-    // One that others hold is theirs now: it expired while nobody renewed it. What has begun goes on.
-    let lease = lease::upkeep(view.observed, node, &holder, (change.created, view.now));
-    if let Some(due) = lease.due {
-        decision.wake(due);
-    }
-    if let Some(renewal) = lease.renews {
-        decision.act(&node.name, renewal, None);
-    }
-    let mut actions: Vec<Action> = lease.takes.into_iter().collect();
-    if mark::shielded(node).is_none_or(|mark| mark.owner != decision.view.run.uid) {
-        actions.push(shield(node, &decision.view.run.uid));
-    }
-    actions.extend(machine::shields(decision.view, node));
-    let rival = decision
-        .view
-        .observed
-        .stood_off(ForeignController::MutexRunConfig);
-    if actions.is_empty() || rival.is_some() {
-        // Beside the operator that numo replaces nothing new is taken.
-        return true;
-    }
-    for action in actions {
-        // Another node that begins in this pass needs the same health checks paused.
-        if !decision
-            .out
-            .actions
-            .iter()
-            .any(|planned| planned.action == action)
-        {
-            decision.act(&node.name, action, None);
-        }
-    }
-    let step = member.in_flight().and_then(|change| change.status.step);
-    decision.report(
-        member,
-        step.unwrap_or(Step::Admitted),
-        Why::new(Reason::Admitting, "lease and shield are being taken"),
-    );
-    false
 }
 
 /// The first line of an attempt: pins the node to its pool's configuration.
@@ -373,18 +328,32 @@ impl steps::Turn for Turn<'_, '_> {
         ON
     }
 
-    fn take_lease_and_shield(&mut self) -> Next {
-        if !take_lease_and_shield(self.decision, self.member, self.change) {
-            return STAY;
-        }
-        if self.change.status.pin.is_none() {
-            begin(self.decision, self.member, self.change);
-            return STAY;
-        }
+    fn holding(&self) -> Option<Holding> {
+        let (view, node) = (self.decision.view, self.member.node);
+        let uid = &view.run.uid;
+        let is_shielded = mark::shielded(node).is_some_and(|mark| mark.owner == *uid);
+        let rival = view.observed.stood_off(ForeignController::MutexRunConfig);
+        Some(Holding {
+            holder: Some(view.holder.clone()),
+            // Beside the operator that numo replaces nothing new is taken.
+            keeps_only: rival.is_some(),
+            shield: (!is_shielded).then(|| shield(node, uid)),
+            machines: machine::shields(view, node),
+            // Another node that begins in this pass needs the same health checks paused.
+            shares: true,
+        })
+    }
+
+    /// One that others hold is theirs now: it expired while nobody renewed it. What has begun goes on.
+    fn heed_lease(&mut self, _lease: &LeaseView, _until: Timestamp) -> Next {
         ON
     }
 
     fn obey(&mut self) -> Next {
+        if self.change.status.pin.is_none() {
+            begin(self.decision, self.member, self.change);
+            return STAY;
+        }
         if self.obeys_directive() {
             return STAY;
         }

@@ -5,25 +5,23 @@ use super::{
     pass::Pass,
 };
 use crate::{
-    action::{Action, Event, EventAction, Planned},
+    action::{Action, Event, EventAction},
     admit::gates::{self, Gate},
     drain, ledger,
     mark::CordonedBy,
     observed::{ChangeView, NodeView},
     owner::MaintenanceGroup,
     report::{MaintenancePhase, RunPhase},
-    time::later,
     turn::{
+        cordon::{self, MAX_CORRECTIONS},
         directive,
         journal::{self, Journal},
+        own_drain,
     },
     why::Why,
 };
 use jiff::Timestamp;
 use numo_api::{Reason, Step, marks};
-
-/// How often somebody's uncordoning is corrected before it is left to people.
-pub const MAX_CORRECTIONS: u32 = 3;
 
 const fn step_of(was_drained: bool) -> Step {
     if was_drained {
@@ -61,8 +59,7 @@ impl Pass<'_> {
     /// The node is cordoned by this maintenance: it is drained, and kept so.
     pub(super) fn keep_drained(&mut self, node: &NodeView, change: &ChangeView, mark: &CordonedBy) {
         // Of this attempt: what was done to the node before it was left out was given back.
-        let cordoned = journal::entered(change, Step::Cordoned);
-        let Some(cordoned) = cordoned.and_then(|entry| journal::time(Some(&entry.at))) else {
+        let Some(cordoned) = cordon::since(change) else {
             self.enter(change, Step::Cordoned, None);
             let why = Why::new(Reason::Draining, "it is cordoned");
             self.say(Step::Cordoned, why, Some(change));
@@ -140,7 +137,8 @@ impl Pass<'_> {
             await_volume_detach: self.intent.drain.await_volume_detach && !was_drained,
             ..self.intent.drain.clone()
         };
-        let Some(mut drain) = drain::drain(self.observed, node, &options, cordoned, known) else {
+        let place = (self.observed, node);
+        let Some(drain) = own_drain::look(&mut self.out, place, &options, cordoned, known) else {
             if was_drained {
                 self.say(Step::Drained, kept(), Some(change));
             } else {
@@ -149,16 +147,10 @@ impl Pass<'_> {
             }
             return;
         };
-        if let Some(at) = drain.wake_at {
-            self.wake(at);
-        }
-        self.out.questions.extend(drain.question.take());
         self.report.pods = Some((drain.pending.clone(), drain.total));
         let counted = was_drained || drain.pending.is_empty() || self.view.status.eviction_pods.is_some();
         if stop.is_none() && counted {
-            let evictions = drain.evict.iter().cloned();
-            let planned = evictions.map(|eviction| Planned::evict(&node.name, eviction));
-            self.out.actions.extend(planned);
+            own_drain::evict(&mut self.out, node, drain.evict.iter().cloned());
         } else if stop.is_none() {
             // How many there were is written before the first is gone.
             self.wake(self.now);
@@ -167,7 +159,7 @@ impl Pass<'_> {
     }
 
     /// Says how the drain comes along, and journals its end.
-    pub(super) fn tell(
+    fn tell(
         &mut self,
         change: &ChangeView,
         drain: &drain::Drain,
@@ -196,9 +188,7 @@ impl Pass<'_> {
                     .returning
                     .clone()
                     .filter(|_| was_drained && why.reason == Reason::Draining);
-                let why = stop
-                    .or(returning)
-                    .unwrap_or_else(|| self.timed_out(why, cordoned));
+                let why = stop.or(returning).unwrap_or_else(|| self.limited(why, cordoned));
                 self.say(step_of(was_drained), why, Some(change));
                 if was_drained {
                     self.report.error = None;
@@ -209,17 +199,10 @@ impl Pass<'_> {
     }
 
     /// A drain that takes longer than it may is said to; it goes on.
-    pub(super) fn timed_out(&mut self, why: &Why, cordoned: Timestamp) -> Why {
-        let Some(limit) = self.intent.drain.timeout_seconds else {
-            return why.clone();
-        };
-        let end = later(cordoned, limit);
-        if self.now < end {
-            self.wake(end);
-            return why.clone();
-        }
+    fn limited(&mut self, why: &Why, cordoned: Timestamp) -> Why {
         let field = format!("{}.timeoutSeconds", self.intent.drain_field);
-        drain::timed_out(limit, &field, why)
+        let limit = (&self.intent.drain, field.as_str());
+        own_drain::limited(&mut self.out, why.clone(), limit, (cordoned, self.now))
     }
 
     /// Says that somebody has opened the node, which a stop forbids to close.

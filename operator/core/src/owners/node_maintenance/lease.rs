@@ -6,7 +6,6 @@ use super::{
     pass::{Pass, held},
 };
 use crate::{
-    action::Action,
     mark,
     observed::{ChangeView, LeaseView, NodeView, Observed},
     report::MaintenancePhase,
@@ -14,7 +13,9 @@ use crate::{
     turn::{
         journal::{self, Journal},
         lease::{self, Lease},
-        machine, shield,
+        machine,
+        node::{Holding, Next, STAY},
+        shield,
     },
     why::Why,
 };
@@ -27,53 +28,43 @@ pub(super) fn lease<'a>(observed: &'a Observed, node: &str, now: Timestamp) -> L
 }
 
 impl Pass<'_> {
-    /// Takes lease and shield; true once they are there, or cannot be had.
-    pub(super) fn take_lease(&mut self, node: &NodeView, change: &ChangeView, cordoned: bool) -> bool {
-        let times = (change.created, self.now);
-        let lease = lease::upkeep(self.observed, node, marks::MAINTENANCE_HOLDER, times);
-        if let Some((lease, until)) = lease.held {
-            if cordoned {
-                return self.lost_lease(node, change, lease, until);
-            }
-            self.wake(until);
-            let why = held(&node.name, lease, until);
-            self.close(Step::Admitted, why, change);
-            return false;
-        }
-        if let Some(due) = lease.due {
-            self.wake(due);
-        }
-        if let Some(renewal) = lease.renews {
-            self.act(renewal, None);
-        }
-        let mut actions: Vec<Action> = lease.takes.into_iter().collect();
-        if mark::shielded(node).is_none_or(|mark| mark.owner != self.view.uid) {
-            actions.push(shielding(node, self.view, self.group));
-        }
-        actions.extend(machine::remediation_shields(
-            self.observed,
-            &node.name,
-            &self.view.uid,
-        ));
-        if self.intent.is_stood_off() {
+    /// What the maintenance takes of the node.
+    pub(super) fn holding(&self, node: &NodeView) -> Holding {
+        let uid = &self.view.uid;
+        let is_shielded = mark::shielded(node).is_some_and(|mark| mark.owner == *uid);
+        Holding {
+            holder: Some(marks::MAINTENANCE_HOLDER.to_owned()),
             // Beside the operator that numo replaces nothing new is taken; the turn is closed by what comes next.
-            return true;
+            keeps_only: self.intent.is_stood_off(),
+            shield: (!is_shielded).then(|| shielding(node, self.view, self.group)),
+            machines: machine::remediation_shields(self.observed, &node.name, uid),
+            shares: false,
         }
-        if actions.is_empty() {
-            return true;
+    }
+
+    /// Another has the lease of the node: of one that is cordoned it is lost, and the turn of any other one is closed.
+    pub(super) fn heed_lease(
+        &mut self,
+        (node, change): (&NodeView, &ChangeView),
+        cordoned: bool,
+        (lease, until): (&LeaseView, Timestamp),
+    ) -> Next {
+        if cordoned {
+            return self.lost_lease(node, change, lease, until);
         }
-        for action in actions {
-            self.act(action, None);
-        }
-        let step = change.status.step.unwrap_or(Step::Admitted);
-        let why = Why::new(Reason::Admitting, "lease and shield are being taken");
-        self.report.phase = if step == Step::Drained {
+        self.wake(until);
+        let why = held(&node.name, lease, until);
+        self.close(Step::Admitted, why, change);
+        STAY
+    }
+
+    /// Lease and shield are being taken: a node that is drained stays in maintenance meanwhile.
+    pub(super) fn note_taking(&mut self, change: &ChangeView) {
+        self.report.phase = if change.status.step == Some(Step::Drained) {
             last_phase(self.view)
         } else {
             MaintenancePhase::Running
         };
-        self.say(step, why, Some(change));
-        false
     }
 
     /// Keeps the lease of a node that has its turn to the end of its soak; nothing new is taken.
@@ -88,15 +79,14 @@ impl Pass<'_> {
         }
     }
 
-    /// Somebody took the lease while the node was in maintenance: after a while the node is theirs. Whether the work
-    /// may go on.
-    pub(super) fn lost_lease(
+    /// Somebody took the lease while the node was in maintenance: after a while the node is theirs.
+    fn lost_lease(
         &mut self,
         node: &NodeView,
         change: &ChangeView,
         lease: &LeaseView,
         until: Timestamp,
-    ) -> bool {
+    ) -> Next {
         let known = self.view.status.error_on_lease_count.unwrap_or(0);
         let last = self.view.status.last_update.as_deref();
         let last = journal::time(last).unwrap_or(Timestamp::UNIX_EPOCH);
@@ -118,7 +108,7 @@ impl Pass<'_> {
                 self.out.actions.extend(journal.planned(None));
             }
             self.say(Step::Failed, why, Some(change));
-            return false;
+            return STAY;
         }
         self.wake(due.max(later(self.now, 1)).min(until.max(later(self.now, 1))));
         let message = format!(
@@ -126,7 +116,7 @@ impl Pass<'_> {
             lease.holder
         );
         self.say(Step::Held, Why::new(Reason::NodeLeaseLost, message), Some(change));
-        false
+        STAY
     }
 
     /// Puts back what a turn that was given back before its cordon still holds.

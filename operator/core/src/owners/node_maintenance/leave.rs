@@ -6,17 +6,20 @@ use super::{
     pass::Pass,
 };
 use crate::{
-    action::{Action, Change, Event, EventAction},
+    action::{Action, Change, Event, EventAction, NodePatch},
     mark::{self, CordonedBy},
     observed::{ChangeView, NodeView},
-    turn::{journal, machine, shield},
+    turn::{cordon, journal, machine, shield},
     why::Why,
 };
 use numo_api::{Reason, RunResult, Step, marks};
 
 /// What is said while a node is put back.
+pub(super) const PUTTING_BACK: &str = "the node is being put back as it was";
+
+/// The same, with its reason.
 pub(super) fn giving_back() -> Why {
-    Why::new(Reason::GivingBack, "the node is being put back as it was")
+    Why::new(Reason::GivingBack, PUTTING_BACK)
 }
 
 impl Pass<'_> {
@@ -26,7 +29,7 @@ impl Pass<'_> {
         let change = changes(self.observed, &view.uid)
             .find(|change| change.in_flight() && node.is_some_and(|node| node.uid == change.spec.node_uid));
         if let Some(node) = node {
-            let mark = mark::cordoned_by(node).filter(|mark| mark.owner == view.uid);
+            let mark = cordon::of(node, &view.uid);
             let adopted =
                 mark.is_none() && change.is_none() && is_references(node, self.group, view, self.observed);
             if mark.is_some() || adopted {
@@ -44,6 +47,16 @@ impl Pass<'_> {
 
     /// Takes cordon and taints off. Without a mark they are those of the operator that numo replaces, and so is its label.
     pub(super) fn uncordon(&mut self, node: &NodeView, mark: Option<&CordonedBy>) {
+        let (patch, event) = self.uncordoning(node, mark);
+        self.act(Action::PatchNode(patch), event);
+    }
+
+    /// The patch that does so, and what is told of it.
+    pub(super) fn uncordoning(
+        &self,
+        node: &NodeView,
+        mark: Option<&CordonedBy>,
+    ) -> (NodePatch, Option<Event>) {
         let mut patch = uncordoning(node, mark, self.group);
         if mark.is_none()
             && let Some(label) = node.labels.get(marks::EXCLUDE_FROM_REMEDIATION)
@@ -57,7 +70,7 @@ impl Pass<'_> {
         let event = patch
             .unschedulable
             .map(|_| Event::normal("UncordonNode", EventAction::Restore, "Uncordon a node").on(self.node));
-        self.act(Action::PatchNode(patch), event);
+        (patch, event)
     }
 
     /// Takes every shield off.

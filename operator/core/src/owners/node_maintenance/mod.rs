@@ -43,8 +43,8 @@ use waiting::Waiting;
 pub(crate) use lint::Lint;
 pub(crate) use pass::Pass;
 
+pub use crate::turn::cordon::MAX_CORRECTIONS;
 pub use intent::{inadmissible, invalid, rules_of, schedule};
-pub use keep::MAX_CORRECTIONS;
 pub(crate) use known::changes;
 pub use known::{id, reservation};
 

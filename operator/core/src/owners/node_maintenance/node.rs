@@ -1,11 +1,11 @@
 //! What is put on the node and taken off again: cordon, taints and shield, each with what was there before.
 
 use crate::{
-    action::{Action, Change, NodePatch, NodePurpose},
+    action::{Action, NodePatch, NodePurpose},
     mark::{self, CordonedBy},
     observed::{MaintenanceView, NodeView, Observed},
     owner::MaintenanceGroup,
-    turn::shield,
+    turn::{cordon, shield},
 };
 use numo_api::marks;
 use serde_json::{Value, json};
@@ -83,8 +83,7 @@ pub(super) fn cordoning(
     // Over the mark of an owner that is gone, what was there before it is what counts.
     let known = mark::cordoned_by(node).map(|mark| CordonedBy {
         owner: view.uid.clone(),
-        // Who uncordons a node takes back the cordon of before, too.
-        prior: mark.prior && node.unschedulable,
+        prior: cordon::was_before(&mark, node),
         taints: mark
             .taints
             .into_iter()
@@ -116,16 +115,8 @@ pub(super) fn cordoning(
     }
     let wanted = Value::Array(wanted);
     NodePatch {
-        annotations: vec![Change::of(
-            &node.annotations,
-            marks::CORDONED_BY,
-            Some(mark::render(&mark)),
-        )],
-        unschedulable: Some(true),
-        // A person's cordon of this very moment must not be taken for numo's, nor numo's for a person's that is over.
-        while_unschedulable: Some(node.unschedulable),
         taints: (wanted != node.taints).then(|| (node.taints.clone(), wanted)),
-        ..NodePatch::of(node, NodePurpose::Cordon)
+        ..cordon::cordoning(node, &mark)
     }
 }
 
@@ -149,10 +140,10 @@ pub(super) fn uncordoning(node: &NodeView, mark: Option<&CordonedBy>, group: Mai
     } else {
         Value::Array(left)
     };
-    NodePatch {
-        annotations: vec![Change::of(&node.annotations, marks::CORDONED_BY, None)],
-        unschedulable: (!prior && node.unschedulable).then_some(false),
-        taints: changed.then(|| (node.taints.clone(), left)),
-        ..NodePatch::of(node, NodePurpose::Uncordon)
-    }
+    let mut patch = NodePatch::of(node, NodePurpose::Uncordon);
+    cordon::uncordon(&mut patch, node, prior);
+    // A node that is open already is as it is to be.
+    patch.while_unschedulable = None;
+    patch.taints = changed.then(|| (node.taints.clone(), left));
+    patch
 }

@@ -1,7 +1,11 @@
 //! A node that has its turn in a NodeMaintenance: what the steps of `turn/steps.rs` are for it. Its release is the cordon; it counts as
 //! changed, and is put back, once the object is deleted.
 
-use super::{leave::giving_back, node::cordoning, pass::Pass};
+use super::{
+    leave::{PUTTING_BACK, giving_back},
+    node::cordoning,
+    pass::Pass,
+};
 use crate::{
     action::Action,
     admit::{
@@ -9,20 +13,23 @@ use crate::{
         windows,
     },
     key::Key,
-    mark::{self, CordonedBy},
-    observed::{ChangeView, NodeView},
+    mark::CordonedBy,
+    observed::{ChangeView, LeaseView, NodeView},
     probe::{self, Look},
     report::MaintenancePhase,
     rules,
     turn::{
+        cordon::{self, Uncordon},
         directive, failed,
         journal::{self, Journal},
+        node::Holding,
         phases::Phases,
         steps::{self, Next, ON, Parts, STAY},
         withdrawn,
     },
     why::Why,
 };
+use jiff::Timestamp;
 use numo_api::{Phase, Reason, Step};
 
 /// One node's turn.
@@ -40,7 +47,7 @@ impl<'a> Pass<'a> {
         if !self.view.deleting {
             self.report.phase = MaintenancePhase::Running;
         }
-        let cordon = mark::cordoned_by(node).filter(|mark| mark.owner == self.view.uid);
+        let cordon = cordon::of(node, &self.view.uid);
         let own = self.intent.schedule.changes_after(self.now);
         let changes = own
             .into_iter()
@@ -127,13 +134,18 @@ impl steps::Turn for Turn<'_, '_> {
         if skips { STAY } else { ON }
     }
 
-    fn take_lease_and_shield(&mut self) -> Next {
-        if self.pass.view.deleting {
-            return ON;
-        }
+    fn holding(&self) -> Option<Holding> {
+        (!self.pass.view.deleting).then(|| self.pass.holding(self.node))
+    }
+
+    fn heed_lease(&mut self, lease: &LeaseView, until: Timestamp) -> Next {
         let was_cordoned = self.cordon.is_some() || journal::entered(self.change, Step::Cordoned).is_some();
-        let has_them = self.pass.take_lease(self.node, self.change, was_cordoned);
-        if has_them { ON } else { STAY }
+        let turn = (self.node, self.change);
+        self.pass.heed_lease(turn, was_cordoned, (lease, until))
+    }
+
+    fn note_taking(&mut self) {
+        self.pass.note_taking(self.change);
     }
 
     fn obey(&mut self) -> Next {
@@ -236,11 +248,13 @@ impl steps::Turn for Turn<'_, '_> {
         }
     }
 
-    fn restore(&mut self) -> Next {
-        let Some(mark) = &self.cordon else { return ON };
-        self.pass.uncordon(self.node, Some(mark));
-        self.say(Step::Uncordoned, giving_back());
-        STAY
+    fn uncordon(&self) -> Option<Uncordon> {
+        let (patch, event) = self.pass.uncordoning(self.node, Some(self.cordon.as_ref()?));
+        Some(Uncordon {
+            patch,
+            event,
+            words: PUTTING_BACK,
+        })
     }
 
     /// For `soakSeconds` of its bindings after the last rules; a node that was never cordoned has nothing to settle.

@@ -2,35 +2,15 @@
 
 use super::pass::Pass;
 use crate::{
-    action::{Action, Change, NodePatch, NodePurpose},
-    let_go, mark,
+    action::Action,
+    let_go,
     observed::{ChangeView, NodeView},
     owner::OwnerKind,
-    turn::{directive, journal::Journal, lease, machine, shield},
+    turn::{cordon, directive, journal::Journal, lease, machine},
     why::Why,
 };
-use numo_api::{Reason, Step, marks};
+use numo_api::{Reason, Step};
 use std::collections::BTreeSet;
-
-/// Puts back what numo has put on a node: its cordon, unless one was there before, and its shield.
-fn restoring(node: &NodeView, owner_uid: &str) -> Option<NodePatch> {
-    let mut patch = NodePatch::of(node, NodePurpose::Uncordon);
-    if let Some(mark) = mark::cordoned_by(node).filter(|mark| mark.owner == owner_uid) {
-        let unmark = Change::of(&node.annotations, marks::CORDONED_BY, None);
-        patch.annotations.push(unmark);
-        if !mark.prior {
-            patch.while_unschedulable = Some(node.unschedulable);
-            patch.unschedulable = node.unschedulable.then_some(false);
-        }
-    }
-    if let Some(mark) = mark::shielded(node).filter(|mark| mark.owner == owner_uid)
-        && let Action::PatchNode(shield) = shield::unshield(node, &mark)
-    {
-        patch.labels.extend(shield.labels);
-        patch.annotations.extend(shield.annotations);
-    }
-    (!patch.annotations.is_empty()).then_some(patch)
-}
 
 impl<'a> Pass<'a> {
     /// Ends the turn of a node that was not let go, once nobody wants it any more; true if so.
@@ -58,7 +38,7 @@ impl<'a> Pass<'a> {
 
     /// Gives everything of a node back and ends its turn. A machine that was made for it is left to others of its group.
     pub(super) fn end(&mut self, donor: &NodeView, change: &'a ChangeView, step: Step, why: &Why) {
-        if let Some(patch) = restoring(donor, &self.view.uid) {
+        if let Some(patch) = cordon::given_back(donor, &self.view.uid) {
             self.act(&donor.name, Action::PatchNode(patch), None);
         }
         let mut journal = Journal::open(change, self.now);
@@ -87,7 +67,7 @@ impl<'a> Pass<'a> {
         for node in observed.nodes.values() {
             if stays(&node.name) {
                 self.kept = true;
-            } else if let Some(patch) = restoring(node, uid) {
+            } else if let Some(patch) = cordon::given_back(node, uid) {
                 self.act(&node.name, Action::PatchNode(patch), None);
             }
         }

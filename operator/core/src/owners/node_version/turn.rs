@@ -7,7 +7,7 @@ use super::{
     sets::Class,
 };
 use crate::{
-    action::{Action, Event, EventAction, FleetAction},
+    action::{Event, EventAction, FleetAction},
     admit::{
         gates::{self, Gate},
         wave_rules::Rules,
@@ -19,9 +19,12 @@ use crate::{
     probe::Look,
     quorum,
     turn::{
-        closed, directive, failed,
+        closed,
+        cordon::OwnDrain,
+        directive, failed,
         journal::{self, Journal},
         lease, machine,
+        node::Holding,
         phases::Phases,
         shield,
         steps::{self, Next, ON, Parts, STAY},
@@ -313,46 +316,6 @@ impl<'a> Going<'_, 'a> {
         class == Some(Class::Obsolete)
     }
 
-    /// Takes the lease of the old node and its shield; true once they are there, or cannot be had.
-    fn take(&mut self, donor: &'a NodeView) -> bool {
-        let (pass, change) = (&mut *self.pass, self.change);
-        let uid = &pass.view.uid;
-        let holder = lease::holder_of(OwnerKind::NodeVersion, uid);
-        let found = lease::upkeep(pass.observed, donor, &holder, (change.created, pass.now));
-        if let Some(due) = found.due {
-            pass.out.wake(due);
-        }
-        let is_released = journal::entered(change, Step::Released).is_some();
-        if let Some((lease, until)) = found.held {
-            pass.out.wake(until);
-            if !is_released {
-                let why = lease::held_by(&donor.name, lease, until);
-                let step = change.status.step.unwrap_or(Step::Admitted);
-                steps::Turn::close(self, step, why);
-                return false;
-            }
-        }
-        let mut actions: Vec<Action> = found.renews.into_iter().collect();
-        let renewals = actions.len();
-        if !is_released && pass.observed.stop_of_kind(OwnerKind::NodeVersion).is_none() {
-            actions.extend(found.takes);
-            if mark::shielded(donor).is_none_or(|mark| mark.owner != *uid) {
-                actions.push(shield::shield(donor, uid));
-            }
-            actions.extend(machine::remediation_shields(pass.observed, &donor.name, uid));
-        }
-        let holds = actions.len() == renewals;
-        for action in actions {
-            pass.act(&donor.name, action, None);
-        }
-        if !holds {
-            let step = change.status.step.unwrap_or(Step::Admitted);
-            let why = Why::new(Reason::Admitting, "lease and shield are being taken");
-            steps::Turn::say(self, step, why);
-        }
-        holds
-    }
-
     /// A person asks for the node once more.
     fn retries(&mut self) -> bool {
         let Some(why) = directive::retried(self.change) else {
@@ -400,9 +363,20 @@ impl steps::Turn for Going<'_, '_> {
         if ended { STAY } else { ON }
     }
 
-    fn take_lease_and_shield(&mut self) -> Next {
-        let Some(donor) = self.donor else { return ON };
-        if self.take(donor) { ON } else { STAY }
+    /// Lease and shield of the old node.
+    fn holding(&self) -> Option<Holding> {
+        let (donor, pass) = (self.donor?, &*self.pass);
+        let (observed, uid) = (pass.observed, &pass.view.uid);
+        let keeps_only = self.is_released() || observed.stop_of_kind(OwnerKind::NodeVersion).is_some();
+        let is_shielded = keeps_only || mark::shielded(donor).is_some_and(|mark| mark.owner == *uid);
+        let machines = || machine::remediation_shields(observed, &donor.name, uid);
+        Some(Holding {
+            holder: Some(lease::holder_of(OwnerKind::NodeVersion, uid)),
+            keeps_only,
+            shield: (!is_shielded).then(|| shield::shield(donor, uid)),
+            machines: if keeps_only { Vec::new() } else { machines() },
+            shares: false,
+        })
     }
 
     fn obey(&mut self) -> Next {
@@ -463,10 +437,14 @@ impl steps::Turn for Going<'_, '_> {
 
     fn make_ready(&mut self, closed: Option<&Why>) -> Next {
         let Some(donor) = self.donor else { return ON };
-        if !self.is_obsolete() {
-            self.await_heir(donor, closed)?;
+        if self.is_obsolete() {
+            return ON;
         }
-        self.cordon_and_drain(donor, closed)
+        self.await_heir(donor, closed)
+    }
+
+    fn own_drain(&self) -> Option<OwnDrain> {
+        Some(self.drains_so(self.donor?))
     }
 
     /// The drain is behind the node when it is let go.

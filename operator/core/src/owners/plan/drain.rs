@@ -1,25 +1,20 @@
-//! A node that numo itself makes ready for the Job that upgrades it (`drainBy: Numo`): the Job that prepares it, the cordon, the drain.
+//! A node that numo itself makes ready for the Job that upgrades it (`drainBy: Numo`): the Job that prepares it, and how it is cordoned
+//! and drained.
 
 use super::{pass::Pass, told::Turn, turn::Going};
 use crate::{
-    action::{PlanParts, Planned},
-    drain::{self, DrainOptions},
+    action::PlanParts,
     key::Key,
     mark,
     observed::{JobEnd, PlanJobView},
     probe::{self, Look},
-    time::later,
     turn::{
-        journal::{self, Journal},
+        cordon::OwnDrain,
         steps::{self, Next, ON, STAY},
     },
     why::Why,
 };
-use jiff::Timestamp;
 use numo_api::{Phase, Reason, Step};
-
-/// How often somebody's uncordoning of a node that numo drains is corrected.
-const MAX_CORRECTIONS: u32 = 3;
 
 impl Going<'_, '_> {
     /// Whether numo drains the node before its Job.
@@ -61,47 +56,16 @@ impl Going<'_, '_> {
         STAY
     }
 
-    /// Cordons and drains the node.
-    pub(super) fn cordon_and_drain(&mut self, closed: Option<&Why>) -> Next {
-        let turn = self.turn;
-        self.pass.applies(turn.node);
-        let cordoned = turn.entered(Step::Cordoned);
-        let Some(cordoned) = cordoned.and_then(|entry| journal::time(Some(&entry.at))) else {
-            return self.cordon(closed);
-        };
-        let corrections = mark::cordoned_by(turn.node).map_or(0, |mark| mark.corrections);
-        self.pass.cordon_again(&turn, corrections, closed)?;
-        let was_drained = turn.entered(Step::Drained).is_some();
-        if was_drained && corrections == 0 {
-            return ON;
-        }
-        match self.pass.intent.drain.clone() {
-            // Cordoned is all that was asked.
-            None => ON,
-            Some(options) => self.pass.drain(&turn, &options, cordoned, closed),
-        }
-    }
-
-    /// Cordons the node, and journals that it is.
-    fn cordon(&mut self, closed: Option<&Why>) -> Next {
-        let turn = self.turn;
-        if let Some(why) = closed {
-            self.pass.close(&turn, Step::PreRules, why.clone());
-            return STAY;
-        }
-        if !turn.node.unschedulable {
-            let look = self.look_at_drain();
-            steps::act_on_look(self, Step::PreRules, look)?;
-            steps::confirm(self, &[Phase::Pre], Step::PreRules)?;
-            self.pass.cordon(&turn, 0);
-            return STAY;
-        }
-        let mut journal = Journal::open(turn.change, self.pass.now);
-        journal.enter(Step::Cordoned, None);
-        self.pass.write(journal);
-        let why = Why::new(Reason::Draining, "it is cordoned");
-        self.pass.say_turn(&turn, Step::Cordoned, why);
-        STAY
+    /// How numo cordons and drains the node, where it does.
+    pub(super) fn drains_so(&self) -> Option<OwnDrain> {
+        self.drains().then(|| OwnDrain {
+            mark: mark::cordoned_by(self.turn.node),
+            is_cordoned: self.turn.node.unschedulable,
+            options: self.pass.intent.drain.clone(),
+            limit_field: "spec.drain.timeout".to_owned(),
+            again: "it is being cordoned",
+            stays_open: false,
+        })
     }
 }
 
@@ -129,80 +93,5 @@ impl<'a> Pass<'a> {
             }
             None => self.goes_on(turn, Step::PreRules, (job, view)),
         }
-    }
-
-    /// Corrects somebody's uncordoning, a few times. Also after the drain: the last rules may take hours, and an open node is not
-    /// upgraded.
-    fn cordon_again(&mut self, turn: &Turn<'a>, corrections: u32, closed: Option<&Why>) -> Next {
-        let node = turn.node;
-        if node.unschedulable {
-            return ON;
-        }
-        if corrections >= MAX_CORRECTIONS {
-            let message = format!(
-                "Node {}: someone uncordoned it {} times; cordon it, or skip it",
-                node.name,
-                corrections + 1
-            );
-            self.say_turn(turn, Step::Cordoned, Why::new(Reason::ForeignWriter, message));
-            return STAY;
-        }
-        if closed.is_some() {
-            return ON;
-        }
-        self.cordon(turn, corrections + 1);
-        STAY
-    }
-
-    /// Evicts what is to go, and says how far the drain of a node has come that was cordoned at `cordoned`.
-    fn drain(
-        &mut self,
-        turn: &Turn<'a>,
-        options: &DrainOptions,
-        cordoned: Timestamp,
-        closed: Option<&Why>,
-    ) -> Next {
-        let node = turn.node;
-        let known = (self.answers, self.now);
-        let Some(found) = drain::drain(self.observed, node, options, cordoned, known) else {
-            let why = Why::new(Reason::Draining, "its pods are being listed");
-            self.say_turn(turn, Step::Cordoned, why);
-            return STAY;
-        };
-        if let Some(at) = found.wake_at {
-            self.out.wake(at);
-        }
-        self.out.questions.extend(found.question);
-        if closed.is_none() {
-            let evictions = found.evict.into_iter();
-            let planned = evictions.map(|eviction| Planned::evict(&node.name, eviction));
-            self.out.actions.extend(planned);
-        }
-        let Some(why) = found.why else {
-            if turn.entered(Step::Drained).is_some() {
-                return ON;
-            }
-            let mut journal = Journal::open(turn.change, self.now);
-            journal.enter(Step::Drained, None);
-            self.write(journal);
-            self.say_turn(turn, Step::Drained, Why::new(Reason::Drained, "it is drained"));
-            return STAY;
-        };
-        let end = options
-            .timeout_seconds
-            .map(|limit| (limit, later(cordoned, limit)));
-        let why = match (closed, end) {
-            (Some(closed), _) => closed.clone(),
-            (None, Some((limit, end))) if self.now >= end => {
-                drain::timed_out(limit, "spec.drain.timeout", &why)
-            }
-            (None, Some((_, end))) => {
-                self.out.wake(end);
-                why
-            }
-            (None, None) => why,
-        };
-        self.say_turn(turn, Step::Cordoned, why);
-        STAY
     }
 }

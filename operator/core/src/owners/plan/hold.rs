@@ -7,98 +7,31 @@ use crate::{
     mark::{self, CordonedBy},
     observed::NodeView,
     owner::OwnerKind,
-    turn::{lease, machine, shield},
-    why::Why,
+    turn::{lease, machine, node::Holding, shield},
 };
-use numo_api::{Reason, Step, marks};
-
-/// Puts back all that an owner has put on a node: its cordon, unless one was there before, its shield, and the marks.
-pub fn restoring(node: &NodeView, owner_uid: &str, purpose: NodePurpose) -> NodePatch {
-    let mut patch = NodePatch::of(node, purpose);
-    if let Some(mark) = mark::cordoned_by(node).filter(|mark| mark.owner == owner_uid) {
-        uncordon(&mut patch, node, mark.prior);
-    }
-    if let Some(mark) = mark::shielded(node).filter(|mark| mark.owner == owner_uid)
-        && let Action::PatchNode(shield) = shield::unshield(node, &mark)
-    {
-        patch.labels.extend(shield.labels);
-        patch.annotations.extend(shield.annotations);
-    }
-    patch
-}
-
-/// Takes the mark of a cordon off, and the cordon with it unless one was there before. The cordon is a Job's, which may be seen after
-/// that Job's end: what was seen of it is tested, or the cordon would stay without a mark.
-pub(super) fn uncordon(patch: &mut NodePatch, node: &NodeView, prior: bool) {
-    patch.annotations.push(unmarking(node));
-    if !prior {
-        patch.while_unschedulable = Some(node.unschedulable);
-        patch.unschedulable = node.unschedulable.then_some(false);
-    }
-}
-
-fn unmarking(node: &NodeView) -> Change {
-    Change::of(&node.annotations, marks::CORDONED_BY, None)
-}
+use numo_api::{Step, marks};
 
 impl<'a> Pass<'a> {
-    /// Takes lease and shield, and remembers what cordon there was; true once that is so, or cannot be had.
-    pub(super) fn take_lease_and_shield(&mut self, turn: &Turn<'a>) -> bool {
-        let node = turn.node;
+    /// What the Plan takes of the node: its lease, unless the node stays in service, its shield, and the memory of what cordon there was.
+    pub(super) fn holding(&self, turn: &Turn<'a>) -> Holding {
         let uid = &self.view.uid;
-        let mut actions = Vec::new();
-        if !turn.change.spec.in_service {
-            let holder = lease::holder_of(OwnerKind::Plan, uid);
-            let lease = lease::upkeep(self.observed, node, &holder, (turn.change.created, self.now));
-            if let Some(due) = lease.due {
-                self.out.wake(due);
-            }
-            if let Some((lease, until)) = lease.held {
-                self.out.wake(until);
-                // What runs cannot be taken back: it goes on, and the lease is taken again when it can be.
-                if !turn.has_begun() {
-                    let why = lease::held_by(&node.name, lease, until);
-                    self.close(turn, turn.step(), why);
-                    return false;
-                }
-            }
-            actions.extend(lease.renews.into_iter().chain(lease.takes));
-        }
-        if self.intent.is_stood_off() {
-            // Beside the operator that numo replaces nothing new is taken; the turn is closed by what comes next.
-            for action in actions {
-                if let Action::RenewLease { .. } = &action {
-                    self.act(&node.name, action, None);
-                }
-            }
-            return true;
-        }
         // A node that is complete is on its way back: its marks are being taken off.
         let begins = !turn.is_changed();
-        if begins && let Some(patch) = self.marking(turn) {
-            actions.push(Action::PatchNode(patch));
+        let machines = || machine::remediation_shields(self.observed, &turn.node.name, uid);
+        Holding {
+            holder: (!turn.change.spec.in_service).then(|| lease::holder_of(OwnerKind::Plan, uid)),
+            // Beside the operator that numo replaces nothing new is taken; the turn is closed by what comes next.
+            keeps_only: self.intent.is_stood_off(),
+            shield: begins
+                .then(|| self.marking(turn).map(Action::PatchNode))
+                .flatten(),
+            machines: if begins { machines() } else { Vec::new() },
+            shares: false,
         }
-        if begins {
-            actions.extend(machine::remediation_shields(self.observed, &node.name, uid));
-        }
-        let holds = actions
-            .iter()
-            .all(|action| matches!(action, Action::RenewLease { .. }));
-        for action in actions {
-            self.act(&node.name, action, None);
-        }
-        if !holds {
-            if turn.has_begun() {
-                self.applies(node);
-            }
-            let why = Why::new(Reason::Admitting, "lease and shield are being taken");
-            self.say_turn(turn, turn.step(), why);
-        }
-        holds
     }
 
     /// The patch that begins a turn: shield, and the mark of the cordon that is coming, with what was there before.
-    pub(super) fn marking(&self, turn: &Turn<'a>) -> Option<NodePatch> {
+    fn marking(&self, turn: &Turn<'a>) -> Option<NodePatch> {
         let (node, uid) = (turn.node, &self.view.uid);
         // A mark of somebody who has the node in hand as well is his: it is ours once he has put it back.
         let is_others = |owner: &str| {
@@ -163,29 +96,5 @@ impl<'a> Pass<'a> {
         if let Some(action) = lease::release(self.observed, &node.name, &holder) {
             self.act(&node.name, action, None);
         }
-    }
-
-    pub(super) fn cordon(&mut self, turn: &Turn<'a>, corrections: u32) {
-        let node = turn.node;
-        let mut patch = NodePatch::of(node, NodePurpose::Cordon);
-        let known = mark::cordoned_by(node).filter(|mark| mark.owner == self.view.uid);
-        let mark = CordonedBy {
-            owner: self.view.uid.clone(),
-            // Who uncordons a node takes back the cordon of before, too.
-            prior: known.is_some_and(|mark| mark.prior && node.unschedulable),
-            taints: Vec::new(),
-            corrections,
-            done: true,
-        };
-        patch.annotations.push(Change::of(
-            &node.annotations,
-            marks::CORDONED_BY,
-            Some(mark::render(&mark)),
-        ));
-        patch.unschedulable = Some(true);
-        patch.while_unschedulable = Some(false);
-        self.act(&node.name, Action::PatchNode(patch), None);
-        let why = Why::new(Reason::Draining, "it is being cordoned");
-        self.say_turn(turn, Step::Cordoned, why);
     }
 }

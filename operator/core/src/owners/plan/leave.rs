@@ -1,7 +1,6 @@
 //! How the turn of a node of a Plan ends: nobody wants it any more, it begins anew, or it is done.
 
 use super::{
-    hold::restoring,
     pass::Pass,
     told::{Turn, hostless},
     upgrade::leave_out,
@@ -13,7 +12,7 @@ use crate::{
     rules,
     time::later,
     turn::{
-        directive,
+        cordon, directive,
         journal::{self, Journal},
         machine,
         steps::{Next, ON, STAY},
@@ -90,8 +89,7 @@ impl<'a> Pass<'a> {
             self.delete_job(turn.node, job, view);
         }
         if jobs.is_empty() {
-            let patch = restoring(turn.node, &self.view.uid, NodePurpose::Uncordon);
-            if !patch.annotations.is_empty() {
+            if let Some(patch) = cordon::given_back(turn.node, &self.view.uid) {
                 self.act(&turn.node.name, Action::PatchNode(patch), None);
             }
             self.release_lease(turn.node);
@@ -113,12 +111,11 @@ impl<'a> Pass<'a> {
         if may_run {
             // Whoever opened the node now would let pods onto one that changes.
         } else if why.reason != Reason::Superseded {
-            let patch = restoring(turn.node, uid, NodePurpose::Uncordon);
-            if !patch.annotations.is_empty() {
+            if let Some(patch) = cordon::given_back(turn.node, uid) {
                 self.act(&turn.node.name, Action::PatchNode(patch), None);
             }
         } else if (turn.has_begun() || turn.was_begun())
-            && let Some(mark) = mark::cordoned_by(turn.node).filter(|mark| mark.owner == *uid && !mark.done)
+            && let Some(mark) = cordon::of(turn.node, uid).filter(|mark| !mark.done)
         {
             // The next turn must not take the Job's cordon for a person's.
             let mut patch = NodePatch::of(turn.node, NodePurpose::Shield);
@@ -142,7 +139,7 @@ impl<'a> Pass<'a> {
     /// The last writes of a turn: labels, what was there before, the journal, the lease.
     pub(super) fn finish(&mut self, turn: &Turn<'a>, labels: &[(String, String)]) {
         let node = turn.node;
-        let mut patch = restoring(node, &self.view.uid, NodePurpose::Uncordon);
+        let mut patch = cordon::restoring(node, &self.view.uid);
         // Labels of the Plan's own may be refused for ever: who gives the node back does not wait for them.
         let is_left = self.leaving.is_some() || directive::skipped(turn.change).is_some();
         for (key, value) in labels.iter().filter(|(key, _)| !is_left || *key == self.label) {
@@ -175,7 +172,7 @@ impl<'a> Pass<'a> {
 
     /// The cordon that the Plan has put on the node, or that its Job will.
     pub(super) fn cordon_of(&self, node: &NodeView) -> Option<CordonedBy> {
-        mark::cordoned_by(node).filter(|mark| mark.owner == self.view.uid)
+        cordon::of(node, &self.view.uid)
     }
 
     /// When the Job of the node was complete.

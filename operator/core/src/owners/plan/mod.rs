@@ -34,7 +34,7 @@ pub use resolve::{Resolved, digest, munged, secret_hash};
 pub use watched::{not_watched, stood_off};
 
 use crate::{
-    action::{Action, FORGET_CHAIN, NodePurpose},
+    action::{Action, FORGET_CHAIN},
     admit::{approval::Approvals, notes, queue, wave_rules::WaveRules, waves::Waves},
     decision::{Decision, Snapshot},
     key::Key,
@@ -45,7 +45,7 @@ use crate::{
     said,
     time::later,
     turn::{
-        contradiction, job, journal, lease, machine,
+        contradiction, cordon, job, journal, lease, machine,
         steps::{Next, ON, STAY},
         ungated,
     },
@@ -383,7 +383,7 @@ impl<'a> Pass<'a> {
             {
                 continue;
             }
-            let patch = hold::restoring(node, &view.uid, NodePurpose::Uncordon);
+            let patch = cordon::restoring(node, &view.uid);
             self.act(&node.name, Action::PatchNode(patch), None);
         }
         let due = machine::remediation_unshields(observed, &view.uid, |node| !in_flight.contains(node));

@@ -5,7 +5,6 @@
 
 use super::{
     edge,
-    hold::uncordon,
     known::run_id,
     pass::Pass,
     told::{Turn, hostless},
@@ -22,8 +21,11 @@ use crate::{
     probe::Look,
     quorum,
     turn::{
-        closed, directive,
+        closed,
+        cordon::{self, OwnDrain, Uncordon},
+        directive,
         journal::Journal,
+        node::Holding,
         phases::Phases,
         steps::{self, Next, ON, Parts, STAY},
         withdrawn,
@@ -190,9 +192,14 @@ impl steps::Turn for Going<'_, '_> {
         }
     }
 
-    fn take_lease_and_shield(&mut self) -> Next {
-        let has_them = self.pass.take_lease_and_shield(&self.turn);
-        if has_them { ON } else { STAY }
+    fn holding(&self) -> Option<Holding> {
+        Some(self.pass.holding(&self.turn))
+    }
+
+    fn note_taking(&mut self) {
+        if self.turn.has_begun() {
+            self.pass.applies(self.turn.node);
+        }
     }
 
     fn obey(&mut self) -> Next {
@@ -240,7 +247,12 @@ impl steps::Turn for Going<'_, '_> {
             return ON;
         }
         self.prepare(closed)?;
-        self.cordon_and_drain(closed)
+        self.pass.applies(self.turn.node);
+        ON
+    }
+
+    fn own_drain(&self) -> Option<OwnDrain> {
+        self.drains_so()
     }
 
     /// A Job that drains meets a budget that lets no pod go only once the node is cordoned.
@@ -283,17 +295,16 @@ impl steps::Turn for Going<'_, '_> {
         phase != Phase::BeforeUncordon || self.pass.cordon_of(self.turn.node).is_some()
     }
 
-    fn restore(&mut self) -> Next {
-        let (pass, turn) = (&mut *self.pass, &self.turn);
-        let Some(mark) = pass.cordon_of(turn.node).filter(|_| pass.labels_later(turn)) else {
-            return ON;
-        };
-        let mut patch = NodePatch::of(turn.node, NodePurpose::Uncordon);
-        uncordon(&mut patch, turn.node, mark.prior);
-        pass.act(&turn.node.name, Action::PatchNode(patch), None);
-        let why = Why::new(Reason::GivingBack, "it is being uncordoned");
-        pass.say_turn(turn, Step::Uncordoned, why);
-        STAY
+    fn uncordon(&self) -> Option<Uncordon> {
+        let (pass, node) = (&*self.pass, self.turn.node);
+        let mark = pass.cordon_of(node).filter(|_| pass.labels_later(&self.turn))?;
+        let mut patch = NodePatch::of(node, NodePurpose::Uncordon);
+        cordon::uncordon(&mut patch, node, mark.prior);
+        Some(Uncordon {
+            patch,
+            event: None,
+            words: "it is being uncordoned",
+        })
     }
 
     /// For `spec.postCompleteDelay`, and then for `soakSeconds` after the last verdict, or else the change.

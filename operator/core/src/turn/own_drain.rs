@@ -1,0 +1,144 @@
+//! The drain of a node by numo, for every owner: one look at it, the evictions, its limit, and what is said of it. Nothing here says which
+//! pods go: that is `drain/`.
+
+use super::{
+    cordon::{self, MAX_CORRECTIONS, OwnDrain},
+    journal::{self, Journal},
+    node::{Next, ON, Parts, STAY, Turn},
+};
+use crate::{
+    action::{Action, Eviction, Planned},
+    decision::Decision,
+    drain::{self, Drain, DrainOptions},
+    observed::{NodeView, Observed},
+    time::later,
+    verdict::Answers,
+    why::Why,
+};
+use jiff::Timestamp;
+use numo_api::{Reason, Step};
+
+/// How the drain of a node comes along that was cordoned at `cordoned`; what it asks, and when it is to be looked at again, goes into the
+/// decision. None while its pods are not known.
+pub(crate) fn look(
+    out: &mut Decision,
+    (observed, node): (&Observed, &NodeView),
+    options: &DrainOptions,
+    cordoned: Timestamp,
+    known: (&Answers, Timestamp),
+) -> Option<Drain> {
+    let mut found = drain::drain(observed, node, options, cordoned, known)?;
+    if let Some(at) = found.wake_at {
+        out.wake(at);
+    }
+    out.questions.extend(found.question.take());
+    Some(found)
+}
+
+/// Evicts these pods of the node.
+pub(crate) fn evict(out: &mut Decision, node: &NodeView, pods: impl IntoIterator<Item = Eviction>) {
+    let evictions = pods.into_iter();
+    let planned = evictions.map(|eviction| Planned::evict(&node.name, eviction));
+    out.actions.extend(planned);
+}
+
+/// Why a drain that began at `cordoned` is not over. One that takes longer than it may by `field` goes on, and that is said.
+pub(crate) fn limited(
+    out: &mut Decision,
+    why: Why,
+    (options, field): (&DrainOptions, &str),
+    (cordoned, now): (Timestamp, Timestamp),
+) -> Why {
+    let Some(limit) = options.timeout_seconds else {
+        return why;
+    };
+    let end = later(cordoned, limit);
+    if now >= end {
+        return drain::timed_out(limit, field, &why);
+    }
+    out.wake(end);
+    why
+}
+
+/// Cordons the node, and says so.
+pub(super) fn close(turn: &mut impl Turn, corrections: u32, words: &'static str) {
+    let Parts {
+        phases, node, out, ..
+    } = turn.parts();
+    let mark = cordon::marked(node, phases.owner_uid, corrections);
+    out.actions.push(Planned {
+        chain: node.name.clone(),
+        action: Action::PatchNode(cordon::cordoning(node, &mark)),
+        event: None,
+    });
+    turn.say(Step::Cordoned, Why::new(Reason::Draining, words));
+}
+
+/// Corrects somebody's uncordoning, a few times. Also after the drain: the last rules may take hours, and an open node gets pods that
+/// would die with what changes it.
+pub(super) fn keep_cordoned(turn: &mut impl Turn, own: &OwnDrain, closed: Option<&Why>) -> Next {
+    let node = turn.parts().node;
+    if node.unschedulable {
+        return ON;
+    }
+    let corrections = own.mark.as_ref().map_or(0, |mark| mark.corrections);
+    if corrections >= MAX_CORRECTIONS {
+        let message = format!(
+            "Node {}: someone uncordoned it {} times; cordon it, or skip it",
+            node.name,
+            corrections + 1
+        );
+        turn.say(Step::Cordoned, Why::new(Reason::ForeignWriter, message));
+        return STAY;
+    }
+    match closed {
+        Some(why) if own.stays_open => turn.say(Step::Cordoned, why.clone()),
+        Some(_) => return ON,
+        None => close(turn, corrections + 1, own.again),
+    }
+    STAY
+}
+
+/// Evicts what is to go, unless the turn is closed, and journals the end of the drain. One that is over is not looked at again, unless
+/// somebody had uncordoned the node.
+pub(super) fn drain(turn: &mut impl Turn, own: &OwnDrain, closed: Option<&Why>) -> Next {
+    let Parts {
+        phases,
+        node,
+        change,
+        out,
+    } = turn.parts();
+    let was_drained = journal::entered(change, Step::Drained).is_some();
+    let was_open = own.mark.as_ref().is_some_and(|mark| mark.corrections > 0);
+    let (Some(options), Some(cordoned)) = (&own.options, cordon::since(change)) else {
+        return ON;
+    };
+    if was_drained && !was_open {
+        return ON;
+    }
+    let known = (phases.answers, phases.now);
+    let Some(found) = look(out, (phases.observed, node), options, cordoned, known) else {
+        let why = Why::new(Reason::Draining, "its pods are being listed");
+        turn.say(Step::Cordoned, why);
+        return STAY;
+    };
+    if closed.is_none() {
+        evict(out, node, found.evict);
+    }
+    let Some(why) = found.why else {
+        if was_drained {
+            return ON;
+        }
+        let mut journal = Journal::open(change, phases.now);
+        journal.enter(Step::Drained, None);
+        out.actions.extend(journal.planned(None));
+        turn.say(Step::Drained, Why::new(Reason::Drained, "it is drained"));
+        return STAY;
+    };
+    let why = match closed {
+        Some(closed) => closed.clone(),
+        None => limited(out, why, (options, &own.limit_field), (cordoned, phases.now)),
+    };
+    turn.say(Step::Cordoned, why);
+    STAY
+}
