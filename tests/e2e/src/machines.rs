@@ -54,11 +54,18 @@ pub struct Shown {
 }
 
 /// The machines of a cluster.
-#[derive(Debug)]
 pub struct Machines {
     client: Client,
     /// Addresses that were given away.
     addresses: AtomicU16,
+}
+
+impl std::fmt::Debug for Machines {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Machines")
+            .field("addresses", &self.addresses)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Machines {

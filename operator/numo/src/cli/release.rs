@@ -17,7 +17,7 @@ use crate::shell::{
     leader::{self, Candidate, Fence, RENEW_DEADLINE},
     list::{self, FORBIDDEN},
     operator::LEADER_LEASE,
-    provider::{Answers, Provider},
+    provider::{self, Provider},
     store::Store,
 };
 use clap::Args;
@@ -389,7 +389,7 @@ async fn write(
             // It calls nobody, so that nothing is answered.
             let (to, _) = tokio::sync::mpsc::unbounded_channel();
             let clock = connection.clock.clone();
-            let answers = Answers { clock, to };
+            let answers = provider::Answers { clock, to };
             apply::of_machines(&connection.write, store, (&provider, answers), action, now).await
         }
         action => apply::apply(&connection.write, store, action, now).await,

@@ -293,10 +293,10 @@ async fn a_component_is_pushed_signed_fetched_verified_and_outlives_its_registry
     assert!(scaffold.contains(&pinned), "{scaffold}");
     let scaffolded =
         |format: &'static str| [&["plugin", "scaffold", &image, "-o", format], &reach[..]].concat();
-    let object: Value = serde_json::from_str(&stage.say(&scaffolded("json")).await?)?;
-    assert_eq!(object["kind"], "MutexRule");
+    let rule: Value = serde_json::from_str(&stage.say(&scaffolded("json")).await?)?;
+    assert_eq!(rule["kind"], "MutexRule");
     assert!(
-        object["spec"]["wasm"]["image"]
+        rule["spec"]["wasm"]["image"]
             .as_str()
             .is_some_and(|found| found.contains(&pinned))
     );
