@@ -11,6 +11,7 @@ pub mod not_ready;
 pub(crate) mod notes;
 pub mod queue;
 pub(crate) mod room;
+pub(crate) mod rows;
 pub mod schedule;
 pub(crate) mod settings;
 pub mod union;

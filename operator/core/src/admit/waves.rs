@@ -7,6 +7,7 @@
 
 use super::{
     room::{Room, Words},
+    rows::{Row, Stand, in_turn},
     wave::{Takes, Wave},
     wave_rules::WaveRules,
 };
@@ -15,12 +16,11 @@ use crate::{
     failures,
     key::{Index, Key},
     ledger,
-    observed::{ChangeView, IntOrPercent, NodeView},
+    observed::{IntOrPercent, NodeView},
     report::{NO_WAVE, WaveOver, WaveReport},
     selector::{self, Selector},
     text::counted,
     time::later,
-    turn::journal,
     why::Why,
 };
 use jiff::Timestamp;
@@ -31,49 +31,6 @@ use std::{cell::OnceCell, collections::BTreeMap};
 const NAMED: usize = 5;
 /// Sentences about the waves of one owner.
 const NOTES: usize = 16;
-
-/// How a node of an owner stands in the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stand {
-    /// It is where it shall be; since when, if it went there in this run.
-    Done(Option<Timestamp>),
-    /// The owner goes on without it; since when, if it had its turn in this run.
-    LeftOut(Option<Timestamp>),
-    /// It is yet to change, or in its turn.
-    Behind {
-        /// Whether it goes on without a person.
-        goes_on: bool,
-    },
-}
-
-/// A node of an owner.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Row<'a> {
-    pub node: &'a NodeView,
-    /// The name that it has in the run: its own, or that of the node whose place it has.
-    pub name: &'a str,
-    /// Its pool, where it has one.
-    pub pool: &'a str,
-    /// Its journal in this run.
-    pub change: Option<&'a ChangeView>,
-    /// Whether it has its turn now.
-    pub in_flight: bool,
-    /// Whether it has failed, as a failure budget counts it.
-    pub has_failed: bool,
-    pub stand: Stand,
-}
-
-impl Row<'_> {
-    /// Whether it counts where nodes are counted: it was up to date before the run, or left out before its turn, if not.
-    fn counts(&self) -> bool {
-        matches!(self.stand, Stand::Behind { .. }) || self.begun().is_some()
-    }
-
-    /// When its first turn in this run began.
-    fn begun(&self) -> Option<Timestamp> {
-        self.change.and_then(journal::begun)
-    }
-}
 
 /// One wave with its nodes.
 #[derive(Debug, Default)]
@@ -590,22 +547,4 @@ impl<'a> Group<'a> {
     fn is_over(&self) -> bool {
         self.behind.is_empty()
     }
-}
-
-/// The places of the rows that count, in the order in which waves of so many nodes take them: those that have begun first.
-fn in_turn(waves: &[Wave], rows: &[Row<'_>]) -> Vec<usize> {
-    if !waves.iter().any(|wave| matches!(wave.takes, Takes::Next { .. })) {
-        return Vec::new();
-    }
-    let (mut begun, mut waiting) = (Vec::new(), Vec::new());
-    for (place, row) in rows.iter().enumerate() {
-        match row.begun() {
-            Some(at) => begun.push((at, row.name, place)),
-            None if matches!(row.stand, Stand::Behind { .. }) => waiting.push(place),
-            None => {}
-        }
-    }
-    begun.sort_unstable();
-    let begun = begun.into_iter().map(|(_, _, place)| place);
-    begun.chain(waiting).collect()
 }

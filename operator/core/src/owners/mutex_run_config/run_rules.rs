@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     action::{Action, Event, EventAction, JobRequest},
-    admit::waves::Stand,
+    admit::rows::Stand,
     key::Key,
     observed::RuleView,
     rules::{self, Inquiry, Progress, Subject},

@@ -4,8 +4,10 @@ use super::{gates, member::Member, run_view::RunView};
 use crate::{
     admit::{
         approval::{About, Approvals},
-        notes, wave_rules,
-        waves::{Row, Stand, Waves},
+        notes,
+        rows::{Row, Stand},
+        wave_rules,
+        waves::Waves,
     },
     failures, ledger,
     turn::{

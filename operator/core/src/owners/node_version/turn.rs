@@ -310,7 +310,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-impl<'a> Going<'_, 'a> {
+impl Going<'_, '_> {
     fn is_obsolete(&self) -> bool {
         let class = self.donor.and_then(|donor| self.pass.sets.class_of(donor));
         class == Some(Class::Obsolete)
