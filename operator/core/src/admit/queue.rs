@@ -9,7 +9,9 @@ use super::{
     windows,
 };
 use crate::{
+    action::{Action, Planned},
     decision::Decision,
+    key::Key,
     ledger::{self, Ledger},
     observed::{ChangeView, NodeView, Observed, WindowView},
     pace::{self, Whose},
@@ -17,13 +19,14 @@ use crate::{
     selector::{self, Selector, one_label},
     turn::{
         closed::{self, Probes},
-        node::Next,
+        journal::Journal,
+        node::{Next, ON},
     },
     verdict::{Answers, Question},
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::Step;
+use numo_api::{NodeChangeSpec, Reason, Step};
 use std::collections::BTreeMap;
 
 /// The nodes of an owner that wait for their turn.
@@ -69,8 +72,20 @@ pub trait Queue<'a> {
     }
     /// The node has one of the owner's places: for its turn, or while rules are asked about it.
     fn take_place(&mut self, one: Self::One, is_asked_about: bool);
-    /// Its turn begins.
-    fn take_turn(&mut self, one: Self::One);
+    /// Does what must be done before the turn of a node can begin, and says so; the turn begins once nothing is left to do.
+    fn prepare_turn(&mut self, _one: Self::One, _admitted: &Why) -> Next {
+        ON
+    }
+    /// The NodeChange of a node that has none: its creation is the reservation.
+    fn reservation(&self, one: Self::One) -> (Key, NodeChangeSpec);
+    /// Has the journal of a node that has one begin another attempt, and returns why, as it is journaled.
+    fn begin_again(&self, journal: &mut Journal<'_>, admitted: &Why) -> Why {
+        journal.obey();
+        if journal.status.step.is_some() {
+            journal.next_attempt();
+        }
+        admitted.clone()
+    }
     /// Says at which step the node is, and why.
     fn say(&mut self, one: Self::One, step: Step, why: Why);
     /// Says what the node waits for.
@@ -235,8 +250,33 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
         }
         ledger.take(node);
         queue.take_place(one, false);
-        queue.take_turn(one);
+        begin(queue, one);
     }
+}
+
+/// Begins the turn of a node: its NodeChange is created, or its journal begins another attempt.
+pub(crate) fn begin<'a, Q: Queue<'a>>(queue: &mut Q, one: Q::One) {
+    let admitted = Why::new(Reason::Admitting, "its turn has come");
+    if queue.prepare_turn(one, &admitted).is_break() {
+        return;
+    }
+    let (.., now) = queue.seen();
+    let planned = if let Some(change) = queue.change(one) {
+        let mut journal = Journal::open(change, now);
+        let why = queue.begin_again(&mut journal, &admitted);
+        journal.enter(Step::Admitted, Some(&why));
+        journal.planned(None)
+    } else {
+        let (key, spec) = queue.reservation(one);
+        let spec = Box::new(spec);
+        Some(Planned {
+            chain: queue.node(one).name.clone(),
+            action: Action::CreateChange { key, spec },
+            event: None,
+        })
+    };
+    queue.out().actions.extend(planned);
+    queue.say(one, Step::Admitted, admitted);
 }
 
 /// Asks the rules of phase Admit about a node that could have its turn now. If it may not have it yet: why, and whether its place is

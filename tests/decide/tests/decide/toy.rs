@@ -6,7 +6,7 @@ use crate::{
     words::words,
 };
 use jiff::Timestamp;
-use numo_api::{Phase, Reason, Step, Target};
+use numo_api::{NodeChangeSpec, Phase, Reason, Step, Target};
 use numo_core::{
     Decision, Owner, Snapshot,
     action::{Action, Change, NodePatch, NodePurpose, Planned},
@@ -208,17 +208,13 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
 
     fn take_place(&mut self, _node: &'a NodeView, _is_asked_about: bool) {}
 
-    fn take_turn(&mut self, node: &'a NodeView) {
+    fn reservation(&self, node: &'a NodeView) -> (Key, NodeChangeSpec) {
         let target = Target {
             run_id: "red".to_owned(),
             version: "red".to_owned(),
             pool: String::new(),
         };
-        let (key, spec) = reservation((&OWNER, RUN_UID), node, target, false, NAMESPACE);
-        let spec = Box::new(spec);
-        self.toy.act(node, Action::CreateChange { key, spec });
-        let why = Why::new(Reason::Admitting, "its turn has come");
-        self.say(node, Step::Admitted, why);
+        reservation((&OWNER, RUN_UID), node, target, false, NAMESPACE)
     }
 
     fn say(&mut self, node: &'a NodeView, step: Step, why: Why) {

@@ -5,7 +5,6 @@ use super::{
     member::Member, run_decision::RunDecision, run_rules, run_view::RunView, targets, ungated, waves::stand,
 };
 use crate::{
-    action::Action,
     admit::{
         approval::Approvals,
         domains::Domains,
@@ -227,16 +226,46 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
         }
     }
 
-    fn take_turn(&mut self, member: Self::One) {
+    fn prepare_turn(&mut self, member: Self::One, _admitted: &Why) -> Next {
         let asked_again = self.asked_again.take();
         self.asked_again = asked_again.or_else(|| run_rules::ask_again_first(self.decision));
         if let Some(why) = &self.asked_again {
-            return self.decision.report(member, Step::Selected, why.clone());
+            self.decision.report(member, Step::Selected, why.clone());
+            return STAY;
         }
-        match self.asked_again(member) {
-            Some(change) => ask_again(self.decision, member, change),
-            None => take_turn(self.decision, member),
-        }
+        let Some(change) = self.asked_again(member) else {
+            return ON;
+        };
+        ask_again(self.decision, member, change);
+        STAY
+    }
+
+    fn reservation(&self, member: Self::One) -> (Key, NodeChangeSpec) {
+        let view = self.decision.view;
+        let target = Target {
+            run_id: view.run_id.clone(),
+            version: view.desired.clone().unwrap_or_default(),
+            pool: member.pool.name.clone(),
+        };
+        reservation(view.run, member.node, target)
+    }
+
+    fn begin_again(&self, journal: &mut Journal<'_>, admitted: &Why) -> Why {
+        let why = match journal.status.step {
+            None | Some(Step::Selected) => admitted.clone(),
+            step => {
+                journal.next_attempt();
+                let reason = if step == Some(Step::Done) {
+                    Reason::ConfigChanged
+                } else {
+                    Reason::Admitting
+                };
+                Why::new(reason, format!("attempt {} begins", journal.status.attempt))
+            }
+        };
+        journal.obey();
+        journal.status.pin = None;
+        why
     }
 
     fn say(&mut self, member: Self::One, step: Step, why: Why) {
@@ -450,47 +479,6 @@ pub fn out_of_turn<'a>(
         }
     }
     refused
-}
-
-/// The node's turn begins: a new journal, or the next attempt in the one it has.
-fn take_turn(decision: &mut RunDecision<'_>, member: &Member<'_>) {
-    let view = decision.view;
-    let admitted = Why::new(Reason::Admitting, "its turn has come");
-    if let Some(change) = member.change {
-        let mut journal = Journal::open(change, view.now);
-        let why = match change.status.step {
-            None | Some(Step::Selected) => admitted.clone(),
-            step => {
-                journal.next_attempt();
-                let reason = if step == Some(Step::Done) {
-                    Reason::ConfigChanged
-                } else {
-                    Reason::Admitting
-                };
-                Why::new(reason, format!("attempt {} begins", journal.status.attempt))
-            }
-        };
-        journal.obey();
-        journal.status.pin = None;
-        journal.enter(Step::Admitted, Some(&why));
-        journal.write(decision, None);
-    } else {
-        let target = Target {
-            run_id: view.run_id.clone(),
-            version: view.desired.clone().unwrap_or_default(),
-            pool: member.pool.name.clone(),
-        };
-        let (key, spec) = reservation(view.run, member.node, target);
-        decision.act(
-            &member.node.name,
-            Action::CreateChange {
-                key,
-                spec: Box::new(spec),
-            },
-            None,
-        );
-    }
-    decision.report(member, Step::Admitted, admitted);
 }
 
 /// The NodeChange of a node in a run: the turn that numo gives, or what a person says of a node that has had none.

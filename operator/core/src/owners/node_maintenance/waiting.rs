@@ -8,10 +8,10 @@ use super::{
     waves::Order,
 };
 use crate::{
-    action::Action,
     admit::{gates::Gate, queue::Queue, schedule::Schedule},
     decision::Decision,
     drain,
+    key::Key,
     ledger::{self, Ledger},
     observed::{ChangeView, NodeView, Observed},
     report::MaintenancePhase,
@@ -26,7 +26,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Reason, Step};
+use numo_api::{NodeChangeSpec, Step};
 
 /// The node of a maintenance that has no turn.
 pub(super) struct Waiting<'p, 'a> {
@@ -128,28 +128,26 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
 
     fn take_place(&mut self, (): (), _is_asked_about: bool) {}
 
-    fn take_turn(&mut self, (): ()) {
-        let admitted = Why::new(Reason::Admitting, "its turn has come");
+    fn prepare_turn(&mut self, (): (), admitted: &Why) -> Next {
         let pass = &mut *self.pass;
         let status = &pass.view.status;
         let counted = status.eviction_pods.or(status.total_pods);
-        if counted.or(status.drain_progress).is_some() {
-            // What was counted was of another node of this name, or by another operator: it is forgotten first.
-            pass.wake(pass.now);
-            pass.say(Step::Selected, admitted, self.said);
-            return;
+        if counted.or(status.drain_progress).is_none() {
+            return ON;
         }
-        if let Some(change) = self.said {
-            let mut journal = Journal::open(change, pass.now);
-            journal.enter(Step::Admitted, Some(&admitted));
-            pass.out.actions.extend(journal.planned(None));
-        } else {
-            let namespace = &pass.observed.settings.namespace;
-            let (key, spec) = reservation(pass.view, self.node, namespace);
-            let spec = Box::new(spec);
-            pass.act(Action::CreateChange { key, spec }, None);
-        }
-        pass.say(Step::Admitted, admitted, self.said);
+        // What was counted was of another node of this name, or by another operator: it is forgotten first.
+        pass.wake(pass.now);
+        pass.say(Step::Selected, admitted.clone(), self.said);
+        STAY
+    }
+
+    fn reservation(&self, (): ()) -> (Key, NodeChangeSpec) {
+        reservation(self.pass.view, self.node, &self.pass.observed.settings.namespace)
+    }
+
+    /// The attempt was counted where its turn was given back.
+    fn begin_again(&self, _journal: &mut Journal<'_>, admitted: &Why) -> Why {
+        admitted.clone()
     }
 
     fn say(&mut self, (): (), step: Step, why: Why) {

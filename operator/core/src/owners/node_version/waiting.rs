@@ -8,7 +8,6 @@ use super::{
     sets::{Class, facts},
 };
 use crate::{
-    action::Action,
     admit::{
         approval::Approvals,
         domains::Domains,
@@ -19,6 +18,7 @@ use crate::{
         waves::Waves,
     },
     decision::Decision,
+    key::Key,
     ledger::{self, Ledger},
     observed::{ChangeView, NodeView, Observed},
     owner::OwnerKind,
@@ -27,15 +27,14 @@ use crate::{
     rules::{self, Admission, Subject},
     turn::{
         directive::{self, skip_asked, stays_out},
-        journal::{self, Journal},
-        lease,
+        journal, lease,
         steps::{Next, ON, STAY},
     },
     verdict::Answers,
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Reason, Step, machines::annotations};
+use numo_api::{NodeChangeSpec, Reason, Step, machines::annotations};
 use std::collections::BTreeMap;
 
 /// The nodes of a NodeVersion that have no turn.
@@ -80,29 +79,6 @@ impl<'a> Pass<'a> {
         let why = lease::refusal(&standing, &node.name)?;
         why.until.into_iter().for_each(|until| self.out.wake(until));
         Some(why)
-    }
-
-    /// The node's turn begins. Before the first there is our finalizer.
-    fn take_turn(&mut self, node: &'a NodeView, said: Option<&'a ChangeView>) {
-        let why = Why::new(Reason::Admitting, "its turn has come");
-        if !self.has_finalizer() {
-            self.add_finalizer();
-            return self.say(&node.name, Step::Selected, why, said);
-        }
-        if let Some(change) = said {
-            let mut journal = Journal::open(change, self.now);
-            journal.obey();
-            if change.status.step.is_some() {
-                journal.next_attempt();
-            }
-            journal.enter(Step::Admitted, Some(&why));
-            self.write(journal);
-        } else {
-            let (key, spec) = reservation(self.view, node, &self.observed.settings.namespace);
-            let spec = Box::new(spec);
-            self.act(&node.name, Action::CreateChange { key, spec }, None);
-        }
-        self.say(&node.name, Step::Admitted, why, said);
     }
 
     /// How many machines may be made, once those that have their turn have got theirs.
@@ -333,9 +309,19 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
         self.took_control_plane |= !is_asked_about && quorum::is_control_plane(node);
     }
 
-    fn take_turn(&mut self, node: &'a NodeView) {
-        let said = self.change(node);
-        self.pass.take_turn(node, said);
+    /// Before the first turn there is our finalizer.
+    fn prepare_turn(&mut self, node: &'a NodeView, admitted: &Why) -> Next {
+        if self.pass.has_finalizer() {
+            return ON;
+        }
+        self.pass.add_finalizer();
+        self.say(node, Step::Selected, admitted.clone());
+        STAY
+    }
+
+    fn reservation(&self, node: &'a NodeView) -> (Key, NodeChangeSpec) {
+        let pass = &self.pass;
+        reservation(pass.view, node, &pass.observed.settings.namespace)
     }
 
     fn say(&mut self, node: &'a NodeView, step: Step, why: Why) {

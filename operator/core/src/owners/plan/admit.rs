@@ -1,12 +1,6 @@
 //! What keeps nodes of a Plan from their turns, of the Plan and of each node, and how a turn begins.
 
-use super::{
-    edge,
-    known::{is_gate_lost, reservation},
-    leave,
-    pass::Pass,
-    told, upgrade,
-};
+use super::{edge, known::is_gate_lost, leave, pass::Pass, told, upgrade};
 use crate::{
     action::{Action, Change},
     admit::gates,
@@ -16,8 +10,8 @@ use crate::{
     time::later,
     turn::{
         directive::{self, stays_out},
-        journal::{self, Journal},
-        lease,
+        journal, lease,
+        node::{Next, ON, STAY},
     },
     why::Why,
 };
@@ -333,36 +327,25 @@ impl<'a> Pass<'a> {
         Some(why)
     }
 
-    /// The node's turn begins. Before the first there is our finalizer.
-    pub(super) fn take_turn(&mut self, node: &'a NodeView, said: Option<&ChangeView>) {
-        let view = self.view;
-        let why = Why::new(Reason::Admitting, "its turn has come");
+    /// Before its first turn there is our finalizer, and no journal of a turn in which the node was to stay in service, or was not.
+    pub(super) fn prepare_turn(
+        &mut self,
+        node: &'a NodeView,
+        said: Option<&ChangeView>,
+        admitted: &Why,
+    ) -> Next {
         if !self.has_finalizer() {
             self.add_finalizer();
-            self.say(node, Step::Selected, why, said);
-            return;
+            self.say(node, Step::Selected, admitted.clone(), said);
+            return STAY;
         }
-        if let Some(change) = said.filter(|change| change.spec.in_service == self.intent.cordons) {
-            // Whether it stays in service is settled when it is made.
-            self.forget(node, change);
-            self.out.wake(self.now);
-        } else if let Some(change) = said {
-            let mut journal = Journal::open(change, self.now);
-            journal.obey();
-            if change.status.step.is_some() {
-                journal.next_attempt();
-            }
-            journal.enter(Step::Admitted, Some(&why));
-            self.out.actions.extend(journal.planned(None));
-        } else {
-            let of = (self.hash.as_str(), self.resolved.version.as_str());
-            let (key, spec) = reservation(view, node, of, !self.intent.cordons);
-            let action = Action::CreateChange {
-                key,
-                spec: Box::new(spec),
-            };
-            self.act(&node.name, action, None);
-        }
-        self.say(node, Step::Admitted, why, said);
+        let Some(change) = said.filter(|change| change.spec.in_service == self.intent.cordons) else {
+            return ON;
+        };
+        // Whether it stays in service is settled when it is made.
+        self.forget(node, change);
+        self.out.wake(self.now);
+        self.say(node, Step::Admitted, admitted.clone(), said);
+        STAY
     }
 }

@@ -1,13 +1,13 @@
 //! The nodes of a Plan that wait for their turn: in which order, what stands against each, and how its turn begins.
 
-use super::pass::Pass;
+use super::{known::reservation, pass::Pass};
 use crate::{
     admit::{
         approval::{About, Approvals},
         domains::Domains,
         gates::Gate,
         gating::Gating,
-        queue::Queue,
+        queue::{self, Queue},
         room::{Room, Words},
         rows::{Row, Stand},
         schedule::Schedule,
@@ -16,6 +16,7 @@ use crate::{
         waves::Waves,
     },
     decision::Decision,
+    key::Key,
     ledger::{self, Ledger},
     names,
     observed::{ChangeView, NodeView, Observed, PlanJobView},
@@ -31,7 +32,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Reason, Step, marks::openshift};
+use numo_api::{NodeChangeSpec, Reason, Step, marks::openshift};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The nodes of a Plan that have no turn.
@@ -380,7 +381,7 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
         if self.adopted.contains(node.name.as_str()) {
             // It goes on whatever else is so.
             ledger.take(node);
-            pass.take_turn(node, said);
+            queue::begin(self, node);
             return STAY;
         }
         if said.is_some_and(|change| pass.skips(node, change)) {
@@ -450,9 +451,15 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
         self.took_control_plane |= !is_asked_about && quorum::is_control_plane(node);
     }
 
-    fn take_turn(&mut self, node: &'a NodeView) {
+    fn prepare_turn(&mut self, node: &'a NodeView, admitted: &Why) -> Next {
         let said = self.change(node);
-        self.pass.take_turn(node, said);
+        self.pass.prepare_turn(node, said, admitted)
+    }
+
+    fn reservation(&self, node: &'a NodeView) -> (Key, NodeChangeSpec) {
+        let pass = &self.pass;
+        let of = (pass.hash.as_str(), pass.resolved.version.as_str());
+        reservation(pass.view, node, of, !pass.intent.cordons)
     }
 
     fn say(&mut self, node: &'a NodeView, step: Step, why: Why) {
