@@ -11,11 +11,13 @@ mod fleet;
 mod groups;
 pub mod hours;
 mod late;
+mod machines;
 mod settings;
 mod waves;
 
 pub use end::{cordons_as_meant, leases_given_back, restored, unmarked};
 pub use late::Read;
+pub use machines::nothing_leaked;
 
 use crate::world::{Primary, World, primary};
 use numo_api::{
@@ -83,6 +85,8 @@ pub struct Judge {
     disrupted: BTreeSet<(String, String)>,
     /// NodeChanges of which a person spoke before their first step.
     taken_back: BTreeSet<Key>,
+    /// What is kept of machines.
+    machines: machines::Machines,
     judged: usize,
     /// When the decision was made whose writes are judged (seconds since the beginning).
     decided_at: i64,
@@ -118,7 +122,8 @@ impl Judge {
             let truth = &world.truth;
             let plans = truth.plans.values().map(|plan| &plan.uid);
             let others = truth.maintenances.values().map(|view| &view.uid);
-            plans.chain(others)
+            let versions = truth.fleet.versions.values().map(|view| &view.uid);
+            plans.chain(others).chain(versions)
         };
         self.disrupted
             .retain(|(uid, _)| owners().any(|owner| owner == uid));
@@ -139,7 +144,9 @@ impl Judge {
             }
             _ => {}
         }
-        if owner.kind == OwnerKind::MutexRunConfig {
+        if let Some(action) = machines::of_machines(action) {
+            self.after_machines(world, seen, owner, action)
+        } else if owner.kind == OwnerKind::MutexRunConfig {
             self.after_run(world, seen, owner, action)
         } else {
             self.after_fleet(world, seen, owner, action)
@@ -179,6 +186,9 @@ impl Judge {
         of_this_time(world, key, status)?;
         if let Some(change) = world.truth.changes.get(key) {
             settings::has_soaked(world, seen, owner, change, status.step)?;
+        }
+        if machines::is_let_go(seen, owner, key, status.step) {
+            self.lets_go(world, seen, owner, key)?;
         }
         let round = self
             .rounds

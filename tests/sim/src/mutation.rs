@@ -2,6 +2,7 @@
 //! and the report that it returns. Each breaks one invariant of the design (§6); the judge must catch it.
 
 mod deeds;
+mod machines;
 
 use crate::world::World;
 use deeds::{
@@ -159,11 +160,27 @@ pub enum Mutation {
     TakesOtherApprovals,
     /// An approval of what was there before counts.
     TakesOldApprovals,
+    /// A new node takes the place of an old one before it is Ready.
+    TakesHeirsAtOnce,
+    /// A new node gets no labels of the old one.
+    ForgetsLabels,
+    /// Any number of machines is made.
+    IgnoresSurge,
+    /// Machines that do not join are forgotten.
+    ForgetsMachines,
+    /// The machine of an old node is deleted before the node is let go.
+    DeletesMachinesFirst,
+    /// A Node is deleted before its machine.
+    DeletesNodesFirst,
+    /// Machines are made while the autoscaler runs.
+    IgnoresAutoscaler,
+    /// Workers are replaced before the control plane.
+    ReplacesWorkersFirst,
 }
 
 impl Mutation {
     /// Every one, with what the judge's verdict begins with.
-    pub const ALL: [(Self, &'static [&'static str]); 69] = [
+    pub const ALL: [(Self, &'static [&'static str]); 77] = [
         (Self::AsksNoRule, &["invariant 1:"]),
         (Self::BelievesOldPasses, &["invariant 1:"]),
         (Self::IgnoresBudgets, &["invariant 2:"]),
@@ -233,7 +250,30 @@ impl Mutation {
         (Self::IgnoresEndsOfApprovals, &["invariant approval:"]),
         (Self::TakesOtherApprovals, &["invariant approval:"]),
         (Self::TakesOldApprovals, &["invariant approval:"]),
+        (Self::TakesHeirsAtOnce, &["invariant heir:"]),
+        (Self::ForgetsLabels, &["invariant heir:"]),
+        (Self::IgnoresSurge, &["invariant 2:"]),
+        (Self::ForgetsMachines, &["invariant leak:"]),
+        (Self::DeletesMachinesFirst, &["invariant machine:"]),
+        (Self::DeletesNodesFirst, &["invariant machine:"]),
+        (Self::IgnoresAutoscaler, &["invariant rests:"]),
+        (Self::ReplacesWorkersFirst, &["invariant order:"]),
     ];
+
+    /// Whether it breaks what is decided about machines: only a NodeVersion has any.
+    pub const fn is_of_machines(self) -> bool {
+        matches!(
+            self,
+            Self::TakesHeirsAtOnce
+                | Self::ForgetsLabels
+                | Self::IgnoresSurge
+                | Self::ForgetsMachines
+                | Self::DeletesMachinesFirst
+                | Self::DeletesNodesFirst
+                | Self::IgnoresAutoscaler
+                | Self::ReplacesWorkersFirst
+        )
+    }
 
     /// The time that the core is given.
     pub fn now(self, now: Timestamp) -> Timestamp {
@@ -325,6 +365,14 @@ impl Mutation {
                 each_wave(&mut view, |wave| wave.approval = None);
             }
             Self::IgnoresEndsOfApprovals => each_approval(&mut view, |approval| approval.ttl_seconds = None),
+            Self::TakesHeirsAtOnce | Self::ForgetsLabels | Self::ReplacesWorkersFirst => {
+                machines::change_nodes(self, owner, &mut view);
+            }
+            Self::IgnoresSurge => {
+                let versions = view.fleet.versions.values_mut();
+                versions.for_each(|one| one.spec.surge = serde_json::from_value(100.into()).ok());
+            }
+            Self::IgnoresAutoscaler => machines::hide_autoscaler(&mut view),
             Self::SkipsDrain => view.pods.values_mut().for_each(std::collections::BTreeMap::clear),
             _ => return None,
         }
@@ -413,6 +461,9 @@ impl Mutation {
                 status.closed_since.is_none()
             }),
             Self::TellsOfOthers => tell_of_others(world, decision),
+            Self::ForgetsMachines => machines::forget(seen, actions),
+            Self::DeletesMachinesFirst => machines::delete_first(owner, seen, actions),
+            Self::DeletesNodesFirst => machines::delete_nodes(seen, actions),
             Self::WaitsInSilence => tell(decision, Reason::Progressing),
             Self::BlamesOthers => tell(decision, Reason::WaitingForTurn),
             _ => {}

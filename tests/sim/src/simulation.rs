@@ -2,6 +2,7 @@
 
 mod asked;
 mod end;
+mod machines;
 mod silence;
 mod status;
 mod write;
@@ -210,6 +211,13 @@ impl Simulation {
         for view in truth.maintenances.values() {
             lines.push(format!("has {} of {}", view.owner, view.spec.node_name));
         }
+        for view in truth.fleet.versions.values() {
+            let image = view.spec.image.as_deref().unwrap_or_default();
+            lines.push(format!(
+                "has NodeVersion {} to {image}, surge {:?}",
+                view.name, view.spec.surge
+            ));
+        }
         for line in lines {
             self.world.tell("cluster", || line);
         }
@@ -382,7 +390,9 @@ impl Simulation {
         let runs = seen.runs.keys().cloned().map(Owner::run);
         let plans = seen.plans.keys().cloned().map(Owner::plan);
         let maintenances = seen.maintenances.keys().cloned();
-        runs.chain(maintenances).chain(plans).collect()
+        let versions = seen.fleet.versions.keys();
+        let versions = versions.map(|name| Owner::node_version(name.as_str()));
+        runs.chain(maintenances).chain(plans).chain(versions).collect()
     }
 
     /// One pass for one owner.
@@ -489,8 +499,12 @@ impl Simulation {
                     answers.drains.insert(node.clone(), words);
                 }
                 Question::Evaluate(request) => asked.push((**request).clone()),
-                // No pod of these worlds has a volume, and no Plan a channel; and there are no machines.
-                Question::Volumes { .. } | Question::Channel { .. } | Question::Fleet(_) => {}
+                Question::Fleet(question) => {
+                    let provider = &mut self.view.seen.fleet.provider;
+                    self.world.provider_says(question, provider);
+                }
+                // No pod of these worlds has a volume, and no Plan a channel.
+                Question::Volumes { .. } | Question::Channel { .. } => {}
             }
         }
         for request in &asked {

@@ -63,7 +63,10 @@ impl View {
     pub fn see(&mut self, object: &Object, truth: &Observed) -> bool {
         let seen = &mut self.seen;
         match object {
-            Object::Node(name) => copy(&mut seen.nodes, &truth.nodes, name),
+            Object::Node(name) => {
+                let host = copy(&mut seen.fleet.hosts, &truth.fleet.hosts, name);
+                copy(&mut seen.nodes, &truth.nodes, name) || host
+            }
             Object::Machine(place) => copy(&mut seen.machines, &truth.machines, place),
             Object::HealthCheck(place) => copy(&mut seen.health_checks, &truth.health_checks, place),
             Object::Pool(name) => copy(&mut seen.pools, &truth.pools, name),
@@ -80,6 +83,12 @@ impl View {
             Object::Binding(name) => copy(&mut seen.bindings, &truth.bindings, name),
             Object::Plan(key) => copy(&mut seen.plans, &truth.plans, key),
             Object::Maintenance(owner) => copy(&mut seen.maintenances, &truth.maintenances, owner),
+            Object::Version(name) => copy(&mut seen.fleet.versions, &truth.fleet.versions, name),
+            Object::Group(name) => copy(&mut seen.fleet.groups, &truth.fleet.groups, name),
+            Object::Pending(name) => copy(&mut seen.fleet.pending, &truth.fleet.pending, name),
+            Object::Joining(name) => copy(&mut seen.fleet.joining, &truth.fleet.joining, name),
+            Object::Strategy(name) => copy(&mut seen.fleet.strategies, &truth.fleet.strategies, name),
+            Object::Autoscaler(key) => copy(&mut seen.fleet.autoscalers, &truth.fleet.autoscalers, key),
             Object::PlanJob(key) => copy(&mut seen.plan_jobs, &truth.plan_jobs, key),
             Object::Pods(node) => {
                 let differs = copy(&mut seen.pods, &truth.pods, node);

@@ -1,4 +1,4 @@
-//! One thing goes wrong before each single write of a whole roll of a Plan and of a whole NodeMaintenance.
+//! One thing goes wrong before each single write of a whole roll of a Plan, of a whole NodeMaintenance, and of a whole replacement of machines.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
@@ -17,7 +17,19 @@ fn told(owners: Owners, interfere: impl Fn(&mut Setup), tell: bool) -> Result<St
 
 #[track_caller]
 fn check(what: &str, interfere: impl Fn(&mut Setup, usize)) {
-    for owners in [Owners::Plans, Owners::Maintenances] {
+    check_of(&[Owners::Plans, Owners::Maintenances], what, interfere);
+}
+
+/// What nobody but the operator and the server have a hand in, for NodeVersions too.
+#[track_caller]
+fn check_writes(what: &str, interfere: impl Fn(&mut Setup, usize)) {
+    let all = [Owners::Plans, Owners::Maintenances, Owners::Versions];
+    check_of(&all, what, interfere);
+}
+
+#[track_caller]
+fn check_of(all: &[Owners], what: &str, interfere: impl Fn(&mut Setup, usize)) {
+    for owners in all.iter().copied() {
         let writes = told(owners, |_| (), false)
             .unwrap_or_else(|failure| panic!("nothing is in the way of {owners:?}: {failure}"))
             .writes;
@@ -47,21 +59,21 @@ fn check_fleet(what: &str, act: &FleetAct) {
 
 #[test]
 fn the_operator_can_die_before_any_write() {
-    check("a crash", |setup, number| {
+    check_writes("a crash", |setup, number| {
         setup.faults.crash_before.insert(number);
     });
 }
 
 #[test]
 fn any_write_can_be_refused() {
-    check("a refusal", |setup, number| {
+    check_writes("a refusal", |setup, number| {
         setup.faults.refuse_before.insert(number);
     });
 }
 
 #[test]
 fn any_write_can_be_refused_and_the_operator_die_after_it() {
-    check("a refusal and a crash", |setup, number| {
+    check_writes("a refusal and a crash", |setup, number| {
         setup.faults.refuse_before.insert(number);
         setup.faults.crash_before.insert(number + 2);
     });

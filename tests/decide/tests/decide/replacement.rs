@@ -561,6 +561,20 @@ fn a_new_node_becomes_a_pair_with_the_old_one_and_gets_its_labels() {
     );
 }
 
+/// Found by the simulator: a Plan would take the new node for one that it has upgraded.
+#[test]
+fn what_a_plan_has_done_to_the_old_node_is_not_said_of_the_new_one() {
+    let text = "node a worker v0 label:team=red label:plan.upgrade.cattle.io/os=abc
+         node new worker v0
+         version img2 finalizer
+         host a img1 heir:new
+         host new img2 donor:a
+         group w image:img2
+         groups w
+         replacing a PreRules";
+    check(text, "> note new team=red");
+}
+
 #[test]
 fn taints_and_annotations_are_copied_where_that_is_asked_for() {
     let text = r#"node a worker v0 tainted annotation:example.com/owner=ops annotation:other/one=x

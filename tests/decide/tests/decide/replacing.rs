@@ -946,8 +946,8 @@ fn numo_may_die_at_every_write_and_leaks_no_machine() {
 fn calls_that_take_long_hold_up_no_other_node() {
     let roll = |takes: i64, crashes: u64| {
         let trouble = Trouble {
-            takes,
             crashes,
+            takes,
             ..Trouble::default()
         };
         let spec = r#"{"surge": 4, "mutex": {"maxUnavailable": 4}}"#;

@@ -3,7 +3,9 @@
 
 use super::{Judge, Verdict, breach, fleet, waves};
 use crate::world::{World, seconds};
-use numo_api::{ApprovalPolicy, ApprovalSettings, GROUP, MutexApprovalSpec, plan::PLAN_GROUP};
+use numo_api::{
+    ApprovalPolicy, ApprovalSettings, GROUP, MutexApprovalSpec, machines::UPDATE_GROUP, plan::PLAN_GROUP,
+};
 use numo_core::{
     Decision, Owner, OwnerKind,
     observed::{Key, NodeView, Observed},
@@ -131,12 +133,10 @@ fn settings<'a>(seen: &'a Observed, owner: &Owner) -> Vec<&'a ApprovalSettings> 
                 .into_iter()
                 .collect()
         }
-        OwnerKind::Plan | OwnerKind::NodeMaintenance(_) => {
+        OwnerKind::Plan | OwnerKind::NodeMaintenance(_) | OwnerKind::NodeVersion => {
             let all = fleet::settings(seen, owner);
             all.filter_map(|one| one.approval.as_ref()).collect()
         }
-        // The simulator has no NodeVersions.
-        OwnerKind::NodeVersion => Vec::new(),
     }
 }
 
@@ -174,6 +174,10 @@ fn about(seen: &Observed, owner: &Owner) -> Value {
             let rules = editions(seen, rules);
             let spec = match seen.maintenances.get(owner) {
                 Some(view) => json!(view.spec),
+                None if owner.kind == OwnerKind::NodeVersion => {
+                    let view = seen.fleet.versions.get(&owner.key.name);
+                    json!(view.map(|view| &view.spec))
+                }
                 None => json!(seen.plans.get(&owner.key).map(|plan| &plan.spec)),
             };
             json!({"spec": spec, "gates": all, "rules": rules})
@@ -202,7 +206,7 @@ fn is_of(owner: &Owner, spec: &MutexApprovalSpec) -> bool {
         OwnerKind::MutexRunConfig => (GROUP, "MutexRunConfig"),
         OwnerKind::Plan => (PLAN_GROUP, "Plan"),
         OwnerKind::NodeMaintenance(group) => (group.name(), "NodeMaintenance"),
-        OwnerKind::NodeVersion => return false,
+        OwnerKind::NodeVersion => (UPDATE_GROUP, "NodeVersion"),
     };
     let namespace = Some(owner.key.namespace.as_str()).filter(|namespace| !namespace.is_empty());
     let named = &spec.owner;

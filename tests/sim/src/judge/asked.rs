@@ -84,11 +84,16 @@ pub(super) fn told_its_own(world: &World, seen: &Observed, owner: &Owner, decisi
 }
 
 fn is_its_own(world: &World, request: &EvaluationRequest, data: &str) -> bool {
+    // A new node goes on in the turn of the old one, which is gone.
+    let is_gone = |uid: &str| {
+        let mut nodes = world.truth.nodes.values();
+        world.cloud.is_some() && !nodes.any(|node| node.uid == uid)
+    };
     let mut all = world.answered.iter();
     all.any(|one| {
         one.data == data
             && one.rule == request.rule
-            && one.node_uid == request.node_uid
+            && (one.node_uid == request.node_uid || is_gone(&one.node_uid))
             && one.run == request.run
     })
 }

@@ -1,8 +1,8 @@
 //! What must be so at the end: nothing of numo is left, and everything is as people meant it.
 
 use super::{Verdict, breach, own_home, target_pools};
-use crate::world::{Primary, World};
-use numo_api::{marks, mutex_run_config::HoldPools};
+use crate::world::{Primary, TEAM, World};
+use numo_api::{machines::annotations, marks, mutex_run_config::HoldPools};
 use numo_core::{
     mark,
     observed::{NodeView, RunConfigView},
@@ -96,10 +96,14 @@ fn keeps_paused(run: &RunConfigView) -> bool {
 pub fn unmarked(world: &World, node: &NodeView) -> Verdict {
     let meant = world.people.labels.get(&node.uid);
     // A Plan labels what is done for good.
-    let is_done = |key: &&String| key.starts_with(marks::PLAN_HASH_PREFIX);
+    let is_done = |key: &&String| key.starts_with(marks::PLAN_HASH_PREFIX) || key.as_str() == TEAM;
     let labels = node.labels.iter().filter(|(key, _)| !is_done(key));
     let labels: BTreeMap<String, String> = labels.map(|(key, value)| (key.clone(), value.clone())).collect();
-    if meant != Some(&labels) {
+    let meant = meant.map(|meant| {
+        let meant = meant.iter().filter(|(key, _)| !is_done(key));
+        meant.map(|(key, value)| (key.clone(), value.clone())).collect()
+    });
+    if meant.as_ref() != Some(&labels) {
         return breach("4", format!("{} has the labels {:?}", node.name, node.labels));
     }
     let of_cordon = serde_json::json!([{"key": marks::UNSCHEDULABLE, "effect": "NoSchedule"}]);
@@ -110,6 +114,8 @@ pub fn unmarked(world: &World, node: &NodeView) -> Verdict {
         .annotations
         .iter()
         .filter(|(key, _)| !key.starts_with("machineconfiguration.openshift.io/"))
+        // What is known of its machine stays.
+        .filter(|(key, _)| ![annotations::NODE_IMAGE, annotations::SCALING_GROUP_ID].contains(&key.as_str()))
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
     if world.people.annotations.get(&node.uid) != Some(&found) {

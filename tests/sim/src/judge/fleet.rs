@@ -1,4 +1,4 @@
-//! What is judged of Plans and NodeMaintenances: what begins a disruption (a Job of a Plan, a cordon, an eviction) needs a
+//! What is judged of Plans, NodeMaintenances and the turns of NodeVersions: what begins a disruption (a Job of a Plan, a cordon, an eviction) needs a
 //! turn, the lease, the rules' Pass and nobody's stop. Read from the objects alone: no decision of the core is asked.
 
 use super::{Judge, Turn, Verdict, breach};
@@ -25,6 +25,10 @@ impl Judge {
         match action {
             Action::CreatePlanJob(request) => self.plan_job(world, seen, owner, request),
             Action::DeletePlanJob { job, uid } => killed(world, seen, job, uid),
+            Action::PatchNode(patch) if patch.purpose == NodePurpose::Replace => {
+                self.note_pair(world, patch);
+                Ok(())
+            }
             Action::PatchNode(patch) if patch.purpose == NodePurpose::Cordon => {
                 self.cordoned(world, seen, owner, &patch.node)
             }
@@ -95,6 +99,10 @@ impl Judge {
             let turns = self.turns.values().filter(|turn| turn.owner == *owner);
             (turns.filter(here).count(), plan_limit(world, seen, owner))
         } else {
+            let takes = settings(seen, owner).any(|one| one.take_not_ready == Some(true));
+            if owner.kind == OwnerKind::NodeVersion && !node.ready && !takes {
+                return breach("ready", format!("{} was begun and is not Ready", node.name));
+            }
             let turns = self.turns.values().filter(|turn| turn.owner.kind == owner.kind);
             let limit = limits(seen, owner)
                 .map(|limit| number(&limit, seen.nodes.len()))
@@ -388,8 +396,9 @@ impl Judge {
         let mark = node.annotations.get(marks::CORDONED_BY);
         let is_again = self.disrupted.contains(&(uid.to_owned(), node.uid.clone()))
             || mark.is_some_and(|mark| mark.contains(uid) && owner.kind != OwnerKind::Plan);
+        let is_late = matches!(owner.kind, OwnerKind::Plan | OwnerKind::NodeVersion);
         if !is_again && let Some(key) = self.key_of(owner, node).cloned() {
-            let phases: &[Phase] = if owner.kind == OwnerKind::Plan {
+            let phases: &[Phase] = if is_late {
                 &[Phase::Pre]
             } else {
                 &[Phase::Pre, Phase::PreRelease]
@@ -497,7 +506,14 @@ pub(super) fn reported(world: &World, seen: &Observed, owner: &Owner, decision: 
             let node = view.and_then(|view| seen.nodes.get(&view.spec.node_name));
             node.filter(|node| !said.contains_key(&node.name))
         }
-        OwnerKind::MutexRunConfig | OwnerKind::NodeVersion => None,
+        OwnerKind::NodeVersion => {
+            // There is one, and it has all nodes.
+            let view = seen.fleet.versions.get(&owner.key.name);
+            let is_there = view.is_some_and(|view| !view.deleting);
+            let mut nodes = seen.nodes.values().filter(|_| is_there);
+            nodes.find(|node| !said.contains_key(&node.name))
+        }
+        OwnerKind::MutexRunConfig => None,
     };
     match missing {
         Some(node) => breach("8", format!("{} is not in the report of {owner}", node.name)),
@@ -510,6 +526,9 @@ pub(super) fn settings<'a>(seen: &'a Observed, owner: &Owner) -> impl Iterator<I
     let kind = owner.kind;
     let own = seen.plans.get(&owner.key).filter(|_| kind == OwnerKind::Plan);
     let own = own.and_then(|plan| plan.spec.mutex.as_ref());
+    let version = seen.fleet.versions.get(&owner.key.name);
+    let version = version.filter(|_| kind == OwnerKind::NodeVersion);
+    let own = own.or_else(|| version.and_then(|view| view.spec.mutex.as_ref()));
     let bound = seen.bindings.values();
     let bound = bound.filter(move |one| one.spec.owner_selector.kind == kind.name());
     own.into_iter().chain(bound.map(|one| &one.spec.settings))
@@ -577,6 +596,10 @@ fn plan_limit(world: &World, seen: &Observed, owner: &Owner) -> usize {
 fn not_leaving(seen: &Observed, owner: &Owner, node: &str) -> Verdict {
     let is_leaving = match owner.kind {
         OwnerKind::Plan => seen.plans.get(&owner.key).is_none_or(|plan| plan.deleting),
+        OwnerKind::NodeVersion => {
+            let view = seen.fleet.versions.get(&owner.key.name);
+            view.is_none_or(|view| view.deleting)
+        }
         _ => seen.maintenances.get(owner).is_none_or(|view| view.deleting),
     };
     if is_leaving {
@@ -587,17 +610,7 @@ fn not_leaving(seen: &Observed, owner: &Owner, node: &str) -> Verdict {
 
 /// 13: nothing begins while it is stopped.
 fn not_stopped(seen: &Observed, owner: &Owner, node: &NodeView) -> Verdict {
-    let annotations = match owner.kind {
-        OwnerKind::Plan => seen.plans.get(&owner.key).map(|plan| &plan.annotations),
-        _ => seen.maintenances.get(owner).map(|view| &view.annotations),
-    };
-    if annotations.is_some_and(|all| all.contains_key(marks::SUSPEND)) {
-        return breach("13", format!("{} begins while {owner} is suspended", node.name));
-    }
-    let mut budgets = seen.budgets.values();
-    if budgets.any(|budget| budget.paused && budget.selector.is_object()) {
-        return breach("13", format!("{} begins while a budget is paused", node.name));
-    }
+    not_stopped_at_all(seen, owner, &node.name)?;
     let uid = seen.uid_of(owner).unwrap_or_default();
     let mut changes = seen.changes.values();
     let held = changes.any(|change| {
@@ -609,6 +622,26 @@ fn not_stopped(seen: &Observed, owner: &Owner, node: &NodeView) -> Verdict {
     });
     if held {
         return breach("13", format!("{} begins, and a person holds it", node.name));
+    }
+    Ok(())
+}
+
+/// 13: nothing begins while the owner is suspended, or a budget is paused.
+pub(super) fn not_stopped_at_all(seen: &Observed, owner: &Owner, what: &str) -> Verdict {
+    let annotations = match owner.kind {
+        OwnerKind::Plan => seen.plans.get(&owner.key).map(|plan| &plan.annotations),
+        OwnerKind::NodeVersion => {
+            let view = seen.fleet.versions.get(&owner.key.name);
+            view.map(|view| &view.annotations)
+        }
+        _ => seen.maintenances.get(owner).map(|view| &view.annotations),
+    };
+    if annotations.is_some_and(|all| all.contains_key(marks::SUSPEND)) {
+        return breach("13", format!("{what} begins while {owner} is suspended"));
+    }
+    let mut budgets = seen.budgets.values();
+    if budgets.any(|budget| budget.paused && budget.selector.is_object()) {
+        return breach("13", format!("{what} begins while a budget is paused"));
     }
     Ok(())
 }

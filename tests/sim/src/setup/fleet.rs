@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 const PLANS: &str = "system-upgrade";
 const MASTER: &str = "node-role.kubernetes.io/master";
 /// Versions of Kubernetes Plans, the first that nodes are at.
-const KUBELETS: [&str; 3] = ["v1.30.1", "v1.31.0", "v1.31.4"];
+pub(super) const KUBELETS: [&str; 3] = ["v1.30.1", "v1.31.0", "v1.31.4"];
 
 impl Setup {
     /// A sound cluster for one kind of owner: two workers and a master, two workloads with budgets, one owner, two rules.
@@ -47,6 +47,8 @@ impl Setup {
             };
             let owner = world.add_maintenance("w1", spec);
             world.plan_fleet_act(1800, FleetAct::EndMaintenance(owner));
+        } else if owners == Owners::Versions {
+            super::versions::plain(&mut world, &rules);
         } else {
             bind(&mut world, "Plan", &rules, &json!({"drainBy": "Numo"}));
             let plan = json!({"concurrency": 1, "drain": {}, "upgrade": {"image": "k3s"},
@@ -128,6 +130,7 @@ impl Setup {
             );
             world.plan_act(rng.random_range(60..2000), Act::Ask(SECOND.to_owned()));
         }
+        super::versions::add(&mut world, (seed, owners), (faults, people), storm);
         draw_budgets(rng, &mut world);
         if people {
             for _ in 0..rng.random_range(0..8) {
@@ -185,7 +188,7 @@ fn workloads(world: &mut World, all: &[(&str, usize)]) {
     }
 }
 
-fn bind(world: &mut World, kind: &str, rules: &[RuleView], settings: &Value) {
+pub(super) fn bind(world: &mut World, kind: &str, rules: &[RuleView], settings: &Value) {
     let references: Vec<Value> = rules.iter().map(|rule| json!({"name": rule.key.name})).collect();
     let mut binding = json!({"ownerSelector": {"kind": kind}, "rules": references});
     for (key, value) in settings.as_object().into_iter().flatten() {
@@ -209,7 +212,7 @@ fn add_plan(world: &mut World, name: &str, plan: &Value, role: &str, after: Opti
     world.add_plan(&Key::new(PLANS, name), spec, meant);
 }
 
-fn draw_rules(rng: &mut SmallRng, faults: bool, of: &str) -> Vec<RuleView> {
+pub(super) fn draw_rules(rng: &mut SmallRng, faults: bool, of: &str) -> Vec<RuleView> {
     let phases = [
         Phase::Pre,
         Phase::Pre,
@@ -218,8 +221,12 @@ fn draw_rules(rng: &mut SmallRng, faults: bool, of: &str) -> Vec<RuleView> {
         Phase::OnFailure,
         Phase::BeforeUncordon,
     ];
-    // A MutexRunConfig uncordons nothing.
-    let phases = if of == "run" { &phases[..5] } else { &phases[..] };
+    // A MutexRunConfig uncordons nothing, and a NodeVersion neither.
+    let phases = if matches!(of, "run" | "version") {
+        &phases[..5]
+    } else {
+        &phases[..]
+    };
     let policies = [
         FailurePolicy::Hold,
         FailurePolicy::Skip,

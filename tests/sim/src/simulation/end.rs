@@ -50,6 +50,7 @@ impl Simulation {
         }
         judge::leases_given_back(&self.world)?;
         judge::cordons_as_meant(&self.world)?;
+        judge::nothing_leaked(&self.world)?;
         if self.world.truth.runs.is_empty() {
             Ok(())
         } else {
@@ -65,7 +66,9 @@ impl Simulation {
         let plans = truth.plans.values().filter(|plan| plan.deleting);
         let plans = plans.map(|plan| plan.key.to_string());
         let others = truth.maintenances.keys().map(ToString::to_string);
-        if let Some(owner) = runs.chain(plans).chain(others).next() {
+        let versions = truth.fleet.versions.values().filter(|view| view.deleting);
+        let versions = versions.map(|view| view.name.clone());
+        if let Some(owner) = runs.chain(plans).chain(others).chain(versions).next() {
             return Err(format!("{owner} is being deleted and does not go"));
         }
         for (owner, report) in &self.reports {

@@ -47,7 +47,9 @@ impl Simulation {
         // A pod that ends has its time for that, and ten minutes more.
         let ends = |at: jiff::Timestamp| at.as_second() + SILENT_SECONDS >= now;
         let mut pods = truth.pods.values().flat_map(|pods| pods.values());
+        let mut cloud = self.world.cloud.iter();
         changing.next().is_some()
+            || cloud.any(|cloud| cloud.is_at_work(self.world.now))
             || upgrading.next().is_some()
             || pods.any(|pod| pod.deleting.is_some_and(ends))
             || self.world.truth.jobs.values().any(|job| job.ended.is_none())
@@ -124,8 +126,11 @@ impl Simulation {
         let ungated = open().any(|node| node.why.reason == Reason::Ungated);
         // Whoever waits for nodes that go before it waits for what keeps those: one of them is told that.
         let by_order = open().any(|node| !node.why.reason.is_of_order()) || self.is_ordered(owner);
+        let by_first = open().any(|node| node.why.who() != Actor::OtherNode);
         let waits = |node: &&NodeReport| {
-            node.why.who() == Actor::OtherNode && !(by_order && node.why.reason.is_of_order())
+            node.why.who() == Actor::OtherNode
+                && !(by_order && node.why.reason.is_of_order())
+                && !(by_first && node.why.reason == Reason::ControlPlaneFirst)
         };
         match open().find(waits) {
             Some(node) if !turns && !ungated => Err(format!(

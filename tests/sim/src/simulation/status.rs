@@ -16,7 +16,7 @@ impl Simulation {
             OwnerKind::MutexRunConfig => self.settle_run(&owner.key, report),
             OwnerKind::Plan => self.settle_plan(&owner.key, report),
             OwnerKind::NodeMaintenance(_) => self.settle_maintenance(owner, report),
-            // These worlds have no machines.
+            // No decision reads the status of a NodeVersion.
             OwnerKind::NodeVersion => false,
         };
         if differs {

@@ -34,6 +34,7 @@ impl Simulation {
                 self.world.act(&act);
             }
             if self.faults.crash_before.remove(&number) || self.often(self.faults.crash) {
+                self.dies_in(&planned.action);
                 self.crash();
                 return Ok(true);
             }
@@ -57,6 +58,7 @@ impl Simulation {
                 self.last_write = self.world.now;
                 let words = "the server had a bad day";
                 self.refused(&planned.action, code, words);
+                self.provider_refused(&planned.action, code, words);
                 self.evicted(&planned.action, Some((code, words)));
                 self.retry_soon(owner);
                 broken.push(&planned.chain);
@@ -100,6 +102,7 @@ impl Simulation {
                 {
                     self.story.upgrades += 1;
                 }
+                self.provider_did(&planned.action);
                 let seen = decided_on.unwrap_or(&self.view.seen);
                 let verdict = self.judge.after(&self.world, seen, owner, &planned.action);
                 self.evicted(&planned.action, None);
@@ -114,6 +117,7 @@ impl Simulation {
                     });
                 }
                 self.refused(&planned.action, refused.code, &refused.message);
+                self.provider_refused(&planned.action, refused.code, &refused.message);
                 self.evicted(&planned.action, Some((refused.code, &refused.message)));
                 Ok(false)
             }
@@ -123,7 +127,7 @@ impl Simulation {
     /// What the operator wrote it sees at once.
     pub(super) fn own(&mut self, object: &Object) {
         self.view.see(object, &self.world.truth);
-        if let Object::Run(_) | Object::Plan(_) | Object::Maintenance(_) = object {
+        if let Object::Run(_) | Object::Plan(_) | Object::Maintenance(_) | Object::Version(_) = object {
             // The owner may be gone, and its NodeChanges with it.
             let gone: Vec<Key> = self
                 .view

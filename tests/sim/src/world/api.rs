@@ -28,13 +28,13 @@ fn conflict(what: &str) -> Result<Object, Refused> {
     refused(409, format!("{what} is not as it was read"))
 }
 
-fn test(map: &Map, changes: &[Change]) -> bool {
+pub(super) fn test(map: &Map, changes: &[Change]) -> bool {
     changes
         .iter()
         .all(|change| map.get(&change.key) == change.from.as_ref())
 }
 
-fn write(map: &mut Map, changes: &[Change]) {
+pub(super) fn write(map: &mut Map, changes: &[Change]) {
     for change in changes {
         match &change.to {
             Some(value) => map.insert(change.key.clone(), value.clone()),
@@ -89,7 +89,7 @@ impl World {
                 view.has_annotations = !view.annotations.is_empty();
                 Object::Plan(plan.clone())
             }
-            Action::Fleet(_) => return refused(404, "there are no machines here"),
+            Action::Fleet(action) => return self.apply_fleet(action),
             Action::PatchPool(patch) => return self.patch_pool(patch),
             Action::PatchNode(patch) => return self.patch_node(patch),
             Action::PatchMachine(patch) => return self.patch_machine(patch),

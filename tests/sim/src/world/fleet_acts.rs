@@ -49,6 +49,22 @@ pub enum FleetAct {
     EditBinding(BindingEdit, i64),
     /// And writes it as it was.
     BringBinding(String, Box<BindingView>),
+    /// Someone asks for another image.
+    NewImage(String),
+    /// Someone deletes a NodeVersion.
+    DeleteVersion,
+    /// Someone gives a replacement up, for so long.
+    AbortVersion(i64),
+    /// And takes that back.
+    UnabortVersion(String),
+    /// Someone starts the cluster autoscaler.
+    StartAutoscaler,
+    /// Someone sets how many machines there may be beyond those that are replaced.
+    SetSurge(i32),
+    /// The provider refuses every call, for so long.
+    LoseProvider(i64),
+    /// And only some of them again.
+    BringProvider(u32),
 }
 
 /// How a MutexBinding is edited.
@@ -106,7 +122,9 @@ impl World {
         let plans = plans.map(|plan| Owner::plan(plan.key.clone()));
         let others = truth.maintenances.values().filter(|view| !view.deleting);
         let others = others.map(|view| view.owner.clone());
-        let owners = runs.chain(plans).chain(others).collect();
+        let versions = truth.fleet.versions.values().filter(|view| !view.deleting);
+        let versions = versions.map(|view| Owner::node_version(view.name.as_str()));
+        let owners = runs.chain(plans).chain(others).chain(versions).collect();
         self.drawn(owners)
     }
 
@@ -202,6 +220,14 @@ impl World {
                 self.touch(Object::Binding(name.clone()));
                 self.tell("person", || format!("writes MutexBinding {name} as it was"));
             }
+            FleetAct::NewImage(_)
+            | FleetAct::DeleteVersion
+            | FleetAct::AbortVersion(_)
+            | FleetAct::UnabortVersion(_)
+            | FleetAct::StartAutoscaler
+            | FleetAct::SetSurge(_)
+            | FleetAct::LoseProvider(_)
+            | FleetAct::BringProvider(_) => self.version_act(act),
         }
     }
 
@@ -335,6 +361,14 @@ impl World {
         for view in views.filter(|view| !view.deleting && !view.finalizers.is_empty()) {
             view.finalizers.clear();
         }
+        let versions: Vec<String> = self.truth.fleet.versions.keys().cloned().collect();
+        for name in versions {
+            self.edit_version(&name, |view| {
+                if !view.deleting {
+                    view.finalizers.clear();
+                }
+            });
+        }
         let plans: Vec<Key> = self.truth.plans.keys().cloned().collect();
         for key in plans {
             self.touch(Object::Plan(key));
@@ -385,6 +419,7 @@ impl World {
                 plan.spec.concurrency = plan.spec.concurrency.map(|concurrency| concurrency.max(1));
             });
         }
+        self.mend_versions();
         let bindings: Vec<String> = self.truth.bindings.keys().cloned().collect();
         for name in bindings {
             // Nodes that were deleted in their turn have failed for good.

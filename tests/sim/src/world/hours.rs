@@ -1,6 +1,6 @@
 //! Hours that people set on owners and MutexBindings, and in MutexWindows, with time zones whose clocks change while a simulation goes on.
 
-use super::{Object, World, timestamp};
+use super::{Object, World, is_before_leap_day, timestamp};
 use jiff::tz::TimeZone;
 use numo_api::{MutexWindowSpec, MutexWindowStatus, hours, marks::openshift};
 use numo_core::{
@@ -163,9 +163,12 @@ impl MeantHours {
 /// The hours as the operator reads them.
 pub fn read(window: &hours::Hours) -> Result<Hours, String> {
     Hours::parse(window, |name| {
-        let rule = match name {
-            FORWARD => "AAA0BBB,M1.1.1/10,M10.5.0/3",
-            BACK => "AAA0BBB,M10.1.0/3,M1.1.1/11",
+        // The first Monday of January, or the last one of February.
+        let rule = match (name, is_before_leap_day()) {
+            (FORWARD, false) => "AAA0BBB,M1.1.1/10,M10.5.0/3",
+            (BACK, false) => "AAA0BBB,M10.1.0/3,M1.1.1/11",
+            (FORWARD, true) => "AAA0BBB,M2.5.1/10,M10.5.0/3",
+            (BACK, true) => "AAA0BBB,M10.1.0/3,M2.5.1/11",
             _ => return None,
         };
         TimeZone::posix(rule).ok()

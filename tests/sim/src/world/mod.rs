@@ -7,10 +7,12 @@
 mod api;
 mod approvals;
 mod asked;
+mod cloud;
 mod daemon;
 mod fleet_acts;
 mod hours;
 pub mod jobs;
+mod machines;
 pub(crate) mod mco;
 mod owners;
 pub mod people;
@@ -20,9 +22,11 @@ mod pods;
 pub use api::Refused;
 pub use approvals::{Approver, Word};
 pub use asked::Answered;
+pub use cloud::{Cloud, CloudKnobs, CloudMachine, GROUPS, TEAM};
 pub use daemon::{Fault, Machine};
 pub use fleet_acts::{BindingEdit, FleetAct};
 pub use hours::{BACK, CLOCKS_CHANGE, FORWARD, HoursOf, MeantHours, NOWHERE, read as read_hours, window_of};
+pub use machines::{ACCEPTED, UNAVAILABLE};
 pub use mco::{Assignment, Content, Primary, primary};
 pub use owners::{MeantPlan, object, plan_window};
 pub use people::Act;
@@ -36,10 +40,30 @@ use numo_core::{
     observed::{Annotated, Key, MachineApi, Map, Observed},
 };
 use rand::{Rng, SeedableRng, rngs::SmallRng};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, BTreeSet},
+};
 
-/// When every simulation begins: 2026-01-05 08:00 UTC (seconds).
+/// When most simulations begin: 2026-01-05 08:00 UTC, a Monday (seconds).
 const EPOCH: i64 = 1_767_600_000;
+/// When some begin: 2028-02-28 08:00 UTC, a Monday too. The next day is a leap day (seconds).
+const BEFORE_LEAP_DAY: i64 = 1_835_337_600;
+
+thread_local! {
+    /// When the simulation of this thread begins.
+    static BEGINS: Cell<i64> = const { Cell::new(EPOCH) };
+}
+
+/// From now on the simulations of this thread begin on the day before a leap day, or on any other.
+pub(crate) fn begin_before_leap_day(is_meant: bool) {
+    BEGINS.set(if is_meant { BEFORE_LEAP_DAY } else { EPOCH });
+}
+
+/// Whether the simulation of this thread begins on the day before a leap day.
+pub(crate) fn is_before_leap_day() -> bool {
+    BEGINS.get() == BEFORE_LEAP_DAY
+}
 
 /// A span of seconds to draw from.
 pub type Span = (i64, i64);
@@ -94,6 +118,10 @@ pub(crate) enum Event {
     Act(Act),
     /// The same, to Plans and NodeMaintenances.
     Fleet(FleetAct),
+    /// A machine is up, its Node is Ready, or it is gone.
+    Boots(String),
+    IsReady(String),
+    Goes(String),
 }
 
 /// An object of the cluster.
@@ -141,6 +169,18 @@ pub enum Object {
     Pods(String),
     /// A PodDisruptionBudget.
     DisruptionBudget(Key),
+    /// A NodeVersion.
+    Version(String),
+    /// A ScalingGroup.
+    Group(String),
+    /// A PendingNode.
+    Pending(String),
+    /// A JoiningNode.
+    Joining(String),
+    /// An AutoscalingStrategy.
+    Strategy(String),
+    /// The Deployment of a cluster autoscaler.
+    Autoscaler(Key),
 }
 
 /// The cluster.
@@ -162,6 +202,8 @@ pub struct World {
     pub answered: Vec<Answered>,
     /// The controllers of pods.
     pub workloads: BTreeMap<String, Workload>,
+    /// The provider of machines, where there is one.
+    pub cloud: Option<Cloud>,
     /// Whether there are pods in this world.
     pub has_pods: bool,
     /// The operator is to be stopped for so long (seconds).
@@ -213,6 +255,7 @@ impl World {
             plan_jobs_made: Vec::new(),
             answered: Vec::new(),
             workloads: BTreeMap::new(),
+            cloud: None,
             has_pods: false,
             operator_stops: None,
             assignments: Vec::new(),
@@ -268,6 +311,9 @@ impl World {
             Event::Render(pool) => self.render(&pool),
             Event::Act(act) => self.act(&act),
             Event::Fleet(act) => self.fleet_act(&act),
+            Event::Boots(machine) => self.machine_boots(&machine),
+            Event::IsReady(node) => self.node_is_ready(&node),
+            Event::Goes(machine) => self.machine_goes(&machine),
         }
     }
 
@@ -343,10 +389,10 @@ impl World {
 
 /// Seconds since the beginning as a time.
 pub fn timestamp(seconds: i64) -> Timestamp {
-    Timestamp::from_second(EPOCH + seconds).unwrap_or(Timestamp::UNIX_EPOCH)
+    Timestamp::from_second(BEGINS.get() + seconds).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
 /// A time as seconds since the beginning.
 pub fn seconds(time: Timestamp) -> i64 {
-    time.as_second() - EPOCH
+    time.as_second() - BEGINS.get()
 }

@@ -48,7 +48,14 @@ impl World {
                     finalizers: &mut plan.finalizers,
                 }
             }
-            OwnerKind::NodeVersion => return None,
+            OwnerKind::NodeVersion => {
+                let view = truth.fleet.versions.get_mut(&owner.key.name)?;
+                Held {
+                    uid: &view.uid,
+                    deleting: view.deleting,
+                    finalizers: &mut view.finalizers,
+                }
+            }
             OwnerKind::NodeMaintenance(_) => {
                 let view = truth.maintenances.get_mut(owner)?;
                 Held {
@@ -119,7 +126,7 @@ impl World {
             OwnerKind::MutexRunConfig => truth.runs.remove(&owner.key).map(|run| run.uid),
             OwnerKind::Plan => truth.plans.remove(&owner.key).map(|plan| plan.uid),
             OwnerKind::NodeMaintenance(_) => truth.maintenances.remove(owner).map(|view| view.uid),
-            OwnerKind::NodeVersion => None,
+            OwnerKind::NodeVersion => truth.fleet.versions.remove(&owner.key.name).map(|view| view.uid),
         };
         let Some(uid) = uid else { return };
         let changes = truth.changes.values();
@@ -130,6 +137,15 @@ impl World {
         for key in changes {
             self.truth.changes.remove(&key);
             self.touch(Object::Change(key));
+        }
+        let pending = self.truth.fleet.pending.values();
+        let pending: Vec<String> = pending
+            .filter(|one| one.owner_uid == uid)
+            .map(|one| one.name.clone())
+            .collect();
+        for name in pending {
+            self.truth.fleet.pending.remove(&name);
+            self.touch(Object::Pending(name));
         }
         let jobs = self.truth.plan_jobs.iter();
         let jobs: Vec<(Key, String)> = jobs
@@ -155,7 +171,11 @@ impl World {
                     plan.deleting = true;
                 }
             }
-            OwnerKind::NodeVersion => {}
+            OwnerKind::NodeVersion => {
+                if let Some(view) = self.truth.fleet.versions.get_mut(&owner.key.name) {
+                    view.deleting = true;
+                }
+            }
             OwnerKind::NodeMaintenance(_) => {
                 if let Some(view) = self.truth.maintenances.get_mut(owner) {
                     view.deleting = true;
@@ -167,6 +187,8 @@ impl World {
             let mut changes = self.truth.changes.values();
             self.people.orphaned |=
                 changes.any(|change| change.spec.owner_ref.uid == uid && change.in_flight());
+            let mut pending = self.truth.fleet.pending.values();
+            self.people.orphaned |= pending.any(|one| one.owner_uid == uid);
             self.collect(owner);
         }
         self.touch(object(owner));
@@ -256,7 +278,9 @@ impl World {
                 self.edit_run(&owner.key, |run| run.spec.suspend = suspended.then_some(true));
             }
             OwnerKind::Plan => self.edit_plan(&owner.key, |plan| set(&mut plan.annotations)),
-            OwnerKind::NodeVersion => {}
+            OwnerKind::NodeVersion => {
+                self.edit_version(&owner.key.name, |view| set(&mut view.annotations));
+            }
             OwnerKind::NodeMaintenance(_) => {
                 if let Some(view) = self.truth.maintenances.get_mut(owner) {
                     set(&mut view.annotations);
@@ -284,7 +308,7 @@ pub fn object(owner: &Owner) -> Object {
     match owner.kind {
         OwnerKind::MutexRunConfig => Object::Run(owner.key.clone()),
         OwnerKind::Plan => Object::Plan(owner.key.clone()),
-        // These worlds have none.
-        OwnerKind::NodeMaintenance(_) | OwnerKind::NodeVersion => Object::Maintenance(owner.clone()),
+        OwnerKind::NodeVersion => Object::Version(owner.key.name.clone()),
+        OwnerKind::NodeMaintenance(_) => Object::Maintenance(owner.clone()),
     }
 }

@@ -238,6 +238,7 @@ impl World {
         self.truth.machines.insert(place.clone(), machine);
         self.touch(Object::Machine(place));
         self.truth.nodes.insert(name.clone(), node);
+        self.host(&name);
         self.pods_of_new_node(&name);
         self.node_written(&name);
     }
@@ -285,9 +286,10 @@ impl World {
         }
     }
 
-    fn remove_node(&mut self, name: &str) -> Option<NodeView> {
+    pub(super) fn remove_node(&mut self, name: &str) -> Option<NodeView> {
         let node = self.truth.nodes.remove(name)?;
         self.machines.remove(name);
+        self.truth.fleet.hosts.remove(name);
         self.lose_pods(name);
         self.people.cordoned.remove(name);
         self.people.sick.remove(name);
@@ -302,7 +304,7 @@ impl World {
 
     /// What a node that boots now runs: what its pool asks for, or what the first node ran (the machine
     /// config server serves the old configuration until one node has the new one).
-    fn served(&mut self, role: &str) -> String {
+    pub(super) fn served(&mut self, role: &str) -> String {
         let new = self.truth.pools.get(role).map(|pool| pool.config.clone());
         let here: Vec<String> = self
             .truth
@@ -476,6 +478,7 @@ impl World {
                     return;
                 };
                 self.remove_node(&name);
+                self.delete_machine_of(&name);
                 self.tell("person", || format!("deletes node {name}"));
             }
             Act::RecreateNode => {
@@ -498,7 +501,11 @@ impl World {
                 self.plan(delay, Event::Act(Act::NodeComes(Box::new(node))));
             }
             Act::NodeComes(node) => {
-                if !self.truth.nodes.contains_key(&node.name) {
+                // Its machine may have been deleted meanwhile.
+                let late = node.name.starts_with("late-");
+                let cloud = self.cloud.as_ref().filter(|_| !late);
+                let is_up = cloud.is_none_or(|cloud| cloud.machine_of(&node.name).is_some());
+                if is_up && !self.truth.nodes.contains_key(&node.name) {
                     let mut node = (**node).clone();
                     node.created = self.time();
                     self.tell("cluster", || format!("node {} joins", node.name));

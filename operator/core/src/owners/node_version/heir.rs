@@ -35,11 +35,13 @@ fn is_of_kubernetes(key: &str) -> bool {
     })
 }
 
-/// Whether a label or annotation speaks of the old node alone: a mark of numo's, or what keeps remediation off it.
+/// Whether a label or annotation speaks of the old node alone: a mark of numo's, what keeps remediation off it, or the version that a
+/// Plan took it to, which nothing has done to the new one.
 fn is_mark(key: &str) -> bool {
     key.starts_with(marks::PREFIX)
         || key.starts_with(marks::RULE_LABEL_PREFIX)
         || key == marks::EXCLUDE_FROM_REMEDIATION
+        || key.starts_with(marks::PLAN_HASH_PREFIX)
 }
 
 impl<'a> Pass<'a> {

@@ -1,0 +1,415 @@
+//! What is judged of NodeVersions: which machines are made and deleted, and when. The judge reads the provider and the objects; it asks no
+//! decision of the core.
+
+use super::{Judge, Verdict, breach, fleet};
+use crate::world::{Cloud, GROUPS, TEAM, World};
+use numo_api::{
+    Phase, Step,
+    machines::{Goal, annotations},
+};
+use numo_core::{
+    Owner, OwnerKind,
+    action::{Action, FleetAction, NodePatch},
+    observed::{Key, NodeVersionView, NodeView, Observed, is_same},
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Label of control-plane nodes in these worlds.
+const MASTER: &str = "node-role.kubernetes.io/master";
+
+/// What the judge keeps of machines, by their ids.
+#[derive(Debug, Default)]
+pub(super) struct Machines {
+    /// The machine of the old node, by that of the new one that takes its place.
+    donors: BTreeMap<String, String>,
+    /// Those whose nodes were let go by a turn.
+    released: BTreeSet<String>,
+}
+
+fn version<'a>(seen: &'a Observed, owner: &Owner) -> Option<&'a NodeVersionView> {
+    seen.fleet.versions.get(&owner.key.name)
+}
+
+fn image<'a>(seen: &'a Observed, owner: &Owner) -> &'a str {
+    let view = version(seen, owner);
+    view.and_then(|view| view.spec.image.as_deref())
+        .unwrap_or_default()
+}
+
+/// The machine of a node that is there.
+fn host<'a>(world: &'a World, node: &str) -> &'a str {
+    let host = world.truth.fleet.hosts.get(node);
+    host.map_or("", |host| host.provider_id.as_str())
+}
+
+/// The node whose machine it is.
+fn node_of<'a>(known: &'a Observed, machine: &str) -> Option<&'a NodeView> {
+    let mut hosts = known.fleet.hosts.iter();
+    let (name, _) = hosts.find(|(_, host)| is_same(&host.provider_id, machine))?;
+    known.nodes.get(name)
+}
+
+impl Judge {
+    /// What only a NodeVersion writes, or has the provider do.
+    pub(super) fn after_machines(
+        &mut self,
+        world: &World,
+        seen: &Observed,
+        owner: &Owner,
+        action: &FleetAction,
+    ) -> Verdict {
+        match action {
+            FleetAction::CreateMachine {
+                pending, group_id, ..
+            } => self.may_make(world, seen, owner, (pending, group_id)),
+            FleetAction::DeleteMachine { provider_id, .. } => {
+                self.may_delete(world, seen, owner, provider_id)
+            }
+            FleetAction::DeleteNode { node, .. } => self.node_goes(world, seen, node),
+            FleetAction::DeletePendingNode { name, .. } => not_leaked(world, seen, name),
+            FleetAction::SetGroupImage { image: set, .. } if set != image(seen, owner) => breach(
+                "target",
+                format!("new machines get image {set}, which nobody asks for"),
+            ),
+            FleetAction::EnableAutoscaler { enabled: true, .. } => rests(seen),
+            FleetAction::SetAutoscaler { replicas, .. } if replicas.1 > 0 => rests(seen),
+            _ => Ok(()),
+        }
+    }
+
+    /// A pair is noted: the new node takes the place of the old one.
+    pub(super) fn note_pair(&mut self, world: &World, patch: &NodePatch) {
+        for change in &patch.annotations {
+            if let (annotations::DONOR, Some(donor)) = (change.key.as_str(), &change.to) {
+                let (new, old) = (host(world, &patch.node), host(world, donor));
+                self.machines.donors.insert(new.to_owned(), old.to_owned());
+            }
+        }
+    }
+
+    /// 2, 13, order, rests: a machine is made.
+    fn may_make(
+        &self,
+        world: &World,
+        seen: &Observed,
+        owner: &Owner,
+        (pending, group): (&str, &str),
+    ) -> Verdict {
+        let Some(cloud) = &world.cloud else { return Ok(()) };
+        let runs = seen.fleet.autoscalers.values().any(|one| one.replicas > 0);
+        if runs {
+            return breach(
+                "rests",
+                format!("a machine is made for {pending} while the autoscaler runs"),
+            );
+        }
+        let Some(view) = version(seen, owner).filter(|view| !view.deleting) else {
+            return breach("5", format!("a machine is made for {owner}, which goes"));
+        };
+        fleet::not_stopped_at_all(seen, owner, pending)?;
+        let mut made = cloud.machines.values();
+        if let Some(other) =
+            made.find(|one| one.request == *pending && !is_same(&one.image, image(seen, owner)))
+            && other.made == world.now
+        {
+            return breach("target", format!("a machine of image {} is made", other.image));
+        }
+        self.control_plane_first(world, seen, owner, group)?;
+        if world.people.limits_edited || world.people.journals_deleted {
+            return Ok(());
+        }
+        let surge = serde_json::to_value(&view.spec.surge).unwrap_or_default();
+        let surge = if surge.is_null() {
+            1
+        } else {
+            fleet::number(&surge, seen.nodes.len())
+        };
+        let beyond: Vec<&String> = self.beyond(world, cloud).collect();
+        if beyond.len() > surge {
+            return breach(
+                "2",
+                format!("machines {beyond:?} are beyond those that are replaced, spec.surge allows {surge}"),
+            );
+        }
+        Ok(())
+    }
+
+    /// The machines that numo had made, and that nothing has gone for yet.
+    fn beyond<'a>(&'a self, world: &'a World, cloud: &'a Cloud) -> impl Iterator<Item = &'a String> {
+        let alive = |id: &str| cloud.machine(id).is_some_and(|one| one.is_alive());
+        let made = cloud.machines.iter();
+        let made = made.filter(|(_, one)| one.is_alive() && !one.request.is_empty());
+        made.filter(move |(id, one)| {
+            let donor = self.machines.donors.get(*id);
+            let joined = world.truth.nodes.contains_key(&one.node);
+            donor.map_or(!joined, |donor| alive(donor))
+        })
+        .map(|(id, _)| id)
+    }
+
+    /// Order: no machine for a worker while a node of the control plane is of another image.
+    #[allow(clippy::unused_self, reason = "the judge is asked, as for all else")]
+    fn control_plane_first(&self, world: &World, seen: &Observed, owner: &Owner, group: &str) -> Verdict {
+        // Machines of nodes whose turn began before another image was asked for are made all the same.
+        let is_changed = world.cloud.as_ref().is_some_and(|cloud| cloud.asked > 1);
+        if group == GROUPS[0].0 || is_changed || world.people.journals_deleted {
+            return Ok(());
+        }
+        let wanted = image(seen, owner);
+        let mut masters = seen
+            .nodes
+            .values()
+            .filter(|node| node.labels.contains_key(MASTER));
+        let behind = masters.find(|node| {
+            let noted = node.annotation(annotations::NODE_IMAGE);
+            !noted.is_empty() && !is_same(noted, wanted)
+        });
+        match behind {
+            None => Ok(()),
+            Some(node) => breach(
+                "order",
+                format!(
+                    "a machine of {group} is made, and {} is not of image {wanted}",
+                    node.name
+                ),
+            ),
+        }
+    }
+
+    /// 1: a node of a NodeVersion is let go once its rules have passed, it is empty, and a new one that is Ready has its place.
+    pub(super) fn lets_go(&mut self, world: &World, seen: &Observed, owner: &Owner, key: &Key) -> Verdict {
+        let Some(change) = seen.changes.get(key) else {
+            return Ok(());
+        };
+        let node = seen.nodes.get(&change.spec.node_name);
+        let Some(node) = node.filter(|node| node.uid == change.spec.node_uid) else {
+            return breach(
+                "3",
+                format!("{} is let go and does not exist", change.spec.node_name),
+            );
+        };
+        let machine = host(world, &node.name).to_owned();
+        self.machines.released.insert(machine);
+        self.may_disrupt(world, seen, owner, node)?;
+        if world.people.journals_deleted {
+            return Ok(());
+        }
+        let phases = [Phase::Pre, Phase::PreRelease];
+        let rules = fleet::gating(seen, owner, &phases);
+        self.rules_passed(world, seen, key, node, &rules)?;
+        if !node.unschedulable {
+            return breach("1", format!("{} is let go and not cordoned", node.name));
+        }
+        if node.ready {
+            empty(world, seen, node)?;
+        }
+        if node.annotation(annotations::OBSOLETE) == "true" {
+            return Ok(());
+        }
+        let heir = seen.nodes.get(node.annotation(annotations::HEIR));
+        match heir {
+            Some(heir) if heir.ready => Ok(()),
+            Some(heir) => breach(
+                "heir",
+                format!("{} is let go, and {} is not Ready", node.name, heir.name),
+            ),
+            None => breach(
+                "heir",
+                format!("{} is let go, and no node has its place", node.name),
+            ),
+        }
+    }
+
+    /// 1, machine: only what was let go by a turn is deleted, or what never joined.
+    fn may_delete(&self, world: &World, seen: &Observed, owner: &Owner, id: &str) -> Verdict {
+        let Some(machine) = world.cloud.as_ref().and_then(|cloud| cloud.machine(id)) else {
+            return breach("machine", format!("machine {id} is deleted, and nobody made it"));
+        };
+        // Truth is asked for what was so before the call: it only went on its way out.
+        if machine.going.is_some_and(|at| at < world.now) {
+            return Ok(());
+        }
+        if self.machines.released.contains(id) {
+            return self.has_an_heir(world, seen, id);
+        }
+        if world.people.journals_deleted {
+            return Ok(());
+        }
+        if machine.request.is_empty() {
+            return breach(
+                "machine",
+                format!(
+                    "machine {id} of {} is deleted, and {owner} let no such node go",
+                    machine.node
+                ),
+            );
+        }
+        let node = node_of(seen, id).and_then(|_| node_of(&world.truth, id));
+        match node {
+            None => Ok(()),
+            Some(node) => breach(
+                "machine",
+                format!("machine {id} is deleted, and {} runs on it", node.name),
+            ),
+        }
+    }
+
+    /// heir: the new node has what the old one had.
+    fn has_an_heir(&self, world: &World, seen: &Observed, id: &str) -> Verdict {
+        let Some(old) = node_of(seen, id) else {
+            return Ok(());
+        };
+        let mut heirs = self
+            .machines
+            .donors
+            .iter()
+            .filter(|(_, donor)| donor.as_str() == id);
+        let is_obsolete = old.annotation(annotations::OBSOLETE) == "true";
+        let Some((heir, _)) = heirs.next_back() else {
+            return if is_obsolete || world.people.journals_deleted {
+                Ok(())
+            } else {
+                breach("heir", format!("{} goes, and no node has its place", old.name))
+            };
+        };
+        let Some(new) = node_of(&world.truth, heir) else {
+            return Ok(());
+        };
+        if old.labels.contains_key(TEAM) && new.labels.get(TEAM) != old.labels.get(TEAM) {
+            return breach("heir", format!("{} has not the labels of {}", new.name, old.name));
+        }
+        Ok(())
+    }
+
+    /// machine: a Node goes after its machine, whose kubelet would make it anew.
+    fn node_goes(&self, world: &World, seen: &Observed, name: &str) -> Verdict {
+        let host = seen.fleet.hosts.get(name);
+        let id = host.map_or("", |host| host.provider_id.as_str());
+        let machine = world.cloud.as_ref().and_then(|cloud| cloud.machine(id));
+        let is_alive = machine.is_some_and(|one| one.is_alive());
+        if is_alive || !self.machines.released.contains(id) && !world.people.journals_deleted {
+            return breach(
+                "machine",
+                format!("Node {name} is deleted, and its machine {id} runs"),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Nothing is left on the node that a drain takes.
+fn empty(world: &World, seen: &Observed, node: &NodeView) -> Verdict {
+    if world.people.uncordoned.contains(&node.name) {
+        return Ok(());
+    }
+    let left = world.pods_to_go(&node.name);
+    let known = |key: &Key, uid: &str| {
+        let pods = seen.pods.get(&node.name);
+        pods.and_then(|pods| pods.get(key))
+            .is_some_and(|pod| pod.uid == uid)
+    };
+    match left.iter().find(|(key, uid)| known(key, uid)) {
+        None => Ok(()),
+        Some((pod, _)) => breach("1", format!("{} is let go, and {pod} is on it", node.name)),
+    }
+}
+
+/// leak: what is forgotten is gone, or runs as a node.
+fn not_leaked(world: &World, seen: &Observed, pending: &str) -> Verdict {
+    let Some(before) = seen.fleet.pending.get(pending) else {
+        return Ok(());
+    };
+    let Some(cloud) = &world.cloud else { return Ok(()) };
+    let id = before.spec.provider_id.as_deref().unwrap_or_default();
+    let mut machines = cloud.machines.iter();
+    let left =
+        machines.find(|(known, one)| one.is_alive() && (is_same(known, id) || one.request == before.name));
+    match left {
+        Some((id, one)) if !has_node(world, id) && !seen.nodes.contains_key(&one.node) => breach(
+            "leak",
+            format!(
+                "PendingNode {pending} ({:?}) is forgotten, and machine {id} runs",
+                before.spec.goal.unwrap_or(Goal::Join)
+            ),
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn has_node(world: &World, machine: &str) -> bool {
+    node_of(&world.truth, machine).is_some()
+}
+
+/// rests: no autoscaler runs while a node is replaced.
+fn rests(seen: &Observed) -> Verdict {
+    let of_versions = |uid: &str| seen.fleet.versions.values().any(|view| view.uid == uid);
+    let mut changes = seen.changes.values();
+    let turn = changes.find(|change| of_versions(&change.spec.owner_ref.uid) && change.in_flight());
+    match (turn, seen.fleet.pending.keys().next()) {
+        (Some(change), _) => breach(
+            "rests",
+            format!(
+                "the autoscaler is started, and {} has its turn",
+                change.spec.node_name
+            ),
+        ),
+        (_, Some(pending)) => breach(
+            "rests",
+            format!("the autoscaler is started, and there is {pending}"),
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the journal says for the first time that the node is let go.
+pub(super) fn is_let_go(seen: &Observed, owner: &Owner, key: &Key, step: Option<Step>) -> bool {
+    let before = seen.changes.get(key).and_then(|change| change.status.step);
+    owner.kind == OwnerKind::NodeVersion && step == Some(Step::Released) && before != step
+}
+
+/// The end: each machine runs a node, of the image that is asked for, and nobody rests.
+pub fn nothing_leaked(world: &World) -> Verdict {
+    let Some(cloud) = &world.cloud else { return Ok(()) };
+    let fleet = &world.truth.fleet;
+    for (id, machine) in cloud.machines.iter().filter(|(_, one)| one.is_alive()) {
+        if !has_node(world, id) {
+            return breach("leak", format!("machine {id} ({}) runs no node", machine.request));
+        }
+    }
+    if let Some(pending) = fleet.pending.values().next() {
+        return breach(
+            "leak",
+            format!("PendingNode {} is left: {:?}", pending.name, pending.spec),
+        );
+    }
+    let wanted = fleet.versions.values().next().filter(|view| !view.deleting);
+    for name in world.truth.nodes.keys().filter(|_| wanted.is_some()) {
+        let machine = cloud.machine(host(world, name));
+        let image = machine.map_or("", |one| one.image.as_str());
+        let asked = wanted
+            .and_then(|view| view.spec.image.as_deref())
+            .unwrap_or_default();
+        if !is_same(image, asked) {
+            return breach(
+                "target",
+                format!("{name} has image {image:?} in the end, wanted {asked:?}"),
+            );
+        }
+    }
+    let rests = fleet.autoscalers.values().any(|one| one.replicas == 0);
+    if rests || fleet.strategies.values().any(|one| !one.spec.enabled) {
+        return breach("rests", "the autoscaler is not started again");
+    }
+    match fleet.versions.values().find(|view| !view.finalizers.is_empty()) {
+        Some(view) => breach("4", format!("the finalizer of NodeVersion {} is left", view.name)),
+        None => Ok(()),
+    }
+}
+
+/// Whether an action is of machines.
+pub(super) fn of_machines(action: &Action) -> Option<&FleetAction> {
+    match action {
+        Action::Fleet(action) => Some(action),
+        _ => None,
+    }
+}

@@ -1,0 +1,386 @@
+//! The objects that stand for machines, as the API server has them, and what numo has the provider do.
+
+use super::{Cloud, FleetAct, Object, Refused, World, api};
+use numo_api::{
+    machines::{AutoscalingStrategyStatus, NodeVersionSpec, PendingNodeStatus, ScalingGroupStatus},
+    marks,
+};
+use numo_core::{
+    Owner,
+    action::FleetAction,
+    observed::{NodeVersionView, PendingNodeView, ScalingGroupView},
+    owners::node_version::outdated,
+};
+
+/// HTTP status of a call that takes a second one.
+pub const ACCEPTED: u16 = 202;
+/// HTTP status of a call that the provider refuses.
+pub const UNAVAILABLE: u16 = 503;
+
+type Answer = Result<Object, Refused>;
+
+fn refused(code: u16, message: &str) -> Answer {
+    Err(Refused {
+        code,
+        message: message.to_owned(),
+    })
+}
+
+fn gone(what: &str) -> Answer {
+    refused(404, &format!("{what} is gone"))
+}
+
+impl World {
+    /// Someone creates a NodeVersion.
+    pub fn add_version(&mut self, name: &str, spec: NodeVersionSpec) {
+        let view = NodeVersionView {
+            name: name.to_owned(),
+            uid: format!("version-{name}-{}", self.serial()),
+            generation: 1,
+            created: self.time(),
+            spec,
+            ..NodeVersionView::default()
+        };
+        self.truth.fleet.versions.insert(name.to_owned(), view);
+        self.touch_version(name);
+    }
+
+    pub(super) fn edit_version(&mut self, name: &str, edit: impl FnOnce(&mut NodeVersionView)) {
+        if let Some(view) = self.truth.fleet.versions.get_mut(name) {
+            edit(view);
+            view.generation += 1;
+            self.touch_version(name);
+        }
+    }
+
+    /// One write or call about machines.
+    pub(super) fn apply_fleet(&mut self, action: &FleetAction) -> Answer {
+        let object = match action {
+            FleetAction::CreateMachine {
+                pending,
+                uid,
+                group_id,
+            } => self.create_machine(pending, uid, group_id)?,
+            FleetAction::DeleteMachine {
+                pending, provider_id, ..
+            } => {
+                self.called()?;
+                self.delete_machine(provider_id);
+                Object::Pending(pending.clone())
+            }
+            FleetAction::RemoveEtcdMember { node, .. } => {
+                self.called()?;
+                Object::Node(node.clone())
+            }
+            FleetAction::SetGroupImage { group_id, image } => {
+                self.called()?;
+                if let Some(cloud) = &mut self.cloud {
+                    cloud.images.insert(group_id.clone(), image.clone());
+                }
+                Object::Group(group_id.clone())
+            }
+            FleetAction::DeleteNode { node, uid } => {
+                if self.truth.nodes.get(node).is_none_or(|one| one.uid != *uid) {
+                    return gone("the Node");
+                }
+                self.remove_node(node);
+                Object::Node(node.clone())
+            }
+            other => self.write_pending(other)?,
+        };
+        self.touch(object.clone());
+        Ok(object)
+    }
+
+    fn called(&mut self) -> Result<(), Refused> {
+        if self.cloud.as_mut().is_some_and(Cloud::refuses) {
+            return refused(UNAVAILABLE, "the provider has no time").map(|_| ());
+        }
+        Ok(())
+    }
+
+    fn create_machine(&mut self, pending: &str, uid: &str, group: &str) -> Answer {
+        self.called()?;
+        if self.cloud.as_mut().is_some_and(|cloud| cloud.takes_long(pending)) {
+            return refused(ACCEPTED, "it is being made");
+        }
+        let made = self.make_machine(pending, group);
+        let version = self.serial().to_string();
+        let found = self.truth.fleet.pending.get_mut(pending);
+        let Some((found, (id, node))) = found.filter(|one| one.uid == *uid).zip(made) else {
+            return gone("the PendingNode");
+        };
+        (found.spec.provider_id, found.spec.node_name) = (Some(id), Some(node));
+        found.resource_version = version;
+        Ok(Object::Pending(pending.to_owned()))
+    }
+
+    fn write_pending(&mut self, action: &FleetAction) -> Answer {
+        let version = self.serial().to_string();
+        let created = self.time();
+        let all = &mut self.truth.fleet.pending;
+        match action {
+            FleetAction::CreatePendingNode {
+                name,
+                owner,
+                spec,
+                turn,
+            } => {
+                if all.contains_key(name) {
+                    return refused(409, "it exists already");
+                }
+                let turn = turn
+                    .iter()
+                    .map(|turn| (marks::PENDING_FOR.to_owned(), turn.clone()));
+                let view = PendingNodeView {
+                    name: name.clone(),
+                    uid: format!("pending-{version}"),
+                    resource_version: version,
+                    created,
+                    deleting: false,
+                    owner_uid: owner.1.clone(),
+                    annotations: turn.collect(),
+                    spec: (**spec).clone(),
+                    status: PendingNodeStatus::default(),
+                };
+                all.insert(name.clone(), view);
+                Ok(Object::Pending(name.clone()))
+            }
+            FleetAction::WritePendingNode {
+                name,
+                uid,
+                resource_version,
+                spec,
+                annotations,
+            } => {
+                let Some(found) = all.get_mut(name).filter(|one| one.uid == *uid) else {
+                    return gone("the PendingNode");
+                };
+                if found.resource_version != *resource_version || !api::test(&found.annotations, annotations)
+                {
+                    return refused(409, "metadata.resourceVersion is not as it was read");
+                }
+                api::write(&mut found.annotations, annotations);
+                (found.spec, found.resource_version) = ((**spec).clone(), version);
+                Ok(Object::Pending(name.clone()))
+            }
+            FleetAction::WritePendingStatus {
+                name,
+                uid,
+                state,
+                reached,
+            } => {
+                let Some(found) = all.get_mut(name).filter(|one| one.uid == *uid) else {
+                    return gone("the PendingNode");
+                };
+                found.status.csp_state = Some(*state);
+                found.status.reached_goal = Some(*reached);
+                found.resource_version = version;
+                Ok(Object::Pending(name.clone()))
+            }
+            FleetAction::DeletePendingNode { name, uid } => {
+                if all.get(name).is_none_or(|one| one.uid != *uid) {
+                    return gone("the PendingNode");
+                }
+                all.remove(name);
+                Ok(Object::Pending(name.clone()))
+            }
+            other => self.write_group(other),
+        }
+    }
+
+    fn write_group(&mut self, action: &FleetAction) -> Answer {
+        let serial = self.serial();
+        let fleet = &mut self.truth.fleet;
+        match action {
+            FleetAction::WriteGroupStatus {
+                name,
+                uid,
+                image,
+                is_outdated,
+            } => {
+                let Some(group) = fleet.groups.get_mut(name).filter(|one| one.uid == *uid) else {
+                    return gone("the ScalingGroup");
+                };
+                group.status = ScalingGroupStatus {
+                    image_reference: Some(image.clone()),
+                    conditions: vec![outdated(*is_outdated)],
+                };
+                Ok(Object::Group(name.clone()))
+            }
+            FleetAction::CreateGroup { name, spec } => {
+                let view = ScalingGroupView {
+                    name: name.clone(),
+                    uid: format!("group-{serial}"),
+                    spec: (**spec).clone(),
+                    ..ScalingGroupView::default()
+                };
+                if fleet.groups.insert(name.clone(), view).is_some() {
+                    return refused(409, "it exists already");
+                }
+                Ok(Object::Group(name.clone()))
+            }
+            FleetAction::NameGroup {
+                name,
+                node_group_name,
+                ..
+            } => {
+                let Some(group) = fleet.groups.get_mut(name) else {
+                    return gone("the ScalingGroup");
+                };
+                group.spec.node_group_name = Some(node_group_name.clone());
+                Ok(Object::Group(name.clone()))
+            }
+            FleetAction::DeleteGroup { name, .. } => {
+                fleet.groups.remove(name);
+                Ok(Object::Group(name.clone()))
+            }
+            FleetAction::DeleteJoiningNode { name, .. } => {
+                fleet.joining.remove(name);
+                Ok(Object::Joining(name.clone()))
+            }
+            other => self.write_autoscaler(other),
+        }
+    }
+
+    fn write_autoscaler(&mut self, action: &FleetAction) -> Answer {
+        let fleet = &mut self.truth.fleet;
+        match action {
+            FleetAction::EnableAutoscaler {
+                strategy, enabled, ..
+            } => {
+                let Some(view) = fleet.strategies.get_mut(strategy) else {
+                    return gone("the AutoscalingStrategy");
+                };
+                view.spec.enabled = *enabled;
+                Ok(Object::Strategy(strategy.clone()))
+            }
+            FleetAction::WriteStrategyStatus {
+                strategy, replicas, ..
+            } => {
+                let Some(view) = fleet.strategies.get_mut(strategy) else {
+                    return gone("the AutoscalingStrategy");
+                };
+                view.status = AutoscalingStrategyStatus {
+                    enabled: Some(*replicas > 0),
+                    replicas: Some(*replicas),
+                };
+                Ok(Object::Strategy(strategy.clone()))
+            }
+            FleetAction::SetAutoscaler {
+                deployment,
+                replicas,
+                command,
+                ..
+            } => {
+                let Some(view) = fleet.autoscalers.get_mut(deployment) else {
+                    return gone("the Deployment");
+                };
+                if view.replicas != replicas.0 || view.command != command.0 {
+                    return refused(409, "the Deployment is not as it was read");
+                }
+                view.replicas = replicas.1;
+                view.command.clone_from(&command.1);
+                Ok(Object::Autoscaler(deployment.clone()))
+            }
+            _ => refused(400, "nobody carries it out"),
+        }
+    }
+}
+
+/// What people and machines do to NodeVersions.
+impl World {
+    fn some_version(&self) -> Option<String> {
+        let mut versions = self.truth.fleet.versions.values();
+        let view = versions.find(|view| !view.deleting)?;
+        Some(view.name.clone())
+    }
+
+    pub(super) fn version_act(&mut self, act: &FleetAct) {
+        let Some(name) = self.some_version() else { return };
+        match act {
+            FleetAct::NewImage(image) => {
+                self.tell("person", || format!("asks for image {image}"));
+                if let Some(cloud) = &mut self.cloud {
+                    cloud.asked += 1;
+                }
+                self.edit_version(&name, |view| view.spec.image = Some(image.clone()));
+            }
+            FleetAct::DeleteVersion => {
+                self.tell("person", || format!("deletes NodeVersion {name}"));
+                self.delete_owner(&Owner::node_version(name.as_str()));
+            }
+            FleetAct::AbortVersion(seconds) => self.abort_version(&name, *seconds),
+            FleetAct::UnabortVersion(name) => {
+                self.tell("person", || format!("takes NodeVersion {name} up again"));
+                self.edit_version(name, |view| {
+                    view.annotations.remove(marks::ABORT);
+                });
+            }
+            FleetAct::StartAutoscaler => {
+                let keys: Vec<_> = self.truth.fleet.autoscalers.keys().cloned().collect();
+                for key in keys {
+                    if let Some(one) = self.truth.fleet.autoscalers.get_mut(&key) {
+                        one.replicas = 1;
+                    }
+                    self.touch(Object::Autoscaler(key));
+                }
+                self.tell("person", || "starts the cluster autoscaler".to_owned());
+            }
+            FleetAct::SetSurge(surge) => {
+                self.people.limits_edited = true;
+                self.tell("person", || format!("sets spec.surge to {surge}"));
+                let surge = serde_json::from_value((*surge).into()).ok();
+                self.edit_version(&name, |view| view.spec.surge = surge);
+            }
+            FleetAct::LoseProvider(seconds) => {
+                let Some(cloud) = &mut self.cloud else { return };
+                let before = std::mem::replace(&mut cloud.knobs.refusals, 100);
+                self.tell("provider", || "answers no more".to_owned());
+                let back = FleetAct::BringProvider(if before < 100 { before } else { 0 });
+                self.plan_fleet_act(*seconds, back);
+            }
+            FleetAct::BringProvider(refusals) => {
+                if let Some(cloud) = &mut self.cloud {
+                    cloud.knobs.refusals = *refusals;
+                }
+                self.tell("provider", || "answers again".to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    fn abort_version(&mut self, name: &str, seconds: i64) {
+        let uid = self.truth.fleet.versions.get(name).map(|view| view.uid.clone());
+        let mut changes = self.truth.changes.values();
+        let turn =
+            changes.find(|change| Some(&change.spec.owner_ref.uid) == uid.as_ref() && change.in_flight());
+        let Some(id) = turn.map(|change| change.spec.target.run_id.clone()) else {
+            return;
+        };
+        self.people.gave_up = true;
+        self.tell("person", || format!("gives NodeVersion {name} up"));
+        self.edit_version(name, |view| {
+            view.annotations.insert(marks::ABORT.to_owned(), id);
+        });
+        self.plan_fleet_act(seconds, FleetAct::UnabortVersion(name.to_owned()));
+    }
+
+    /// People mend what keeps NodeVersions from their ends.
+    pub(super) fn mend_versions(&mut self) {
+        if let Some(cloud) = &mut self.cloud {
+            (cloud.knobs.duds, cloud.knobs.refusals) = (0, 0);
+        }
+        let versions: Vec<String> = self.truth.fleet.versions.keys().cloned().collect();
+        for name in versions {
+            self.edit_version(&name, |view| {
+                view.annotations.remove(marks::ABORT);
+                view.annotations.remove(marks::SUSPEND);
+                let surge = serde_json::to_value(&view.spec.surge).unwrap_or_default();
+                if surge == serde_json::json!(0) {
+                    view.spec.surge = None;
+                }
+            });
+        }
+    }
+}
