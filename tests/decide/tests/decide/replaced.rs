@@ -365,6 +365,9 @@ impl Cluster {
             Some(Step::Changed | Step::PostRules | Step::Soaked | Step::Done) => {
                 &[Step::Cordoned, Step::Drained, Step::Released]
             }
+            Some(Step::Held) if line.has("replaced") => {
+                &[Step::Cordoned, Step::Drained, Step::Released, Step::Changed]
+            }
             _ => &[],
         };
         entries.extend(before.iter().map(|step| entry(*step, None)));

@@ -723,6 +723,35 @@ fn the_rules_of_phase_post_are_asked_about_the_new_node() {
     );
 }
 
+/// The old node is gone: the rules are asked again of the new one, and no second machine is made or deleted for it.
+#[test]
+fn a_person_ends_the_failure_of_a_rule_after_the_replacement() {
+    let home = GONE.replace(" donor:a", "").replace(
+        "finalizer",
+        r#"finalizer spec {"mutex": {"rules": [{"name": "settled"}]}}"#,
+    );
+    let turn = |rest: &str| {
+        format!("{home}\n rule settled Post\n replacing a Held replaced machine:m-a heir:new {rest}")
+    };
+    for reason in ["RuleFailed", "Aborted"] {
+        check(
+            &turn(&format!("reason:{reason} retry")),
+            "node a Changed Admitting
+             > journal a Changed Admitting attempt 2",
+        );
+        check(
+            &turn(&format!("reason:{reason} skip")),
+            "node a Skipped SkippedByPerson
+             > journal a Skipped SkippedByPerson",
+        );
+    }
+    check(
+        &turn("reason:Aborted"),
+        "node a Held Aborted
+         > nothing",
+    );
+}
+
 #[test]
 fn rules_gate_a_node_before_a_machine_is_made_and_before_it_goes() {
     let gated = |rest: &str| {

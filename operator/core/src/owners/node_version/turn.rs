@@ -326,6 +326,41 @@ impl Going<'_, '_> {
         steps::Turn::say(self, Step::Admitted, why);
         true
     }
+
+    /// What a person says of a turn that was let go and is held since, as a rule has failed: its rules are asked again, or it ends. The old
+    /// node and its machine are gone, in the next attempt too.
+    fn obey_released(&mut self) -> Next {
+        let (change, now) = (self.change, self.pass.now);
+        if change.status.step != Some(Step::Held) {
+            return ON;
+        }
+        let (step, why, journal) = if let Some(why) = directive::skipped(change) {
+            let journal = directive::leave_out(change, &why, now);
+            (Step::Skipped, why, journal)
+        } else if let Some(why) = directive::retried(change) {
+            let mut journal = directive::next_attempt(change, Step::Released, &why, now);
+            if journal::entered(change, Step::Changed).is_some() {
+                journal.enter(Step::Changed, Some(&why));
+            }
+            (Step::Changed, why, journal.planned(None))
+        } else {
+            return self.stay_aborted();
+        };
+        self.pass.out.actions.extend(journal);
+        steps::Turn::say(self, step, why);
+        STAY
+    }
+
+    /// A rule has ended the whole NodeVersion with this node.
+    fn stay_aborted(&mut self) -> Next {
+        let status = &self.change.status;
+        if status.step != Some(Step::Held) || !journal::is_for(self.change, Reason::Aborted) {
+            return ON;
+        }
+        let message = status.message.clone().unwrap_or_default();
+        steps::Turn::say(self, Step::Held, Why::new(Reason::Aborted, message));
+        STAY
+    }
 }
 
 impl steps::Turn for Going<'_, '_> {
@@ -381,7 +416,7 @@ impl steps::Turn for Going<'_, '_> {
 
     fn obey(&mut self) -> Next {
         if steps::Turn::is_released(self) {
-            return ON;
+            return self.obey_released();
         }
         if self.retries() {
             return STAY;
@@ -399,12 +434,7 @@ impl steps::Turn for Going<'_, '_> {
             steps::Turn::say(self, Step::Held, Why::new(Reason::JoinFailed, message));
             return STAY;
         }
-        if journal::is_for(self.change, Reason::Aborted) && self.change.status.step == Some(Step::Held) {
-            let message = self.change.status.message.clone().unwrap_or_default();
-            steps::Turn::say(self, Step::Held, Why::new(Reason::Aborted, message));
-            return STAY;
-        }
-        ON
+        self.stay_aborted()
     }
 
     fn is_left(&self) -> bool {
