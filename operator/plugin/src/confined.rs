@@ -48,15 +48,7 @@ pub async fn ask(
     time: Duration,
 ) -> io::Result<Ended> {
     jail::has_walls()?;
-    let mut child = tokio::process::Command::new(program)
-        .args(arguments)
-        .env_clear()
-        .env(ARENA.0, ARENA.1)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()?;
+    let mut child = start(program, arguments)?;
     let (Some(mut input), Some(output), Some(words)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
     else {
@@ -100,6 +92,19 @@ pub async fn ask(
     }
     let said = String::from_utf8_lossy(&said);
     Ok(Ended::Died(format!("ended with {status}: {}", said.trim())))
+}
+
+/// Starts the program with three pipes and nothing of this process's environment.
+fn start(program: &Path, arguments: &[String]) -> io::Result<tokio::process::Child> {
+    tokio::process::Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .env(ARENA.0, ARENA.1)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
 }
 
 /// Whether the kernel ended it at its limit of processor seconds: the soft one or the hard one.

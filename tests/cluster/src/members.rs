@@ -204,7 +204,11 @@ fn certificates(folder: &Path, places: &[(String, Ipv4Addr)]) -> Result<()> {
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
     let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
-    let names = places.iter().map(|(_, address)| address.to_string());
+    // A member calls another from 127.0.0.1, and is known by where it calls from.
+    let addresses = places.iter().map(|(_, address)| *address);
+    let names = addresses
+        .chain([Ipv4Addr::LOCALHOST])
+        .map(|address| address.to_string());
     let mut both = CertificateParams::new(names.collect::<Vec<_>>())?;
     both.distinguished_name.push(DnType::CommonName, "etcd");
     // etcd's own gateway is a client of etcd.
