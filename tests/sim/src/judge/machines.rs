@@ -2,7 +2,7 @@
 //! decision of the core.
 
 use super::{Judge, Verdict, breach, fleet};
-use crate::world::{Cloud, GROUPS, TEAM, World};
+use crate::world::{Cloud, CloudMachine, GROUPS, TEAM, World};
 use numo_api::{
     Phase, Step,
     machines::{Goal, annotations},
@@ -136,7 +136,7 @@ impl Judge {
 
     /// The machines that numo had made, and that nothing has gone for yet.
     fn beyond<'a>(&'a self, world: &'a World, cloud: &'a Cloud) -> impl Iterator<Item = &'a String> {
-        let alive = |id: &str| cloud.machine(id).is_some_and(|one| one.is_alive());
+        let alive = |id: &str| cloud.machine(id).is_some_and(CloudMachine::is_alive);
         let made = cloud.machines.iter();
         let made = made.filter(|(_, one)| one.is_alive() && !one.request.is_empty());
         made.filter(move |(id, one)| {
@@ -286,7 +286,7 @@ impl Judge {
         let host = seen.fleet.hosts.get(name);
         let id = host.map_or("", |host| host.provider_id.as_str());
         let machine = world.cloud.as_ref().and_then(|cloud| cloud.machine(id));
-        let is_alive = machine.is_some_and(|one| one.is_alive());
+        let is_alive = machine.is_some_and(CloudMachine::is_alive);
         if is_alive || !self.machines.released.contains(id) && !world.people.journals_deleted {
             return breach(
                 "machine",

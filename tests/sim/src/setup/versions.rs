@@ -7,7 +7,6 @@ use crate::{
     world::{CloudKnobs, FleetAct, GROUPS, World},
 };
 use numo_api::{
-    Phase,
     machines::{
         AutoscalingStrategySpec, AutoscalingStrategyStatus, NodeRole, NodeVersionSpec, ScalingGroupSpec,
     },
@@ -64,14 +63,7 @@ pub(super) fn add(
     if !is_meant {
         return;
     }
-    let mut rules = draw_rules(rng, faults, "version");
-    if faults {
-        // A node that is held after its release by a rule that failed cannot be tried again yet.
-        rules
-            .iter_mut()
-            .for_each(|rule| rule.phases.retain(|phase| *phase != Phase::Post));
-        rules.retain(|rule| !rule.phases.is_empty());
-    }
+    let rules = draw_rules(rng, faults, "version");
     let settings = draw_settings(rng);
     bind(world, "NodeVersion", &rules, &settings);
     let mut knobs = CloudKnobs {

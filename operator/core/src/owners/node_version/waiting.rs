@@ -56,7 +56,7 @@ pub(super) struct Waiting<'p, 'a> {
     took_control_plane: bool,
 }
 
-impl<'a> Pass<'a> {
+impl Pass<'_> {
     /// Whether a node is left out of the run: by a person, or for good.
     pub(super) fn is_left_out(&self, node: &NodeView) -> bool {
         let mut over = self.over.iter();
