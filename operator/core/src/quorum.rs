@@ -3,7 +3,7 @@
 //! control-plane node waits.
 //!
 //! Sources of membership, the first that is there counts: OpenShift's guard PodDisruptionBudget in `openshift-etcd`
-//! (`spec/node-maintenance.md` §2, webhook), the node condition `EtcdIsVoter` (RKE2, k3s), static pods with the label
+//! (`spec/node-maintenance.md` §2, webhook), the node condition `EtcdIsVoter` of nodes of the control plane (RKE2, k3s), static pods with the label
 //! `component=etcd` (kubeadm), and where etcd is not to be seen, the control-plane nodes themselves, whose API servers
 //! are then what must be left.
 
@@ -34,9 +34,10 @@ pub fn control_plane_selectors() -> Vec<Value> {
     CONTROL_PLANE.into_iter().map(of).collect()
 }
 
-/// Whether the node runs a part of the control plane.
+/// Whether the node runs a part of the control plane. By its labels alone: a kubelet may write any condition of its own Node, and none of
+/// these labels (admission plugin NodeRestriction).
 pub fn is_control_plane(node: &NodeView) -> bool {
-    node.etcd_voter == Some(true) || CONTROL_PLANE.iter().any(|label| node.labels.contains_key(*label))
+    CONTROL_PLANE.iter().any(|label| node.labels.contains_key(*label))
 }
 
 /// Whether the node counts as a member of etcd: one that takes the place of another is to be one first.
@@ -113,7 +114,9 @@ fn judged(
 
 /// The nodes that count as etcd's members, and what tells of them.
 fn membership(observed: &Observed) -> (BTreeSet<&str>, &'static str) {
-    let voters = names(observed, |node| node.etcd_voter == Some(true));
+    let voters = names(observed, |node| {
+        node.etcd_voter == Some(true) && is_control_plane(node)
+    });
     if !voters.is_empty() {
         return (voters, "etcd members (condition EtcdIsVoter)");
     }

@@ -215,6 +215,18 @@ pub struct Heard<T> {
     pub said: Result<T, String>,
 }
 
+impl ProviderView {
+    /// Takes in what was heard of a machine's image and group.
+    pub fn hear_facts(&mut self, provider_id: &str, heard: Heard<MachineFacts>) {
+        let id = provider_id.to_lowercase();
+        match &heard.said {
+            Ok(_) => _ = self.failing.remove(&id),
+            Err(_) => _ = self.failing.entry(id.clone()).or_insert(heard.at),
+        }
+        self.facts.insert(id, heard);
+    }
+}
+
 impl<T> Heard<T> {
     /// When it is to be asked again.
     pub fn again(&self, pause: i64) -> Timestamp {
@@ -231,6 +243,8 @@ pub struct ProviderView {
     pub missing: Option<String>,
     /// Image and group of machines, by their ids.
     pub facts: BTreeMap<String, Heard<MachineFacts>>,
+    /// Since when it has no facts of a machine, whatever it says instead, by its id; none of one whose facts were heard last.
+    pub failing: BTreeMap<String, Timestamp>,
     /// States of machines, by their ids.
     pub states: BTreeMap<String, Heard<CspState>>,
     /// The images that new machines of groups get, by the groups' ids.

@@ -3,7 +3,7 @@
 
 use crate::{
     action::{Event, EventAction},
-    observed::{ChangeView, NodeView},
+    observed::ChangeView,
     turn::{
         journal::{self, Journal},
         node::{Next, ON, Parts, STAY, Turn},
@@ -77,18 +77,18 @@ fn hold(turn: &mut impl Turn, why: Why) {
 }
 
 /// Why a node is held, and what a person can do.
-pub fn why_held(node: &NodeView, change: &ChangeView) -> Why {
+pub fn why_held(change: &ChangeView) -> Why {
     let message = change.status.message.as_deref().unwrap_or_default();
+    // Not of the node that has its place by now, if another one has.
     let message = format!(
         "{message}; `numo retry {0}` evaluates its rules again, `numo skip {0}` leaves the node out",
-        node.name
+        change.spec.node_name
     );
     Why::new(Reason::RuleFailed, message)
 }
 
 /// Says of a node that is held why it is.
 pub fn say_held(turn: &mut impl Turn) {
-    let Parts { node, change, .. } = turn.parts();
-    let why = why_held(node, change);
+    let why = why_held(turn.parts().change);
     turn.say(Step::Held, why);
 }

@@ -6,7 +6,7 @@ use super::{
     completion,
     error::{self, CliError},
     live::{self, Look},
-    object::{ObjectArg, What},
+    object::{ObjectArg, What, version_run_id},
     word::{Change, SayArgs, Speaker},
     written::Written,
 };
@@ -314,7 +314,7 @@ async fn turn_of(
     Ok(changes.into_iter().find(|(_, change)| is_live(change, &live)))
 }
 
-/// The ids of runs that are under way, of owners of any kind, and the uids of Plans.
+/// The ids of runs that are under way, of owners of any kind, and the uids of Plans and NodeVersions.
 async fn under_way(
     connection: &Connection,
     namespace: Option<&str>,
@@ -360,7 +360,21 @@ async fn under_way(
         Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {}
         Err(error) => return Err(error::api("plans")(error)),
     }
+    for version in versions(connection).await? {
+        planned.extend(version.metadata.uid.clone());
+        live.extend(version_run_id(&version));
+    }
     Ok((live, planned))
+}
+
+/// All NodeVersions; none where machines are nobody's business.
+async fn versions(connection: &Connection) -> Result<Vec<DynamicObject>, CliError> {
+    let api = watch::api(&connection.read, Kind::NodeVersion, "");
+    match api.list(&ListParams::default()).await {
+        Ok(list) => Ok(list.items),
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Ok(Vec::new()),
+        Err(error) => Err(error::api("nodeversions")(error)),
+    }
 }
 
 /// That a node has had no turn, and where it has one, if so.
@@ -411,7 +425,8 @@ async fn before_its_turn(
     let observed = &look.store.observed;
     if waits.is_none()
         && let Some(seen) = observed.nodes.get(node)
-        && let Some((change, mut spec)) = waits_in_plan(&look, seen, namespace)
+        && let Some((change, mut spec)) =
+            waits_in_plan(&look, seen, namespace).or_else(|| waits_in_version(&look, seen, namespace))
     {
         spec.directive = Some(directive);
         return create_change(speaker, &change, &spec, node).await;
@@ -444,6 +459,21 @@ fn waits_in_plan(look: &Look, node: &NodeView, namespace: Option<&str>) -> Optio
     let in_service = view.spec.drain.is_none() && view.spec.cordon != Some(true);
     let of = (said.hash.as_str(), said.version.as_str());
     Some(numo_core::owners::plan::reservation(view, node, of, in_service))
+}
+
+/// The same of a node that waits in a NodeVersion.
+fn waits_in_version(look: &Look, node: &NodeView, namespace: Option<&str>) -> Option<(Key, NodeChangeSpec)> {
+    let (key, _) = look.versions.iter().find(|(_, decision)| {
+        let of_node = decision.report.nodes.get(&node.name);
+        of_node.is_some_and(|node| node.step == Step::Selected)
+    })?;
+    let observed = &look.store.observed;
+    let view = observed.fleet.versions.get(&key.name)?;
+    let (change, spec) =
+        numo_core::owners::node_version::reservation(view, node, &observed.settings.namespace);
+    namespace
+        .is_none_or(|wanted| change.namespace == wanted)
+        .then_some((change, spec))
 }
 
 async fn create_change(

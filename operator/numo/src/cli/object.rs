@@ -241,9 +241,7 @@ impl Found {
     /// before the first.
     pub fn run_id(&self) -> Option<String> {
         if self.what == What::Version {
-            let version = serde_json::to_value(&self.object).ok()?;
-            let view = node_version::view(serde_json::from_value(version).ok()?);
-            return Some(numo_core::owners::node_version::run_id(&view));
+            return version_run_id(&self.object);
         }
         let text = |path: &str| self.object.data.pointer(path).and_then(Value::as_str);
         if self.what == What::Plan {
@@ -265,6 +263,13 @@ impl Found {
     pub fn namespace(&self) -> &str {
         self.object.metadata.namespace.as_deref().unwrap_or_default()
     }
+}
+
+/// Id of what a NodeVersion asks for; none if it cannot be read.
+pub fn version_run_id(object: &DynamicObject) -> Option<String> {
+    let version = serde_json::to_value(object).ok()?;
+    let view = node_version::view(serde_json::from_value(version).ok()?);
+    Some(numo_core::owners::node_version::run_id(&view))
 }
 
 impl ObjectArg {

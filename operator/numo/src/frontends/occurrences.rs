@@ -4,6 +4,7 @@
 //! A *moment* (a run began) has the time that a status or a journal has of it, so that what is long over is told to nobody who comes later.
 //! A *state* (a node is held) is here for as long as it goes on.
 
+use super::shortfall::SHORT;
 use jiff::{SignedDuration, Timestamp};
 use numo_api::{
     Condition, NodeMaintenanceStatus, PlanStatus, Reason, RunResult, RunStatus, Step, Transition,
@@ -318,21 +319,37 @@ fn left_paused(facts: &Facts<'_>) -> Option<Occurrence> {
     Some(facts.occurrence(transition, &[held.since], Some(held.since), said))
 }
 
-/// When an owner was done, if it is now, whatever nodes it left out, and though none had to change. A run that was left is not done.
+/// When an owner had its last success, if it is done now, though none of its nodes had to change. A run that was left is none, and neither
+/// is one that left nodes out or changed some without their rules, until a person has acknowledged that.
 pub fn succeeded(facts: &Facts<'_>) -> Option<Timestamp> {
+    let Over { since, said, .. } = over(facts)?;
+    let is_short = SHORT.iter().any(|reason| reason.name() == said.0);
     match facts.status {
         Status::Run(_, Some(run)) if run.result == Some(RunResult::Aborted) => None,
+        _ if is_short => None,
         Status::Run(..) | Status::Plan(_) | Status::Maintenance(_) | Status::Version(_) => {
-            over(facts)?.since.and_then(time)
+            since.and_then(time)
         }
     }
 }
 
-/// When the run that ended well had begun: a MutexRunConfig says so, and for other kinds their first turn of it does.
-pub fn began_at(facts: &Facts<'_>) -> Option<Timestamp> {
+/// Since when an owner of a kind whose status knows no runs has nodes to change; none once it is done. To be remembered until then: what
+/// comes after that is another run of the same id, and a status that is True does not say when it was False.
+pub fn behind_since(facts: &Facts<'_>) -> Option<Timestamp> {
+    let done = facts.status.completion().filter(|done| !done.is_true)?;
+    time(done.since)
+}
+
+/// When the run that ended well had begun: a MutexRunConfig says so, and for other kinds their first turn since they had nodes to change
+/// (`behind`) does. Nobody knows of a run of those that was over before this process looked.
+pub fn began_at(facts: &Facts<'_>, behind: Option<Timestamp>) -> Option<Timestamp> {
     match facts.status {
         Status::Run(_, run) => run?.started_at.as_deref().and_then(time),
-        Status::Plan(_) | Status::Maintenance(_) | Status::Version(_) => facts.begun().min(),
+        Status::Maintenance(_) => facts.begun().min(),
+        Status::Plan(_) | Status::Version(_) => {
+            let since = behind?.checked_sub(BEFORE_STATUS).ok()?;
+            facts.begun().filter(|at| *at >= since).min()
+        }
     }
 }
 

@@ -51,6 +51,8 @@ pub struct Leaver {
     pub address: String,
     /// The same of the other nodes of the control plane, of those that are Ready first.
     pub others: Vec<String>,
+    /// The names of these nodes.
+    pub names: Vec<String>,
 }
 
 impl Leaver {
@@ -66,6 +68,7 @@ impl Leaver {
             node: node.to_owned(),
             address: address.to_owned(),
             others: addresses.filter(|address| !address.is_empty()).collect(),
+            names: others.iter().map(|other| other.name.clone()).collect(),
         }
     }
 }
@@ -211,8 +214,9 @@ fn member_of<'m>(leaver: &Leaver, members: &'m [Member]) -> Result<Option<&'m Me
         node,
         address,
         others,
+        names,
     } = leaver;
-    if others.contains(address) {
+    if others.iter().any(|other| is_same(other, address)) {
         return Err(format!(
             "another node of the control plane has the InternalIP {address} of Node {node}, too"
         ));
@@ -221,6 +225,12 @@ fn member_of<'m>(leaver: &Leaver, members: &'m [Member]) -> Result<Option<&'m Me
     let mut here = members.iter().filter(|member| is_of(member, address));
     match (here.next(), here.next()) {
         (Some(_), Some(_)) => return Err(format!("found two members at {address}, wanted one")),
+        (Some(member), None) if names.contains(&member.name) => {
+            return Err(format!(
+                "member {} is at {address}, the InternalIP of Node {node}, and has the name of another node of the control plane",
+                shown(std::slice::from_ref(&member.name))
+            ));
+        }
         (Some(member), None) => return Ok(Some(member)),
         _ => {}
     }
@@ -299,6 +309,12 @@ fn endpoint_at(address: &str) -> Option<Url> {
         IpAddr::V6(address) => format!("[{address}]"),
     };
     Url::parse(&format!("https://{host}:{CLIENT_PORT}")).ok()
+}
+
+/// Whether two texts are one address, however it is written.
+fn is_same(one: &str, other: &str) -> bool {
+    let read = |text: &str| text.parse::<IpAddr>().map(|address| address.to_canonical());
+    one == other || matches!((read(one), read(other)), (Ok(one), Ok(other)) if one == other)
 }
 
 /// Whether a URL is at an address.

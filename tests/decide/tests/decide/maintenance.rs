@@ -568,6 +568,11 @@ fn a_control_plane_never_loses_its_quorum() {
         &voters("voter:no"),
         "hold EtcdQuorum ~ 1 would be left, wanted 2\n > nothing",
     );
+    // A kubelet may write any condition of its own Node: that of a worker makes it no member, and the others none the less.
+    check(
+        &cluster(&format!("{}\n node w worker 4.16.0 voter:yes", node("b", ""))),
+        "hold EtcdQuorum ~ 1 would be left, wanted 2\n > nothing",
+    );
 }
 
 #[test]

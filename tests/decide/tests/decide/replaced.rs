@@ -477,7 +477,10 @@ impl Cluster {
                     }),
                 };
                 let heard = Heard { at: when, said };
-                provider.facts.insert(line.word(1).to_lowercase(), heard);
+                provider.hear_facts(line.word(1), heard);
+                // For so long, if the provider has no facts.
+                let since = at(line.number("since", -600));
+                provider.failing.values_mut().for_each(|failing| *failing = since);
             }
             "state" => {
                 let said = unknown.map_or_else(|| Ok(state(line.word(2))), Err);

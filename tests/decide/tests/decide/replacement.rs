@@ -201,6 +201,13 @@ fn a_nodeversion_is_over_with_a_node_that_nobody_knows_and_names_it() {
         "phase Active
          > admit b",
     );
+    // The provider has just said so, and may say another thing when it is asked again.
+    check(
+        &format!("{text}\n host a - bare\n facts m-a unknown:429 at:-1 since:-100"),
+        "phase Active
+         node a Selected MachineUnknown
+         > nothing",
+    );
     // It is new: who writes the id needs a moment.
     let mut new = Cluster::parse(&format!("{text}\n host a img2 nowhere"));
     new.observed.nodes.get_mut("a").expect("one").created = crate::cluster::at(-30);
@@ -477,6 +484,16 @@ fn a_machine_is_intended_before_it_is_made() {
     let of = |more: &str| with("told", more);
     check(&with("found", "m-new node:new"), "> rewrite it Join m-new");
     check(&with("found", "-"), "> make a machine of G-w");
+    // An earlier PendingNode had the name, and another machine.
+    check(
+        &with("found", "m-new node:new at:-301"),
+        "> make a machine of G-w",
+    );
+    // The owner may begin nothing by now; which machine was made is written all the same.
+    check(
+        &with("found", "m-new node:new").replace("version img2", "version img2 paused"),
+        "> rewrite it Join m-new",
+    );
     check(
         &of("again:20"),
         "node a PreRules Joining
@@ -750,6 +767,20 @@ fn a_person_ends_the_failure_of_a_rule_after_the_replacement() {
         "node a Held Aborted
          > nothing",
     );
+    check(
+        &turn("reason:RuleFailed"),
+        "node a Held RuleFailed ~ numo retry a",
+    );
+    // The new node may be of another wave by its labels: the rules of the old one's are asked again.
+    let cluster = Cluster::parse(&turn("reason:RuleFailed waverules:settled retry"));
+    let written = decision(&cluster)
+        .actions
+        .into_iter()
+        .find_map(|planned| match planned.action {
+            Action::WriteJournal { status, .. } => status.wave_rules,
+            _ => None,
+        });
+    assert_eq!(written.map(|rules| rules.len()), Some(1));
 }
 
 #[test]

@@ -427,7 +427,7 @@ impl World {
                     image: machine.map(|one| one.image.clone()).unwrap_or_default(),
                     group_id: machine.map(|one| one.group.clone()).unwrap_or_default(),
                 });
-                provider.facts.insert(provider_id, Heard { at, said: facts });
+                provider.hear_facts(&provider_id, Heard { at, said: facts });
             }
             FleetQuestion::State { provider_id } => {
                 let found = self

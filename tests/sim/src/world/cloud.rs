@@ -191,7 +191,7 @@ impl Cloud {
                 });
                 let said = said().and_then(|()| found.ok_or_else(|| "404: no such machine".to_owned()));
                 let heard = Heard { at, said };
-                provider.facts.insert(provider_id.to_lowercase(), heard);
+                provider.hear_facts(provider_id, heard);
             }
             FleetQuestion::State { provider_id } => {
                 let machine = self.machine(provider_id);

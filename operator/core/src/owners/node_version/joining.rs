@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use numo_api::{Reason, Step, conditions::Actor, machines::annotations};
 
 /// How long a new Node may be without the id of its machine (seconds): on some clouds another controller writes it.
-const UNNAMED_SECONDS: i64 = 120;
+pub(super) const UNNAMED_SECONDS: i64 = 120;
 /// How many nodes a sentence names.
 const NAMED: usize = 5;
 

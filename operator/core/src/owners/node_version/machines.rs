@@ -149,6 +149,9 @@ impl<'a> Pass<'a> {
 
     /// A machine that has not joined yet.
     fn keep_joining(&mut self, pending: &'a PendingNodeView) {
+        if let Some(made) = self.made_for(pending) {
+            return self.write_made(pending, made);
+        }
         let state = self.state(pending);
         self.write_status(pending, state, false);
         let made = self.fleet.provider.did.get(&pending.name);
@@ -360,13 +363,18 @@ impl<'a> Pass<'a> {
         self.write_pending(pending, spec, Vec::new());
     }
 
-    /// Has the machine of a PendingNode made; once the provider has said which one that is, it is written down.
+    /// The machine that was made for a PendingNode, and is not written down yet. One that was made for an earlier PendingNode of its name
+    /// is not its.
+    fn made_for(&self, pending: &PendingNodeView) -> Option<&'a MadeMachine> {
+        let heard = self.fleet.provider.found.get(&pending.name)?;
+        let is_its = pending.provider_id().is_empty() && heard.at >= pending.created;
+        heard.said.as_ref().ok()?.as_ref().filter(|_| is_its)
+    }
+
+    /// Has the machine of a PendingNode made. Once the provider has said which one that is, it is written down, whatever the turn waits for
+    /// by then ([`Self::keep_joining`]).
     pub(super) fn make_machine(&mut self, at: &str, pending: &PendingNodeView) {
-        let heard = self.fleet.provider.found.get(&pending.name);
-        if let Some(Ok(Some(made))) = heard.map(|heard| &heard.said) {
-            return self.write_made(pending, made);
-        }
-        if self.may_tell(&pending.name) {
+        if self.made_for(pending).is_none() && self.may_tell(&pending.name) {
             let action = FleetAction::CreateMachine {
                 pending: pending.name.clone(),
                 uid: pending.uid.clone(),

@@ -107,6 +107,10 @@ impl<'a> Pass<'a> {
             let why = Why::new(Reason::MachineLeaving, "its machine is to be deleted");
             return self.say(&donor.name, Step::Released, why, Some(change));
         };
+        // Also where the machine is gone already: its member would count for ever among those that must agree.
+        if let Some(why) = self.leave_etcd(change, donor) {
+            return self.say(&donor.name, Step::Released, why, Some(change));
+        }
         let state = self.state(pending);
         let known = pending.status.csp_state;
         if known == Some(CspState::Terminated) && state == known {
@@ -122,9 +126,6 @@ impl<'a> Pass<'a> {
                 self.fleet(&donor.name, action);
             }
             let why = Why::new(Reason::MachineLeaving, "its machine is gone, and its Node goes");
-            return self.say(&donor.name, Step::Released, why, Some(change));
-        }
-        if let Some(why) = self.leave_etcd(change, donor) {
             return self.say(&donor.name, Step::Released, why, Some(change));
         }
         self.delete_machine(&donor.name, pending, state);
@@ -339,6 +340,8 @@ impl Going<'_, '_> {
             (Step::Skipped, why, journal)
         } else if let Some(why) = directive::retried(change) {
             let mut journal = directive::next_attempt(change, Step::Released, &why, now);
+            // The new node may be of another wave by its labels.
+            journal.status.wave_rules.clone_from(&change.status.wave_rules);
             if journal::entered(change, Step::Changed).is_some() {
                 journal.enter(Step::Changed, Some(&why));
             }

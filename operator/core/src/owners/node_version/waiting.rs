@@ -2,7 +2,7 @@
 
 use super::{
     heir::no_group,
-    joining::settles,
+    joining::{UNNAMED_SECONDS, settles},
     known::reservation,
     pass::Pass,
     sets::{Class, facts},
@@ -25,6 +25,7 @@ use crate::{
     pace::Whose,
     quorum,
     rules::{self, Admission, Subject},
+    time::later,
     turn::{
         directive::{self, skip_asked, stays_out},
         journal, lease,
@@ -330,6 +331,16 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
     }
 }
 
+/// From when on nobody waits any more for a node whose machine is not known.
+fn unknown_from(pass: &Pass<'_>, node: &NodeView) -> Timestamp {
+    let machine = pass.fleet.machine_of(&node.name);
+    if machine.is_empty() {
+        return settles(node);
+    }
+    let failing = pass.fleet.provider.failing.get(&machine.to_lowercase());
+    later(failing.copied().unwrap_or(pass.now), UNNAMED_SECONDS)
+}
+
 /// Why a node whose machine nobody knows is left out, and who goes on without it.
 fn unknown(pass: &Pass<'_>, node: &NodeView) -> String {
     let machine = pass.fleet.machine_of(&node.name);
@@ -373,9 +384,12 @@ pub(super) fn others<'a>(pass: &Pass<'a>) -> Vec<(&'a NodeView, Step, Why)> {
                 (Step::Selected, Reason::AwaitingAnnotation, message)
             }
             Class::Invalid => {
-                // Of a new one that is yet to be seen.
-                let is_new = pass.fleet.machine_of(&node.name).is_empty() && settles(node) > pass.now;
-                let step = if is_new { Step::Selected } else { Step::Skipped };
+                // Of a new one that is yet to be seen, or one that the provider may know once it answers.
+                let step = if unknown_from(pass, node) > pass.now {
+                    Step::Selected
+                } else {
+                    Step::Skipped
+                };
                 (step, Reason::MachineUnknown, unknown(pass, node))
             }
             Class::Outdated | Class::Donor | Class::Obsolete => continue,

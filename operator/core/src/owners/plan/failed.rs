@@ -213,7 +213,7 @@ impl<'a> Pass<'a> {
     /// Says why the node is held, as its journal has it.
     pub(super) fn say_held(&mut self, turn: &Turn<'a>) {
         if failed::is_held(turn.change) {
-            let why = failed::why_held(turn.node, turn.change);
+            let why = failed::why_held(turn.change);
             return self.say_turn(turn, Step::Held, why);
         }
         let reason = journal::reason(turn.change);

@@ -291,7 +291,13 @@ fn a_run_began_with_its_first_turn() {
         approval: None,
         changes: &changes,
     };
-    assert_eq!(began_at(&facts), time("2027-01-15T08:08:00Z"));
+    let behind = behind_since(&facts);
+    assert_eq!(behind, time(AT));
+    assert_eq!(began_at(&facts, behind), time("2027-01-15T08:08:00Z"));
+    // A node that joins ten days later is another run: it has not taken ten days.
+    let later = time("2027-01-25T08:00:00Z");
+    assert_eq!(began_at(&facts, later), None);
+    assert_eq!(began_at(&facts, None), None, "nobody saw it begin");
 }
 
 #[test]
@@ -351,7 +357,7 @@ fn a_node_version_that_left_nodes_out_is_over_though_it_is_not_ready() {
         approval: None,
         changes: &[],
     };
-    assert_eq!(succeeded(&facts), time(LATER));
+    assert_eq!(succeeded(&facts), None, "a node was left out");
     // The node is back, and its turn begins.
     let both = [had[0].clone(), turns("b", "run", &["2027-01-15T10:00:00Z"])];
     let first = told(&flying, ("False", AT), &had);
@@ -555,7 +561,9 @@ fn every_kind_of_owner_is_done_at_the_time_that_its_status_has() {
     };
     let (replaced, behind) = (version("True"), version("False"));
     let is_ready = ready("True");
+    let is_short = conditions(&[("Ready", "False", "NodesLeftOut", LATER)]);
     for (owner, status, is_done) in [
+        (run(), Status::Run(&is_short, Some(&well)), false),
         (run(), Status::Run(&is_ready, Some(&well)), true),
         (run(), Status::Run(&is_ready, Some(&left)), false),
         (run(), Status::Run(&is_ready, Some(&goes_on)), false),

@@ -80,9 +80,12 @@ fn begin(
     now: Timestamp,
 ) -> Result<(), ApplyError> {
     let what = call.what();
+    // Until it is answered, what was refused last is still so: a status that told otherwise would go back and forth.
+    let told = store.observed.fleet.provider.told.get(&what);
+    let known = told.and_then(|told| told.problem.clone());
     match provider.begin(call, answers) {
-        Begun::UnderWay => store.provider_put_off(&what, now, ANSWERED_SECONDS, None),
-        Begun::Full => store.provider_put_off(&what, now, FULL_SECONDS, None),
+        Begun::UnderWay => store.provider_put_off(&what, now, ANSWERED_SECONDS, known),
+        Begun::Full => store.provider_put_off(&what, now, FULL_SECONDS, known),
         Begun::Never(problem) => {
             store.provider_refused(&what, now, problem.clone());
             return Err(ApplyError::Stale {

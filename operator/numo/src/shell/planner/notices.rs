@@ -7,7 +7,7 @@ use crate::{
     frontends::{
         approval,
         notification::Notification,
-        occurrences::{Facts, Occurrence, Status, began_at, occurrences, succeeded},
+        occurrences::{Facts, Occurrence, Status, began_at, behind_since, occurrences, succeeded},
         silence::{self, Turns},
         spans::{Told, over},
     },
@@ -46,6 +46,8 @@ pub struct Notices {
     explain: Explain,
     /// The approvals of each owner that were seen to hold.
     approved: BTreeMap<Owner, Given>,
+    /// Since when each owner that was seen with nodes to change has had some, or had when it was done.
+    behind: BTreeMap<Owner, Timestamp>,
 }
 
 /// Which approvals of one run of an owner were seen to hold.
@@ -121,6 +123,7 @@ impl Notices {
             notifiers,
             explain,
             approved: BTreeMap::new(),
+            behind: BTreeMap::new(),
         }
     }
 
@@ -129,6 +132,7 @@ impl Notices {
         let before = self.told.len();
         self.told.retain(|owner, _| owners.contains(owner));
         self.approved.retain(|owner, _| owners.contains(owner));
+        self.behind.retain(|owner, _| owners.contains(owner));
         self.is_new |= self.told.len() != before;
         if let Some(traced) = &mut self.traced {
             traced.told.retain(|owner, _| owners.contains(owner));
@@ -144,6 +148,9 @@ impl Notices {
         let Some(facts) = facts(&context.store.observed, owner, decision) else {
             return;
         };
+        if let Some(since) = behind_since(&facts) {
+            self.behind.insert(owner.clone(), since);
+        }
         let succeeded = succeeded(&facts);
         // Its journals are looked for among those of all owners.
         if succeeded.is_none() && self.traced.is_none() && context.store.notifiers.is_empty() {
@@ -155,7 +162,7 @@ impl Notices {
             ..facts
         };
         if let Some(at) = succeeded {
-            let begun = began_at(&facts);
+            let begun = began_at(&facts, self.behind.get(owner).copied());
             context.metrics.show_success(owner, (begun, at));
         }
         if let Some(traced) = &mut self.traced {

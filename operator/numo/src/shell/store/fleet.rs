@@ -26,9 +26,7 @@ impl Store {
         provider.asked.remove(question);
         match (question, answer) {
             (FleetQuestion::Facts { provider_id }, ProviderAnswer::Facts(said)) => {
-                provider
-                    .facts
-                    .insert(provider_id.to_lowercase(), Heard { at, said });
+                provider.hear_facts(provider_id, Heard { at, said });
             }
             (FleetQuestion::State { provider_id }, ProviderAnswer::State(said)) => {
                 provider
