@@ -45,6 +45,7 @@ mod quarantine;
 mod release;
 mod replaced;
 mod replaced_order;
+mod replaced_silence;
 mod replaced_waves;
 mod replacement;
 mod replacing;

@@ -93,7 +93,9 @@ impl Simulation {
                         why.until.is_some()
                             || matches!(why.who(), Actor::ClusterItself | Actor::OtherController)
                     });
-                    is_stalled(other.kind, of_other) || by_itself
+                    // Or a node in flight does, whose machine is to join until then.
+                    let flies = |node: &NodeReport| node.in_flight() && node.why.until.is_some();
+                    is_stalled(other.kind, of_other) || by_itself || of_other.nodes.values().any(flies)
                 })
         };
         let of_others = by_other_run()

@@ -112,7 +112,8 @@ impl<'a> Pass<'a> {
                 "ScalingGroup {} status.imageReference: found {found:?}, wanted {wanted:?}",
                 group.name
             );
-            return Some(Why::new(Reason::GroupImageOutdated, message));
+            let why = Why::new(Reason::GroupImageOutdated, message);
+            return self.group_unheard(group).or(Some(why));
         }
         let surge = self.surge();
         let full = self.sets.surplus() + self.made >= surge;
@@ -125,7 +126,7 @@ impl<'a> Pass<'a> {
         };
         self.autoscaler_runs()
             .or_else(|| self.others_failed(change, group_id))
-            .or_else(|| full.then(no_room))
+            .or_else(|| full.then(|| self.stuck_machine().unwrap_or_else(no_room)))
     }
 }
 
@@ -303,6 +304,10 @@ impl<'a> Going<'_, 'a> {
         self.pass.tell(journal, event);
         self.say(Step::Held, why);
     }
+        // The clock ends the wait; where none was set, only the provider does.
+        if let Some(why) = self.pass.unheard(pending).filter(|_| until.is_none()) {
+            return why;
+        }
 
     /// The pair is known to both: the new node gets what the old one has, and is waited for.
     fn equip(&mut self, donor: &'a NodeView, heir: &'a NodeView, closed: Option<&Why>) -> Next {
