@@ -71,6 +71,9 @@ fn who_waits_until_a_machine_is_gone_is_told_what_the_provider_has_against_it() 
         let flying = format!("{ONE}\n replacing a Admitted\n {left}\n {silence}");
         check(&flying, "node a PreRules ProviderUnavailable ~ m-old");
         is_for_a_person(&flying);
+        let waiting = format!("{ONE}\n {left}\n {silence}");
+        check(&waiting, "node a Selected ProviderUnavailable ~ m-old");
+        is_for_a_person(&waiting);
     }
     let goes = format!("{ONE}\n {left}\n state m-old Terminating");
     check(&goes, "node a Selected WaitingForTurn");
