@@ -7,3 +7,7 @@ pub mod cli;
 pub mod frontends;
 pub mod runners;
 pub mod shell;
+
+// Of every program that is made of this library: the binary, and what measures decisions (ADR 43).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -104,7 +104,7 @@ fn every_maintenance_comes_to_a_good_end_whatever_goes_wrong() {
 }
 
 #[test]
-#[ignore = "one seed in 25 shows what is yet to be mended: who waits for a machine is told a wrong reason"]
+#[ignore = "one seed in 30 shows what is yet to be mended: a skipped node leaves a machine beyond the surge, a deleted NodeVersion its pairs"]
 fn every_replacement_of_machines_comes_to_a_good_end_whatever_goes_wrong() {
     check(Options {
         owners: Owners::Versions,

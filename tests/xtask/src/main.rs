@@ -68,10 +68,6 @@ enum Task {
     BenchInner(bench::Arguments),
 }
 
-// Decisions are measured as the operator takes them.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 #[tokio::main]
 async fn main() -> ExitCode {
     let result = match Arguments::parse().task {

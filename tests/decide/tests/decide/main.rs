@@ -44,6 +44,8 @@ mod preflight;
 mod quarantine;
 mod release;
 mod replaced;
+mod replaced_order;
+mod replaced_silence;
 mod replaced_waves;
 mod replacement;
 mod replacing;

@@ -1174,8 +1174,10 @@ const PAGES: [&str; 19] = [
     "plugins/template/README.md",
 ];
 /// Pages whose blocks are run elsewhere: `OTHERWISE` speaks of each.
-const STEPS: [&str; 5] = [
+const STEPS: [&str; 7] = [
     "deploy/helm/numo/README.md",
+    "operator/docs/migration/constellation-node-operator.md",
+    "operator/docs/node-versions.md",
     "operator/docs/verifying.md",
     "plugins/README.md",
     "plugins/template/javascript/README.md",
@@ -1192,7 +1194,7 @@ enum By {
 }
 
 /// Blocks that none of these tests runs: the page, a text that the block alone has, and what becomes of it.
-const OTHERWISE: [(&str, &str, By); 9] = [
+const OTHERWISE: [(&str, &str, By); 15] = [
     (
         "README.md",
         "kind create cluster",
@@ -1217,6 +1219,48 @@ const OTHERWISE: [(&str, &str, By); 9] = [
         "deploy/helm/numo/README.md",
         "helm uninstall numo --namespace node-upgrade-mutex-operator --no-hooks",
         By::Test("tests/install/tests/install/helm.rs"),
+    ),
+    (
+        "operator/docs/migration/constellation-node-operator.md",
+        "kubectl -n kube-system get deployments | grep constellation",
+        By::Nobody(
+            "its objects are brought to their end by tests/decide/tests/decide/replacing.rs; the operator itself cannot be had",
+        ),
+    ),
+    (
+        "operator/docs/migration/constellation-node-operator.md",
+        "kubectl -n kube-system wait --for=delete pod -l control-plan",
+        By::Nobody(
+            "its objects are brought to their end by tests/decide/tests/decide/replacing.rs; the operator itself cannot be had",
+        ),
+    ),
+    (
+        "operator/docs/migration/constellation-node-operator.md",
+        "kubectl get nodemaintenances.nodemaintenance.medik8s.io -o j",
+        By::Nobody(
+            "its objects are brought to their end by tests/decide/tests/decide/replacing.rs; the operator itself cannot be had",
+        ),
+    ),
+    (
+        "operator/docs/migration/constellation-node-operator.md",
+        "numo doctor",
+        By::Nobody(
+            "its objects are brought to their end by tests/decide/tests/decide/replacing.rs; the operator itself cannot be had",
+        ),
+    ),
+    (
+        "operator/docs/migration/constellation-node-operator.md",
+        "numo pause nodeversion/constellation-version --reason back-t",
+        By::Nobody(
+            "its objects are brought to their end by tests/decide/tests/decide/replacing.rs; the operator itself cannot be had",
+        ),
+    ),
+    (
+        "operator/docs/node-versions.md",
+        "kubectl -n node-upgrade-mutex-operator create secret generic",
+        By::Nobody(
+            "wants the certificates of a real control plane; the_member_of_etcd_goes_before_the_machine_of_its_node has those of a test",
+        ),
     ),
     (
         "operator/docs/verifying.md",

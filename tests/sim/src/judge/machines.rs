@@ -150,9 +150,7 @@ impl Judge {
     /// Order: no machine for a worker while a node of the control plane is of another image.
     #[allow(clippy::unused_self, reason = "the judge is asked, as for all else")]
     fn control_plane_first(&self, world: &World, seen: &Observed, owner: &Owner, group: &str) -> Verdict {
-        // Machines of nodes whose turn began before another image was asked for are made all the same.
-        let is_changed = world.cloud.as_ref().is_some_and(|cloud| cloud.asked > 1);
-        if group == GROUPS[0].0 || is_changed || world.people.journals_deleted {
+        if group == GROUPS[0].0 || world.people.journals_deleted {
             return Ok(());
         }
         let wanted = image(seen, owner);

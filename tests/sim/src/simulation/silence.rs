@@ -93,7 +93,9 @@ impl Simulation {
                         why.until.is_some()
                             || matches!(why.who(), Actor::ClusterItself | Actor::OtherController)
                     });
-                    is_stalled(other.kind, of_other) || by_itself
+                    // Or a node in flight does, whose machine is to join until then.
+                    let flies = |node: &NodeReport| node.in_flight() && node.why.until.is_some();
+                    is_stalled(other.kind, of_other) || by_itself || of_other.nodes.values().any(flies)
                 })
         };
         let of_others = by_other_run()
@@ -129,6 +131,7 @@ impl Simulation {
         let by_first = open().any(|node| node.why.who() != Actor::OtherNode);
         let waits = |node: &&NodeReport| {
             node.why.who() == Actor::OtherNode
+                && !Self::is_behind_another(report, node)
                 && !(by_order && node.why.reason.is_of_order())
                 && !(by_first && node.why.reason == Reason::ControlPlaneFirst)
         };
@@ -139,6 +142,15 @@ impl Simulation {
             )),
             _ => Ok(()),
         }
+    }
+
+    /// Whether a node waits for another of its owner that it names, which has no turn and waits for somebody else.
+    fn is_behind_another(report: &Report, node: &NodeReport) -> bool {
+        let mut others = report.nodes.iter();
+        others.any(|(name, other)| {
+            let is_named = node.why.message.ends_with(&format!(": Node {name} goes first"));
+            is_named && !other.step.is_terminal() && other.why.who() != Actor::OtherNode
+        })
     }
 
     /// Whether there is a NodeMaintenance beside this one that waits for something else than others of its kind.
@@ -185,7 +197,9 @@ impl Simulation {
                     Reason::NodeNotReady | Reason::Draining => !view.ready,
                     Reason::CordonedByOther => view.unschedulable,
                     Reason::WaitingForTurn | Reason::MutexKeyBusy => {
-                        someone || node.why.who() == Actor::ClusterAdmin
+                        someone
+                            || node.why.who() == Actor::ClusterAdmin
+                            || Self::is_behind_another(report, node)
                     }
                     Reason::WaitsForApproval | Reason::ApprovalExpired => self.world.has_to_speak(owner),
                     Reason::NodeLeaseHeld => self.world.truth.leases.contains_key(name),

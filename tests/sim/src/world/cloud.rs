@@ -138,16 +138,14 @@ impl Cloud {
         machines.find(|(known, _)| is_same(known, id)).map(|(_, one)| one)
     }
 
-    /// Whether something comes by itself: a machine boots or goes, or the provider, which answers nobody, answers again.
+    /// Whether something comes by itself: a machine boots or goes.
     pub fn is_at_work(&self, now: i64) -> bool {
         let mut machines = self.machines.values();
-        let is_down = self.knobs.refusals >= 100;
-        is_down
-            || machines.any(|one| match (one.going, one.boots) {
-                (Some(_), _) => one.gone + LONG / 6 > now,
-                (None, Ok(at)) => at + LONG / 6 > now,
-                (None, Err(_)) => one.made + LONG > now,
-            })
+        machines.any(|one| match (one.going, one.boots) {
+            (Some(_), _) => one.gone + LONG / 6 > now,
+            (None, Ok(at)) => at + LONG / 6 > now,
+            (None, Err(_)) => one.made + LONG > now,
+        })
     }
 
     fn make(&mut self, group: &str, node: Option<&str>, request: &str, now: i64) -> String {

@@ -48,6 +48,9 @@ impl Pass<'_> {
         let Some(wanted) = self.autoscalers_wanted() else {
             return;
         };
+        if !wanted && !self.may_stop_autoscalers() {
+            return;
+        }
         for strategy in self.fleet.strategies.values() {
             let chain = format!("autoscaler {}", strategy.name);
             if strategy.spec.enabled != wanted {
@@ -70,6 +73,15 @@ impl Pass<'_> {
                 self.fleet(&chain, action);
             }
         }
+    }
+
+    /// Whether cluster autoscalers may be stopped: only a NodeVersion that cannot be gone at once has them run again.
+    fn may_stop_autoscalers(&mut self) -> bool {
+        if self.has_finalizer() || self.view.deleting || self.autoscaler_runs().is_none() {
+            return true;
+        }
+        self.add_finalizer();
+        false
     }
 
     fn keep_autoscaler(

@@ -55,6 +55,19 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// What the provider has against saying or setting which image new machines of a group get, if so.
+    pub(super) fn group_unheard(&self, group: &ScalingGroupView) -> Option<Why> {
+        let (provider, id) = (&self.fleet.provider, group.id().to_lowercase());
+        let told = provider.told.get(&id).and_then(|told| told.problem.as_ref());
+        let heard = provider.images.get(&id);
+        let problem = told.or_else(|| heard?.said.as_ref().err())?;
+        let message = format!(
+            "whether new machines of ScalingGroup {} get the image is not known: {problem}",
+            group.name
+        );
+        Some(Why::new(Reason::ProviderUnavailable, message))
+    }
+
     /// Has new machines of a group get the image.
     fn keep_group(&mut self, group: &'a ScalingGroupView) {
         let (id, chain) = (group.id(), format!("group {}", group.name));

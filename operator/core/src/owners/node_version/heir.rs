@@ -12,7 +12,7 @@ use crate::{
     observed::{ChangeView, NodeView, PendingNodeView, is_same},
     time::later,
     turn::{
-        journal::Journal,
+        journal::{self, Journal},
         steps::{Next, ON, STAY, Turn},
     },
     why::Why,
@@ -72,14 +72,21 @@ impl<'a> Pass<'a> {
         })
     }
 
-    /// Whether a machine that has joined is of the version.
+    /// Whether a machine is of the version, as far as that is known before it has joined.
     fn is_of_version(&self, pending: &PendingNodeView) -> bool {
         let node = self.observed.nodes.get(pending.node());
         let class = node.and_then(|node| self.sets.class_of(node));
-        matches!(
-            class,
-            None | Some(Class::Mint | Class::UpToDate | Class::AwaitingAnnotation)
-        )
+        match class {
+            Some(class) => matches!(class, Class::Mint | Class::UpToDate | Class::AwaitingAnnotation),
+            None => !self.is_of_other_run(pending),
+        }
+    }
+
+    /// Whether a machine was made for a turn of another run: it has the image that was asked for then.
+    fn is_of_other_run(&self, pending: &PendingNodeView) -> bool {
+        let mut changes = self.flying.iter().chain(&self.over);
+        changes
+            .any(|change| change.key.name == for_change(pending) && change.spec.target.run_id != self.run_id)
     }
 
     /// What new machines of the group wait for, as others of the run did not join.
@@ -100,6 +107,12 @@ impl<'a> Pass<'a> {
         Some(Why::new(Reason::JoinFailed, message))
     }
 
+    /// Whether a node that is to go has no turn yet.
+    fn has_obsolete_waiting(&self) -> bool {
+        let mut obsolete = self.sets.each(Class::Obsolete);
+        obsolete.any(|node| self.turn_of(node).is_none())
+    }
+
     /// Why no machine is made in the group now.
     fn against_machine(&self, change: &ChangeView, group_id: &str) -> Option<Why> {
         let Some(group) = self.fleet.group(group_id) else {
@@ -112,7 +125,8 @@ impl<'a> Pass<'a> {
                 "ScalingGroup {} status.imageReference: found {found:?}, wanted {wanted:?}",
                 group.name
             );
-            return Some(Why::new(Reason::GroupImageOutdated, message));
+            let why = Why::new(Reason::GroupImageOutdated, message);
+            return self.group_unheard(group).or(Some(why));
         }
         let surge = self.surge();
         let full = self.sets.surplus() + self.made >= surge;
@@ -125,7 +139,7 @@ impl<'a> Pass<'a> {
         };
         self.autoscaler_runs()
             .or_else(|| self.others_failed(change, group_id))
-            .or_else(|| full.then(no_room))
+            .or_else(|| full.then(|| self.stuck_machine().unwrap_or_else(no_room)))
     }
 }
 
@@ -185,8 +199,18 @@ impl<'a> Going<'_, 'a> {
             pass.claim(free, &change.key.name);
             return self.say(Step::PreRules, joining);
         }
+        if let Some(why) = self.control_plane_first(donor) {
+            return self.close(Step::PreRules, why);
+        }
+        let pass = &mut *self.pass;
         if let Some(why) = pass.against_machine(change, group_id) {
-            return self.say(Step::PreRules, why);
+            // A node that is to go waits for the place of this turn, and this turn until it is gone.
+            let is_waited_for = why.reason == Reason::WaitingForTurn && pass.has_obsolete_waiting();
+            return if is_waited_for {
+                self.close(Step::PreRules, why)
+            } else {
+                self.say(Step::PreRules, why)
+            };
         }
         let deadline = later(pass.now, pass.intent.join_seconds);
         let spec = PendingNodeSpec {
@@ -209,6 +233,16 @@ impl<'a> Going<'_, 'a> {
         let event = Event::normal(Reason::Joining.name(), EventAction::Change, note).on(&donor.name);
         pass.act(&donor.name, Action::Fleet(action), Some(event));
         self.say(Step::PreRules, joining);
+    }
+
+    /// Why no machine is made for a node whose turn has begun: one of the control plane is of another version by now. Its turn is given
+    /// back, as that one waits for the place; one that is cordoned keeps it, and gets its machine.
+    fn control_plane_first(&self, donor: &NodeView) -> Option<Why> {
+        if journal::entered(self.change, Step::Cordoned).is_some() {
+            return None;
+        }
+        let first = self.pass.sets.control_plane_behind()?;
+        self.pass.control_plane_first(first, donor)
     }
 
     /// A machine is on its way: it is made, it joins, and it becomes a pair with the old node.
@@ -239,10 +273,11 @@ impl<'a> Going<'_, 'a> {
             return self.note_failed(message);
         }
         if pending.provider_id().is_empty() {
-            if let Some(why) = closed {
+            if let Some(why) = closed.cloned().or_else(|| self.control_plane_first(donor)) {
                 // None was made as far as is known, and one that was is looked for before its PendingNode goes.
-                return self.close(Step::PreRules, why.clone());
+                return self.close(Step::PreRules, why);
             }
+            let pass = &mut *self.pass;
             // One that is given up in this very pass is not made.
             let is_late = pending.deadline().is_some_and(|deadline| deadline <= pass.now);
             if !is_late {
@@ -269,6 +304,10 @@ impl<'a> Going<'_, 'a> {
             (id, node) => format!("machine {id} (Node {node}, {state}) is to join"),
         };
         let until = pending.deadline().filter(|deadline| *deadline > self.pass.now);
+        // The clock ends the wait; where none was set, only the provider does.
+        if let Some(why) = self.pass.unheard(pending).filter(|_| until.is_none()) {
+            return why;
+        }
         let message = match until {
             Some(until) => format!("{message} until {until}"),
             None => message,

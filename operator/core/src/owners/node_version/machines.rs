@@ -86,12 +86,54 @@ impl<'a> Pass<'a> {
             }),
         }
         let said = heard.map(|heard| heard.said.clone());
-        if let Some(Err(problem)) = &said {
-            let message = format!("the state of machine {id} is not known: {problem}");
-            let why = Why::new(Reason::ProviderUnavailable, message);
-            self.out.report.problems.push(why);
-        }
+        let unheard = self.unheard(pending);
+        self.out.report.problems.extend(unheard);
         said.and_then(Result::ok)
+    }
+
+    /// That the provider does not say how a machine stands, or whether it was made, if so.
+    pub(super) fn unheard(&self, pending: &PendingNodeView) -> Option<Why> {
+        let (provider, id) = (&self.fleet.provider, pending.provider_id());
+        let message = if id.is_empty() {
+            let problem = provider.found.get(&pending.name)?.said.as_ref().err()?;
+            format!(
+                "PendingNode {}: whether its machine was made is not known: {problem}",
+                pending.name
+            )
+        } else {
+            let problem = provider.states.get(&id.to_lowercase())?.said.as_ref().err()?;
+            format!("the state of machine {id} is not known: {problem}")
+        };
+        Some(Why::new(Reason::ProviderUnavailable, message))
+    }
+
+    /// That the provider refuses to delete a machine, if so.
+    pub(super) fn undeleted(&self, pending: &PendingNodeView) -> Option<Why> {
+        let id = pending.provider_id();
+        let problem = self
+            .fleet
+            .provider
+            .told
+            .get(&id.to_lowercase())?
+            .problem
+            .as_ref()?;
+        let message = format!("machine {id} cannot be deleted, it is tried again: {problem}");
+        Some(Why::new(Reason::ProviderUnavailable, message))
+    }
+
+    /// Why a machine that is to go is there for longer than it should be: the provider does not delete it, or says nothing of it.
+    pub(super) fn stuck(&self, pending: &PendingNodeView) -> Option<Why> {
+        let is_late = pending.deadline().is_none_or(|until| until <= self.now);
+        if !pending.leaves() || !is_late {
+            return None;
+        }
+        self.undeleted(pending).or_else(|| self.unheard(pending))
+    }
+
+    /// The same of the machines that are to go: as long as one is there, no other is made in its place.
+    pub(super) fn stuck_machine(&self) -> Option<Why> {
+        let mut pending = self.sets.pending.iter();
+        pending.find_map(|one| self.stuck(one))
     }
 
     /// Says how a machine stands, where that differs from what is said.
@@ -341,14 +383,10 @@ impl<'a> Pass<'a> {
             Ok(None) if self.may_be_unseen(pending) => self.out.wake(heard.again(POLL_SECONDS)),
             Ok(None) => self.delete_pending(&chain(pending), pending),
             Ok(Some(made)) => self.write_made(pending, made),
-            Err(problem) => {
+            Err(_) => {
                 self.out.wake(heard.again(POLL_SECONDS));
-                let message = format!(
-                    "PendingNode {}: whether its machine was made is not known: {problem}",
-                    pending.name
-                );
-                let why = Why::new(Reason::ProviderUnavailable, message);
-                self.out.report.problems.push(why);
+                let unheard = self.unheard(pending);
+                self.out.report.problems.extend(unheard);
             }
         }
     }

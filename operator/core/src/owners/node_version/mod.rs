@@ -215,11 +215,11 @@ impl Pass<'_> {
         } else {
             in_hand
         };
-        // Who is deleted leaves nobody who would switch them on later.
-        let rests = self.autoscaler_rests().filter(|_| view.deleting);
-        let held_for = rests.clone().filter(|_| !held);
+        // Who is deleted leaves nobody who would switch them on later, and anybody may be deleted at any moment.
+        let rests = self.autoscaler_rests();
+        let held_for = rests.clone().filter(|_| !held && view.deleting);
         self.hold = held_for.or_else(|| self.hold.take());
-        let held = held || rests.is_some();
+        let stays = held || rests.is_some();
         let removal = Action::remove_finalizer(self.owner, &view.uid, &view.finalizers, marks::FINALIZER);
         let is_there = removal.is_some();
         if held && !is_there && !view.deleting {
@@ -230,7 +230,7 @@ impl Pass<'_> {
             .into_iter()
             .any(|node| node.why.reason == Reason::Admitting);
         let waits = !view.deleting && (self.sets.is_outdated() || self.sets.has_unknown());
-        if let Some(action) = removal.filter(|_| !held && !begins && !waits) {
+        if let Some(action) = removal.filter(|_| !stays && !begins && !waits) {
             self.act("owner", action, None);
             self.out.report.result = Some(RunResult::Succeeded);
         }

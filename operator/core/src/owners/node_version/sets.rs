@@ -37,6 +37,8 @@ pub struct Sets<'a> {
     nodes: Vec<(&'a NodeView, Class)>,
     /// Its PendingNodes, in the order of their names.
     pub pending: Vec<&'a PendingNodeView>,
+    /// The image that is asked for.
+    image: &'a str,
 }
 
 impl<'a> Sets<'a> {
@@ -48,6 +50,7 @@ impl<'a> Sets<'a> {
         Self {
             nodes: nodes.collect(),
             pending: pending(view, fleet).collect(),
+            image: view.spec.image.as_deref().unwrap_or_default(),
         }
     }
 
@@ -122,10 +125,13 @@ impl<'a> Sets<'a> {
         self.nodes.iter().any(|(_, class)| *class == Class::Invalid)
     }
 
-    /// Whether a node of the control plane is yet to be replaced: until then no other one is.
+    /// Whether a node of the control plane is yet to be replaced, or to go with another image: until then no other one is replaced.
     pub fn control_plane_behind(&self) -> Option<&'a NodeView> {
+        let is_other = |node: &&NodeView| !is_same(node.annotation(annotations::NODE_IMAGE), self.image);
+        let obsolete = self.each(Class::Obsolete).filter(is_other);
         let behind = self.each(Class::Outdated).chain(self.each(Class::Donor));
-        behind.into_iter().find(|node| quorum::is_control_plane(node))
+        let mut behind = behind.chain(obsolete);
+        behind.find(|node| quorum::is_control_plane(node))
     }
 }
 

@@ -180,12 +180,10 @@ impl<'a> Pass<'a> {
 
     /// How the deletion of a machine comes along.
     fn leaving_machine(&self, pending: &PendingNodeView) -> Why {
-        let id = pending.provider_id();
-        let told = self.fleet.provider.told.get(&id.to_lowercase());
-        if let Some(problem) = told.and_then(|told| told.problem.as_ref()) {
-            let message = format!("machine {id} cannot be deleted, it is tried again: {problem}");
-            return Why::new(Reason::ProviderUnavailable, message);
+        if let Some(why) = self.undeleted(pending).or_else(|| self.stuck(pending)) {
+            return why;
         }
+        let id = pending.provider_id();
         let state = pending.status.csp_state.unwrap_or_default().name();
         let message = format!("machine {id} is being deleted ({state})");
         Why::new(Reason::MachineLeaving, message)

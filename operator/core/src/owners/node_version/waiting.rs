@@ -1,7 +1,7 @@
 //! The nodes of a NodeVersion that wait for their turn: in which order, what stands against each, and how its turn begins.
 
 use super::{
-    heir::no_group,
+    heir::{is_for, no_group},
     joining::{UNNAMED_SECONDS, settles},
     known::reservation,
     pass::Pass,
@@ -35,7 +35,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{NodeChangeSpec, Reason, Step, machines::annotations};
+use numo_api::{NodeChangeSpec, Reason, Step, conditions::Actor, machines::annotations};
 use std::collections::BTreeMap;
 
 /// The nodes of a NodeVersion that have no turn.
@@ -71,6 +71,17 @@ impl Pass<'_> {
     /// Why a node that is not Ready is left out for now.
     pub(super) fn given_up(&self, node: &NodeView) -> Option<Why> {
         self.intent.not_ready().given_up(node, self.now)
+    }
+
+    /// Why no machine is made for a node while this one of the control plane is yet to be replaced: no kubelet is to be newer than the
+    /// API server.
+    pub(super) fn control_plane_first(&self, first: &NodeView, node: &NodeView) -> Option<Why> {
+        if quorum::is_control_plane(node) {
+            return None;
+        }
+        let message = format!("Node {} of the control plane is replaced first", first.name);
+        let why = Why::new(Reason::ControlPlaneFirst, message);
+        Some(ledger::ended_by_person(why, self.is_left_out(first)))
     }
 
     /// Who else holds the lease of a node.
@@ -149,9 +160,23 @@ impl<'p, 'a> Waiting<'p, 'a> {
         }
     }
 
+    /// Whether a machine was to be made for the node when its turn was given back: that is counted already.
+    fn is_intended(&self, node: &NodeView) -> bool {
+        let mut pending = self.pass.sets.pending.iter();
+        let ended = self.ended.get(node.uid.as_str());
+        ended.is_some_and(|change| pending.any(|one| !one.leaves() && !one.deleting && is_for(one, change)))
+    }
+
+    /// Until when machines are looked for or waited for that nobody's turn has: the first of them.
+    fn unmade_until(&self) -> Option<Timestamp> {
+        let pending = self.pass.sets.pending.iter();
+        let until = pending.filter_map(|one| one.deadline());
+        until.filter(|until| *until > self.pass.now).min()
+    }
+
     /// The provider may make no machine for the node now.
     fn no_machine(&self, node: &NodeView) -> Option<Why> {
-        if self.has_machine(node) || self.budget > 0 {
+        if self.has_machine(node) || self.is_intended(node) || self.budget > 0 {
             return None;
         }
         let (surplus, surge) = (self.pass.sets.surplus(), self.pass.surge());
@@ -159,19 +184,28 @@ impl<'p, 'a> Waiting<'p, 'a> {
             "{} nodes are in flight, {surplus} machines are new, unknown, or to join or to go, and spec.surge allows {surge}",
             self.room.found()
         );
-        Some(Why::new(Reason::WaitingForTurn, message))
+        let why = |message: String| Why::new(Reason::WaitingForTurn, message);
+        if self.room.found() > 0 {
+            return Some(ledger::ended_by_person(why(message), self.room.is_kept()));
+        }
+        if let Some(why) = self.pass.stuck_machine() {
+            return Some(why);
+        }
+        let sets = &self.pass.sets;
+        let mut first = sets.each(Class::Obsolete).chain(sets.each(Class::Donor));
+        if let Some(first) = first.find(|first| first.uid != node.uid) {
+            let why = why(format!("{message}: Node {} goes first", first.name));
+            return Some(ledger::ended_by_person(why, self.pass.is_left_out(first)));
+        }
+        // No turn ends it: machines come, or go, or their time is over.
+        let why = why(message).until(self.unmade_until());
+        Some(why.ended_by(Actor::ClusterItself))
     }
 
-    /// Nodes of the control plane go first: no kubelet is to be newer than the API server.
+    /// Nodes of the control plane go first. Where a new node is there already, none is to be made.
     fn control_plane_first(&self, node: &NodeView) -> Option<Why> {
-        let first = self.control_plane?;
-        if quorum::is_control_plane(node) || self.has_machine(node) {
-            return None;
-        }
-        let message = format!("Node {} of the control plane is replaced first", first.name);
-        let why = Why::new(Reason::ControlPlaneFirst, message);
-        let is_kept = self.pass.is_left_out(first) || self.room.is_kept();
-        Some(ledger::ended_by_person(why, is_kept))
+        let why = self.pass.control_plane_first(self.control_plane?, node)?;
+        (!self.has_machine(node)).then(|| ledger::ended_by_person(why, self.room.is_kept()))
     }
 
     /// What is known of the group of the node.
@@ -297,8 +331,10 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
     fn take_place(&mut self, node: &'a NodeView, is_asked_about: bool) {
         if self.pass.sets.class_of(node) == Some(Class::Outdated) {
             let group = node.annotation(annotations::SCALING_GROUP_ID).to_lowercase();
+            let is_intended = self.is_intended(node);
             match self.free.get_mut(&group).filter(|free| **free > 0) {
                 Some(free) => *free -= 1,
+                None if is_intended => {}
                 None => self.budget = self.budget.saturating_sub(1),
             }
         }

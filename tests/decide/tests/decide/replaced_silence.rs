@@ -1,0 +1,82 @@
+//! NodeVersions whose provider says nothing, or refuses, for long: whoever waits for it is told so, and a person is asked for.
+
+use crate::{
+    cluster::Cluster,
+    words::{check, decision},
+};
+use numo_api::conditions::Actor;
+
+/// An outdated worker with its turn, and its group.
+const ONE: &str = "node a worker v0
+     version img2 finalizer
+     host a img1
+     group w image:img2
+     groups w";
+
+/// A new node that has the place of an old one, whose machine is to go.
+const GONE: &str = "node new worker v0
+     version img2 finalizer
+     host new img2 donor:a
+     group w image:img2
+     groups w
+     replacing a Released machine:m-a heir:new";
+
+/// Whether a person is named as the one who ends the wait.
+#[track_caller]
+fn is_for_a_person(text: &str) {
+    let report = decision(&Cluster::parse(text)).report;
+    let (name, node) = report.wedged().expect("nothing goes on");
+    assert_eq!((name, node.why.who()), ("a", Actor::ClusterAdmin), "{report:#?}");
+}
+
+#[test]
+fn a_group_whose_image_the_provider_does_not_say_or_set_is_no_matter_of_moments() {
+    let text = format!("{ONE}\n replacing a Admitted").replace("group w image:img2", "group w image:img1");
+    check(&text, "node a PreRules GroupImageOutdated");
+    for silence in ["image w unknown:503", "told G-w again:10 problem:503"] {
+        let text = format!("{text}\n {silence}");
+        check(
+            &text,
+            "node a PreRules ProviderUnavailable ~ ScalingGroup w get the image is not known: 503",
+        );
+        is_for_a_person(&text);
+    }
+}
+
+#[test]
+fn a_machine_of_which_nothing_is_heard_when_it_should_be_gone_is_named() {
+    let text =
+        |late: i64, rest: &str| format!("{GONE}\n pending a leave node:a machine:m-a late:{late}\n {rest}");
+    let silent = "did m-a at:-1\n state m-a unknown:503";
+    check(&text(-30, silent), "node a Released MachineLeaving");
+    check(
+        &text(1, "did m-a at:-1\n state m-a Terminating"),
+        "node a Released MachineLeaving",
+    );
+    check(
+        &text(1, silent),
+        "node a Released ProviderUnavailable ~ the state of machine m-a is not known: 503",
+    );
+    is_for_a_person(&text(1, silent));
+}
+
+/// It did not join, and as long as it may be there no other is made.
+#[test]
+fn who_waits_until_a_machine_is_gone_is_told_what_the_provider_has_against_it() {
+    let left = "pending old leave node:old machine:m-old late:1";
+    for silence in [
+        "state m-old unknown:503",
+        "state m-old Ready\n told m-old again:10 problem:503",
+    ] {
+        let flying = format!("{ONE}\n replacing a Admitted\n {left}\n {silence}");
+        check(&flying, "node a PreRules ProviderUnavailable ~ m-old");
+        is_for_a_person(&flying);
+        let waiting = format!("{ONE}\n {left}\n {silence}");
+        check(&waiting, "node a Selected ProviderUnavailable ~ m-old");
+        is_for_a_person(&waiting);
+    }
+    let goes = format!("{ONE}\n {left}\n state m-old Terminating");
+    check(&goes, "node a Selected WaitingForTurn");
+    let unseen = format!("{ONE}\n replacing a Admitted\n pending old leave late:1\n found old - unknown:503");
+    check(&unseen, "node a PreRules ProviderUnavailable ~ PendingNode old");
+}
