@@ -492,7 +492,8 @@ fn a_machine_is_intended_before_it_is_made() {
     // The owner may begin nothing by now; which machine was made is written all the same.
     check(
         &with("found", "m-new node:new").replace("version img2", "version img2 paused"),
-        "> rewrite it Join m-new",
+        "> rewrite it Join m-new
+         > journal a closed",
     );
     check(
         &of("again:20"),
@@ -768,7 +769,7 @@ fn a_person_ends_the_failure_of_a_rule_after_the_replacement() {
          > nothing",
     );
     check(
-        &turn("reason:RuleFailed"),
+        &turn("reason:RuleFailed verdict:settled/Post/1/Failure"),
         "node a Held RuleFailed ~ numo retry a",
     );
     // The new node may be of another wave by its labels: the rules of the old one's are asked again.

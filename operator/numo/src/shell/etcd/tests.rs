@@ -13,6 +13,7 @@ fn leaver() -> Leaver {
         node: "cp-1".to_owned(),
         address: "10.0.0.1".to_owned(),
         others: vec!["10.0.0.2".to_owned(), "10.0.0.3".to_owned()],
+        names: vec!["cp-2".to_owned(), "cp-3".to_owned()],
     }
 }
 
@@ -158,13 +159,23 @@ fn a_folder_without_certificates_is_said_with_the_file() {
 
 #[test]
 fn a_node_that_says_it_is_at_anothers_address_loses_no_member_for_it() {
-    let leaver = Leaver {
-        address: "10.0.0.2".to_owned(),
-        ..leaver()
-    };
-    let refused = member_of(&leaver, &others()).unwrap_err();
-    assert!(
-        refused.contains("InternalIP 10.0.0.2 of Node cp-1, too"),
-        "{refused}"
-    );
+    // However it writes it.
+    for address in ["10.0.0.2", "::ffff:10.0.0.2"] {
+        let leaver = Leaver {
+            address: address.to_owned(),
+            ..leaver()
+        };
+        let refused = member_of(&leaver, &others()).unwrap_err();
+        assert!(
+            refused.contains(&format!("InternalIP {address} of Node cp-1, too")),
+            "{refused}"
+        );
+        // The other node says that it is elsewhere, as it has two networks.
+        let leaver = Leaver {
+            others: vec!["10.1.0.2".to_owned(), "10.0.0.3".to_owned()],
+            ..leaver
+        };
+        let refused = member_of(&leaver, &others()).unwrap_err();
+        assert!(refused.contains("has the name of another node"), "{refused}");
+    }
 }

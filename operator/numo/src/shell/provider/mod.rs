@@ -241,6 +241,7 @@ mod tests {
             node: "cp-0".to_owned(),
             address: "10.0.0.1".to_owned(),
             others: Vec::new(),
+            names: Vec::new(),
         };
         let (answers, mut seen) = answers();
         let call = Call::RemoveMember(leaver);
