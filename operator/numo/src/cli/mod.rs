@@ -39,6 +39,7 @@ mod selector;
 mod snapshot;
 mod status;
 mod stop;
+mod turns;
 mod version;
 mod word;
 mod wrap;

@@ -1,0 +1,112 @@
+//! Which NodeChange is of a turn of a node that is under way, whoever the owner is. Nothing here writes.
+
+use super::{
+    error::{self, CliError},
+    live,
+    object::version_run_id,
+};
+use crate::shell::{client::Connection, project::Kind, watch};
+use kube::{api::ListParams, core::DynamicObject};
+use numo_api::{NodeChange, Step};
+use std::collections::BTreeSet;
+
+/// The NodeChange of the node's turn in a run that MutexRunConfigs are at now; journals of earlier runs are
+/// history.
+pub async fn turn_of(
+    connection: &Connection,
+    node: &str,
+    namespace: Option<&str>,
+) -> Result<Option<(DynamicObject, NodeChange)>, CliError> {
+    let (mut live, planned) = under_way(connection, namespace).await?;
+    let all = watch::api(&connection.read, Kind::NodeChange, namespace.unwrap_or_default());
+    let params = ListParams::default().fields(&format!("spec.nodeName={node}"));
+    let list = all.list(&params).await.map_err(error::api("nodechanges"))?;
+    let changes = list.items.into_iter().filter_map(|object| {
+        let value = serde_json::to_value(&object).ok()?;
+        Some((object, serde_json::from_value::<NodeChange>(value).ok()?))
+    });
+    // A turn under way counts whatever is asked by now: another operator may have written the status of its Plan.
+    let in_flight = |change: &NodeChange| {
+        let step = change.status.as_ref().and_then(|status| status.step);
+        step.is_some_and(|step| step != Step::Selected && !step.is_terminal())
+            && planned.contains(&change.spec.owner_ref.uid)
+    };
+    let made = |change: &NodeChange| change.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let mut changes: Vec<(DynamicObject, NodeChange)> = changes.collect();
+    changes.sort_by_key(|(_, change)| std::cmp::Reverse(made(change)));
+    let is_live = |change: &NodeChange, live: &BTreeSet<String>| {
+        live.contains(&change.spec.target.run_id) || in_flight(change)
+    };
+    // What a person said before the status was written is of a run that only a decision has: those that are newer are looked for.
+    let newer = changes.iter().take_while(|(_, change)| !is_live(change, &live));
+    if newer.filter(|(_, change)| change.status.is_none()).count() > 0 {
+        let look = live::look_by(connection).await?;
+        let decided = look.runs.iter().chain(&look.plans);
+        let of_namespace = decided.filter(|(key, _)| namespace.is_none_or(|wanted| key.namespace == wanted));
+        live.extend(of_namespace.map(|(_, decision)| decision.report.run_id.clone()));
+    }
+    Ok(changes.into_iter().find(|(_, change)| is_live(change, &live)))
+}
+
+/// The ids of runs that are under way, of owners of any kind, and the uids of Plans and NodeVersions.
+async fn under_way(
+    connection: &Connection,
+    namespace: Option<&str>,
+) -> Result<(BTreeSet<String>, BTreeSet<String>), CliError> {
+    let runs = watch::api(
+        &connection.read,
+        Kind::MutexRunConfig,
+        namespace.unwrap_or_default(),
+    );
+    let runs = runs.list(&ListParams::default()).await;
+    let mut live: BTreeSet<String> = runs
+        .map_err(error::api("mutexrunconfigs"))?
+        .items
+        .iter()
+        .filter_map(|run| {
+            run.data
+                .pointer("/status/run/id")?
+                .as_str()
+                .map(ToOwned::to_owned)
+        })
+        .collect();
+    for kind in [Kind::NodeMaintenance, Kind::KubeVirtMaintenance] {
+        let api = watch::api(&connection.read, kind, "");
+        match api.list_metadata(&ListParams::default()).await {
+            Ok(list) => live.extend(list.items.iter().filter_map(|object| {
+                Some(numo_core::owners::node_maintenance::id(
+                    object.metadata.uid.as_ref()?,
+                ))
+            })),
+            // A cluster without them has none.
+            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {}
+            Err(error) => return Err(error::api("nodemaintenances")(error)),
+        }
+    }
+    let mut planned: BTreeSet<String> = BTreeSet::new();
+    let plans = watch::api(&connection.read, Kind::Plan, namespace.unwrap_or_default());
+    match plans.list(&ListParams::default()).await {
+        Ok(list) => live.extend(list.items.iter().filter_map(|plan| {
+            planned.extend(plan.metadata.uid.clone());
+            let hash = plan.data.pointer("/status/latestHash")?.as_str()?;
+            Some(numo_core::owners::plan::run_id(plan.metadata.uid.as_ref()?, hash))
+        })),
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {}
+        Err(error) => return Err(error::api("plans")(error)),
+    }
+    for version in versions(connection).await? {
+        planned.extend(version.metadata.uid.clone());
+        live.extend(version_run_id(&version));
+    }
+    Ok((live, planned))
+}
+
+/// All NodeVersions; none where machines are nobody's business.
+async fn versions(connection: &Connection) -> Result<Vec<DynamicObject>, CliError> {
+    let api = watch::api(&connection.read, Kind::NodeVersion, "");
+    match api.list(&ListParams::default()).await {
+        Ok(list) => Ok(list.items),
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Ok(Vec::new()),
+        Err(error) => Err(error::api("nodeversions")(error)),
+    }
+}
