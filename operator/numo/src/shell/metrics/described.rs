@@ -45,8 +45,8 @@ described! {
     CLOSES = "owner_closes_timestamp_seconds", "gauge", &OWNER, "When the own hours of an owner close that are open, while nodes of it are left (Unix time)";
     RUN_FINISHED = "run_finished_timestamp_seconds", "gauge", &["namespace", "name", "result"], "When the last run of a MutexRunConfig ended (Unix time), and how; absent while one goes on";
     RUN_SECONDS = "run_duration_seconds", "gauge", &["namespace", "name", "result"], "How long that run took, from the pause of its pools on";
-    LAST_SUCCESS = "owner_last_success_timestamp_seconds", "gauge", &OWNER, "When an owner was last done (Unix time) without nodes that were left out or changed without their rules, unless a person has acknowledged those; also while its next run goes on, and absent until this numo saw it";
-    OWNER_RUN_SECONDS = "owner_run_duration_seconds", "gauge", &OWNER, "How long that run of it took, from its first turn (of a MutexRunConfig: from the pause of its pools) on; absent if this numo did not see it go on";
+    LAST_SUCCESS = "owner_last_success_timestamp_seconds", "gauge", &OWNER, "When an owner was last done (Unix time), without nodes left out or ungated that nobody acknowledged";
+    OWNER_RUN_SECONDS = "owner_run_duration_seconds", "gauge", &OWNER, "How long that run took, from its first turn (MutexRunConfig: pause of its pools) on; absent if it was not seen to go on";
     UPGRADE_HELD = "upgrade_held", "gauge", &OWNER, "Whether an upgrade has begun while its MutexRunConfig is refused: no node changes until that is fixed";
     POOL_PAUSED = "pool_paused", "gauge", &["namespace", "name", "pool"], "Whether numo keeps a pool paused, for which MutexRunConfig; also after that one is gone";
     POOL_HELD_NODES = "pool_held_nodes", "gauge", &["namespace", "name", "pool"], "Nodes that would roll if a pool that a run left paused were unpaused; also after that run is gone";

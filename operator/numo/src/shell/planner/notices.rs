@@ -148,9 +148,8 @@ impl Notices {
         let Some(facts) = facts(&context.store.observed, owner, decision) else {
             return;
         };
-        if let Some(since) = behind_since(&facts) {
-            self.behind.insert(owner.clone(), since);
-        }
+        let behind = behind_since(&facts).map(|since| (owner.clone(), since));
+        self.behind.extend(behind);
         let succeeded = succeeded(&facts);
         // Its journals are looked for among those of all owners.
         if succeeded.is_none() && self.traced.is_none() && context.store.notifiers.is_empty() {
