@@ -67,6 +67,8 @@ pub(super) fn hide_control_plane(view: &mut Observed) {
     "elsewhere".clone_into(&mut member.name);
     "elsewhere".clone_into(&mut member.uid);
     member.labels.clear();
+    let role = "node-role.kubernetes.io/etcd".to_owned();
+    member.labels.insert(role, String::new());
     member.etcd_voter = Some(true);
     view.nodes.insert(member.name.clone(), member);
 }

@@ -129,11 +129,12 @@ impl Simulation {
         // Whoever waits for nodes that go before it waits for what keeps those: one of them is told that.
         let by_order = open().any(|node| !node.why.reason.is_of_order()) || self.is_ordered(owner);
         let by_first = open().any(|node| node.why.who() != Actor::OtherNode);
+        let is_in_order = |node: &NodeReport| {
+            let reason = node.why.reason;
+            by_order && reason.is_of_order() || by_first && reason == Reason::ControlPlaneFirst
+        };
         let waits = |node: &&NodeReport| {
-            node.why.who() == Actor::OtherNode
-                && !Self::is_behind_another(report, node)
-                && !(by_order && node.why.reason.is_of_order())
-                && !(by_first && node.why.reason == Reason::ControlPlaneFirst)
+            node.why.who() == Actor::OtherNode && !Self::is_behind_another(report, node) && !is_in_order(node)
         };
         match open().find(waits) {
             Some(node) if !turns && !ungated => Err(format!(

@@ -206,11 +206,12 @@ impl<'a> Going<'_, 'a> {
         if let Some(why) = pass.against_machine(change, group_id) {
             // A node that is to go waits for the place of this turn, and this turn until it is gone.
             let is_waited_for = why.reason == Reason::WaitingForTurn && pass.has_obsolete_waiting();
-            return if is_waited_for {
-                self.close(Step::PreRules, why)
+            if is_waited_for {
+                self.close(Step::PreRules, why);
             } else {
-                self.say(Step::PreRules, why)
-            };
+                self.say(Step::PreRules, why);
+            }
+            return;
         }
         let deadline = later(pass.now, pass.intent.join_seconds);
         let spec = PendingNodeSpec {
