@@ -203,16 +203,20 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// An eviction: each is a chain of its own.
-    pub fn evict(node: &str, eviction: Eviction) -> Self {
+    /// An action in this chain of which nothing is told.
+    pub fn of(chain: impl Into<String>, action: Action) -> Self {
         Self {
-            chain: format!("evict {}", eviction.uid),
-            action: Action::Evict {
-                node: node.to_owned(),
-                eviction,
-            },
+            chain: chain.into(),
+            action,
             event: None,
         }
+    }
+
+    /// An eviction: each is a chain of its own.
+    pub fn evict(node: &str, eviction: Eviction) -> Self {
+        let chain = format!("evict {}", eviction.uid);
+        let node = node.to_owned();
+        Self::of(chain, Action::Evict { node, eviction })
     }
 }
 

@@ -27,7 +27,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{NodeChangeSpec, Reason, Step};
-use std::collections::BTreeMap;
+use std::{cell::OnceCell, collections::BTreeMap};
 
 /// The nodes of an owner that wait for their turn.
 pub trait Queue<'a> {
@@ -103,8 +103,8 @@ struct Shut<'a> {
     by_label: BTreeMap<&'a str, BTreeMap<&'a str, Vec<usize>>>,
     /// The places of all other windows.
     others: Vec<usize>,
-    /// Until when those that select every node are open, freezes aside: each set of windows is open at least as long.
-    always_open_until: Option<Timestamp>,
+    /// Until when those that select every node are open, freezes aside, once that is asked: each set of windows is open at least as long.
+    always_open_until: OnceCell<Option<Timestamp>>,
     /// By the places of the windows that select a node, beside those that select every node.
     known: BTreeMap<Vec<usize>, Option<Why>>,
     /// Those of the node that is asked about.
@@ -112,13 +112,13 @@ struct Shut<'a> {
 }
 
 impl<'a> Shut<'a> {
-    fn of(observed: &'a Observed, now: Timestamp) -> Self {
+    fn of(observed: &'a Observed) -> Self {
         let mut shut = Self {
             windows: Vec::new(),
             always: Vec::new(),
             by_label: BTreeMap::new(),
             others: Vec::new(),
-            always_open_until: None,
+            always_open_until: OnceCell::new(),
             known: BTreeMap::new(),
             places: Vec::new(),
         };
@@ -135,13 +135,17 @@ impl<'a> Shut<'a> {
             }
             shut.windows.push((window, Selector::of(&window.selector)));
         }
-        let always = shut.always.iter().filter_map(|place| shut.windows.get(*place));
-        let hours = always.map(|(window, _)| window.hours.as_ref().ok());
-        // One that is odd lets nothing begin: it is said where all are asked.
-        shut.always_open_until = hours
-            .collect::<Option<Vec<_>>>()
-            .map(|hours| Union(&hours).known_open_until(now));
         shut
+    }
+
+    fn always_open_until(&self, now: Timestamp) -> Option<Timestamp> {
+        *self.always_open_until.get_or_init(|| {
+            let always = self.always.iter().filter_map(|place| self.windows.get(*place));
+            let hours = always.map(|(window, _)| window.hours.as_ref().ok());
+            // One that is odd lets nothing begin: it is said where all are asked.
+            let hours: Vec<_> = hours.collect::<Option<_>>()?;
+            Some(Union(&hours).known_open_until(now))
+        })
     }
 
     /// Finds the places of the windows that select the node and not every node, in their order.
@@ -176,7 +180,7 @@ impl<'a> Shut<'a> {
         places.sort_unstable();
         let windows = places.into_iter().filter_map(|place| self.windows.get(*place));
         let windows: Vec<&WindowView> = windows.map(|(window, _)| *window).collect();
-        let why = match schedule.under_open(&windows, self.always_open_until) {
+        let why = match schedule.under_open(&windows, self.always_open_until(now)) {
             Ok(schedule) => schedule.refusal(now, forecast),
             Err(why) => Some(why),
         };
@@ -202,7 +206,7 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
     let mut probes = Probes::default();
     let mut asking = 0;
     let forecast = forecast(observed, queue.whose());
-    let mut shut = Shut::of(observed, now);
+    let mut shut = Shut::of(observed);
     let changes = [
         queue.schedule().changes_after(now),
         windows::changes_after(observed, now),
@@ -269,11 +273,8 @@ pub(crate) fn begin<'a, Q: Queue<'a>>(queue: &mut Q, one: Q::One) {
     } else {
         let (key, spec) = queue.reservation(one);
         let spec = Box::new(spec);
-        Some(Planned {
-            chain: queue.node(one).name.clone(),
-            action: Action::CreateChange { key, spec },
-            event: None,
-        })
+        let action = Action::CreateChange { key, spec };
+        Some(Planned::of(&queue.node(one).name, action))
     };
     queue.out().actions.extend(planned);
     queue.say(one, Step::Admitted, admitted);

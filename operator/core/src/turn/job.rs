@@ -51,15 +51,12 @@ pub(crate) fn free<'a>(out: &mut Decision, jobs: impl IntoIterator<Item = (&'a K
         if view.ttl_seconds.is_some() || view.deleting || out.actions.iter().any(frees) {
             continue;
         }
-        out.actions.push(Planned {
-            chain: format!("{JOB_CHAIN}{key}"),
-            action: Action::SetJobTtl {
-                job: key.clone(),
-                uid: view.uid.clone(),
-                seconds: view.wanted_ttl_seconds.unwrap_or(DEFAULT_JOB_TTL_SECONDS),
-            },
-            event: None,
-        });
+        let action = Action::SetJobTtl {
+            job: key.clone(),
+            uid: view.uid.clone(),
+            seconds: view.wanted_ttl_seconds.unwrap_or(DEFAULT_JOB_TTL_SECONDS),
+        };
+        out.actions.push(Planned::of(format!("{JOB_CHAIN}{key}"), action));
     }
 }
 

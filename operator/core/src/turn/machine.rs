@@ -160,11 +160,10 @@ fn planned(
     } else {
         "machine"
     };
-    Planned {
-        chain: format!("{kind} {api:?} {key}"),
-        action: patch(place, object, purpose, annotations),
-        event: None,
-    }
+    Planned::of(
+        format!("{kind} {api:?} {key}"),
+        patch(place, object, purpose, annotations),
+    )
 }
 
 /// Puts annotations on, and a mark that remembers what was there.

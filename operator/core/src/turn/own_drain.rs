@@ -66,11 +66,8 @@ pub(super) fn close(turn: &mut impl Turn, corrections: u32, words: &'static str)
         phases, node, out, ..
     } = turn.parts();
     let mark = cordon::marked(node, phases.owner_uid, corrections);
-    out.actions.push(Planned {
-        chain: node.name.clone(),
-        action: Action::PatchNode(cordon::cordoning(node, &mark)),
-        event: None,
-    });
+    let patch = Action::PatchNode(cordon::cordoning(node, &mark));
+    out.actions.push(Planned::of(&node.name, patch));
     turn.say(Step::Cordoned, Why::new(Reason::Draining, words));
 }
 

@@ -208,11 +208,7 @@ impl Phases<'_> {
         let others = hosts.into_iter().filter(|host| *host != own);
         job.avoid = others.map(ToOwned::to_owned).collect();
         let why = Why::new(Reason::RuleStarting, format!("rule {} is starting", job.rule));
-        out.actions.push(Planned {
-            chain: node.name.clone(),
-            action: Action::CreateJob(job),
-            event: None,
-        });
+        out.actions.push(Planned::of(&node.name, Action::CreateJob(job)));
         why
     }
 

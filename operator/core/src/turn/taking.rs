@@ -47,11 +47,7 @@ pub(super) fn take_lease_and_shield(turn: &mut impl Turn) -> Next {
     let Parts {
         node, change, out, ..
     } = turn.parts();
-    let planned = |action| Planned {
-        chain: node.name.clone(),
-        action,
-        event: None,
-    };
+    let planned = |action| Planned::of(&node.name, action);
     out.actions.extend(renews.map(planned));
     let taken: Vec<Action> = takes.into_iter().chain(shield).chain(machines).collect();
     if keeps_only || taken.is_empty() {
