@@ -579,7 +579,7 @@ fn a_new_node_becomes_a_pair_with_the_old_one_and_gets_its_labels() {
     );
 }
 
-/// Found by the simulator: a Plan would take the new node for one that it has upgraded.
+/// A Plan would take the new node for one that it has upgraded.
 #[test]
 fn what_a_plan_has_done_to_the_old_node_is_not_said_of_the_new_one() {
     let text = "node a worker v0 label:team=red label:plan.upgrade.cattle.io/os=abc
@@ -1001,6 +1001,15 @@ fn a_machine_that_does_not_join_in_time_is_deleted() {
     check(
         &format!("{lost}\n found {name} m-new node:new"),
         "> rewrite it Leave m-new
+         > journal a PreRules JoinFailed",
+    );
+    // An earlier PendingNode had the name, and another machine.
+    check(
+        &format!(
+            "{}\n found {name} m-old node:old at:-20",
+            lost.replace("leave", "leave created:-10")
+        ),
+        "? find in G-w
          > journal a PreRules JoinFailed",
     );
     check(

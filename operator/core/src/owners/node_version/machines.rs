@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     action::{Change, FleetAction, FleetQuestion},
-    observed::{MadeMachine, NodeView, POLL_SECONDS, PendingNodeView, is_same},
+    observed::{Heard, MadeMachine, NodeView, POLL_SECONDS, PendingNodeView, is_same},
     time::later,
     turn::journal,
     why::Why,
@@ -95,7 +95,7 @@ impl<'a> Pass<'a> {
     pub(super) fn unheard(&self, pending: &PendingNodeView) -> Option<Why> {
         let (provider, id) = (&self.fleet.provider, pending.provider_id());
         let message = if id.is_empty() {
-            let problem = provider.found.get(&pending.name)?.said.as_ref().err()?;
+            let problem = self.found_for(pending)?.said.as_ref().err()?;
             format!(
                 "PendingNode {}: whether its machine was made is not known: {problem}",
                 pending.name
@@ -371,7 +371,7 @@ impl<'a> Pass<'a> {
 
     /// Looks for a machine that may have been made before numo could write down which one it is.
     fn find(&mut self, pending: &'a PendingNodeView) {
-        let heard = self.fleet.provider.found.get(&pending.name);
+        let heard = self.found_for(pending);
         let heard = heard.filter(|heard| heard.again(POLL_SECONDS) > self.now);
         let Some(heard) = heard else {
             return self.ask(FleetQuestion::Find {
@@ -401,12 +401,19 @@ impl<'a> Pass<'a> {
         self.write_pending(pending, spec, Vec::new());
     }
 
-    /// The machine that was made for a PendingNode, and is not written down yet. One that was made for an earlier PendingNode of its name
-    /// is not its.
+    /// What was heard of the machine of a PendingNode, by the name of that. What was heard before there was this one is of an earlier
+    /// PendingNode of its name.
+    fn found_for(&self, pending: &PendingNodeView) -> Option<&'a Heard<Option<MadeMachine>>> {
+        let heard = self.fleet.provider.found.get(&pending.name);
+        heard.filter(|heard| heard.at >= pending.created)
+    }
+
+    /// The machine that was made for a PendingNode, and is not written down yet.
     fn made_for(&self, pending: &PendingNodeView) -> Option<&'a MadeMachine> {
-        let heard = self.fleet.provider.found.get(&pending.name)?;
-        let is_its = pending.provider_id().is_empty() && heard.at >= pending.created;
-        heard.said.as_ref().ok()?.as_ref().filter(|_| is_its)
+        let heard = self
+            .found_for(pending)
+            .filter(|_| pending.provider_id().is_empty())?;
+        heard.said.as_ref().ok()?.as_ref()
     }
 
     /// Has the machine of a PendingNode made. Once the provider has said which one that is, it is written down, whatever the turn waits for
