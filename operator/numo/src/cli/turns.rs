@@ -84,29 +84,30 @@ async fn under_way(
         }
     }
     let mut planned: BTreeSet<String> = BTreeSet::new();
-    let plans = watch::api(&connection.read, Kind::Plan, namespace.unwrap_or_default());
-    match plans.list(&ListParams::default()).await {
-        Ok(list) => live.extend(list.items.iter().filter_map(|plan| {
-            planned.extend(plan.metadata.uid.clone());
-            let hash = plan.data.pointer("/status/latestHash")?.as_str()?;
-            Some(numo_core::owners::plan::run_id(plan.metadata.uid.as_ref()?, hash))
-        })),
-        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {}
-        Err(error) => return Err(error::api("plans")(error)),
-    }
-    for version in versions(connection).await? {
+    let plans = served(connection, Kind::Plan, "plans", namespace).await?;
+    live.extend(plans.iter().filter_map(|plan| {
+        planned.extend(plan.metadata.uid.clone());
+        let hash = plan.data.pointer("/status/latestHash")?.as_str()?;
+        Some(numo_core::owners::plan::run_id(plan.metadata.uid.as_ref()?, hash))
+    }));
+    for version in served(connection, Kind::NodeVersion, "nodeversions", None).await? {
         planned.extend(version.metadata.uid.clone());
         live.extend(version_run_id(&version));
     }
     Ok((live, planned))
 }
 
-/// All NodeVersions; none where machines are nobody's business.
-async fn versions(connection: &Connection) -> Result<Vec<DynamicObject>, CliError> {
-    let api = watch::api(&connection.read, Kind::NodeVersion, "");
+/// The objects of a kind; none where it is not served, or is nobody's business.
+async fn served(
+    connection: &Connection,
+    kind: Kind,
+    plural: &'static str,
+    namespace: Option<&str>,
+) -> Result<Vec<DynamicObject>, CliError> {
+    let api = watch::api(&connection.read, kind, namespace.unwrap_or_default());
     match api.list(&ListParams::default()).await {
         Ok(list) => Ok(list.items),
         Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Ok(Vec::new()),
-        Err(error) => Err(error::api("nodeversions")(error)),
+        Err(error) => Err(error::api(plural)(error)),
     }
 }

@@ -313,19 +313,22 @@ fn endpoint_at(address: &str) -> Option<Url> {
 
 /// Whether two texts are one address, however it is written.
 fn is_same(one: &str, other: &str) -> bool {
-    let read = |text: &str| text.parse::<IpAddr>().map(|address| address.to_canonical());
-    one == other || matches!((read(one), read(other)), (Ok(one), Ok(other)) if one == other)
+    one == other || canonical(one).is_some_and(|one| canonical(other) == Some(one))
+}
+
+/// An address, read; none if it is a name.
+fn canonical(text: &str) -> Option<IpAddr> {
+    let address: IpAddr = text.parse().ok()?;
+    Some(address.to_canonical())
 }
 
 /// Whether a URL is at an address.
 fn is_at(url: &str, address: &str) -> bool {
-    let address: Option<IpAddr> = address.parse().ok();
-    address.is_some_and(|address| ip(url) == Some(address.to_canonical()))
+    canonical(address).is_some_and(|address| ip(url) == Some(address))
 }
 
 /// The address that a URL has; none if it has a name.
 fn ip(url: &str) -> Option<IpAddr> {
     let url = Url::parse(url).ok()?;
-    let host = url.host_str()?.trim_matches(['[', ']']);
-    host.parse::<IpAddr>().ok().map(|address| address.to_canonical())
+    canonical(url.host_str()?.trim_matches(['[', ']']))
 }
