@@ -1,7 +1,7 @@
-//! Builds the rules for wasm32, makes components of them, and refuses one that imports more than numo's host
+//! Builds the rules and the providers of machines for wasm32, makes components of them, and refuses one that imports more than numo's host
 //! interfaces or carries a path of this machine. It publishes nothing.
 //!
-//! `cargo components [RULE…]`, in `plugins/`.
+//! `cargo components [NAME…]`, in `plugins/`.
 
 mod component;
 
@@ -13,15 +13,22 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// The rules that ship.
-const RULES: [&str; 6] = [
+/// The rules and providers that ship.
+const COMPONENTS: [&str; 11] = [
     "pdb-headroom",
     "workloads-ready",
     "prometheus-gate",
     "cluster-operators",
     "http-check",
     "node-requirement",
+    "provider-gcp",
+    "provider-azure",
+    "provider-aws",
+    "provider-cluster-api",
+    "provider-sim",
 ];
+/// What a component may import.
+const LENT: [&str; 2] = ["numo:host/", "numo:provider/"];
 /// Imports nothing but what is in the contract: a wasip2 build would also import WASI.
 const TARGET: &str = "wasm32-unknown-unknown";
 /// Largest component that ships. Beyond it a pull and a compile become noticeable.
@@ -29,10 +36,13 @@ const MOST_BYTES: usize = 256 * 1024;
 
 fn main() -> Result<()> {
     let asked: Vec<String> = env::args().skip(1).collect();
-    if let Some(unknown) = asked.iter().find(|name| !RULES.contains(&name.as_str())) {
-        bail!("no rule is called {unknown}; there are {}", RULES.join(", "));
+    if let Some(unknown) = asked.iter().find(|name| !COMPONENTS.contains(&name.as_str())) {
+        bail!(
+            "no component is called {unknown}; there are {}",
+            COMPONENTS.join(", ")
+        );
     }
-    let rules: Vec<&str> = RULES
+    let rules: Vec<&str> = COMPONENTS
         .into_iter()
         .filter(|rule| asked.is_empty() || asked.iter().any(|name| name == rule))
         .collect();
@@ -53,7 +63,7 @@ fn finish(rule: &str, module: &Path) -> Result<()> {
     let imports = component::imports(&component)?;
     for import in &imports {
         ensure!(
-            import.starts_with("numo:host/"),
+            LENT.iter().any(|lent| import.starts_with(lent)),
             "{rule} imports {import}, which numo does not offer"
         );
     }
@@ -77,7 +87,7 @@ fn finish(rule: &str, module: &Path) -> Result<()> {
     fs::write(&file, &component)?;
     let names: Vec<_> = imports
         .iter()
-        .filter_map(|import| import.strip_prefix("numo:host/"))
+        .filter_map(|import| LENT.iter().find_map(|lent| import.strip_prefix(lent)))
         .collect();
     report(&format!(
         "{rule:18} {:>7} bytes  {}\n{:18} {}",

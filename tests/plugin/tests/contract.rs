@@ -235,7 +235,7 @@ fn what_is_lent_is_what_the_wit_says() {
 }
 
 #[test]
-fn the_draft_of_the_provider_package_parses_beside_the_others() {
+fn the_provider_package_parses_beside_the_others() {
     let mut resolve = resolve(&root().join("wit"), "").unwrap();
     let (package, _) = resolve.push_dir(root().join("wit/provider")).unwrap();
     let version = resolve.packages[package].name.version.as_ref().unwrap();
