@@ -6,7 +6,7 @@ use numo_structure::{Crate, table};
 use std::path::Path;
 
 /// The folders of the crates that ship.
-const CRATES: [&str; 6] = ["api", "core", "plugin", "cli", "author", "numo"];
+const CRATES: [&str; 7] = ["api", "core", "plugin", "cli", "credentials", "author", "numo"];
 
 fn read(name: &str) -> Crate {
     let operator = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../operator");
@@ -37,11 +37,12 @@ fn a_function_that_is_named_like_a_question_does_not_write() {
 
 /// Files of more than 600 lines and functions of more than 60, of each crate: what there is today, and it only shrinks. Lower
 /// a number when one is split.
-const LARGE: [(&str, usize, usize); 6] = [
+const LARGE: [(&str, usize, usize); 7] = [
     ("api", 0, 0),
     ("core", 0, 0),
     ("plugin", 1, 0),
     ("cli", 0, 0),
+    ("credentials", 0, 0),
     ("author", 1, 0),
     ("numo", 0, 1),
 ];
