@@ -237,9 +237,10 @@ fn check_request(name: &str, scheme: Scheme<'_>, request: &Parts) -> Result<Stri
     if authority.as_str().contains('@') {
         return Err(wrong("a user"));
     }
+    let host = authority.host().to_ascii_lowercase();
     let host = match authority.port_u16() {
-        Some(443) | None => authority.host().to_owned(),
-        Some(port) => format!("{}:{port}", authority.host()),
+        Some(443) | None => host,
+        Some(port) => format!("{host}:{port}"),
     };
     match request.headers.get(header::HOST) {
         Some(other) if other.as_bytes() != host.as_bytes() => Err(Refusal::invalid(

@@ -23,7 +23,8 @@
 //!
 //! | case | what happens |
 //! |---|---|
-//! | a file is replaced | it is read for each request; a token that was obtained with the file before counts no more |
+//! | a file is replaced | it is read for each request, and a token is obtained with it at once; the one before is used only if nobody answers |
+//! | a file is replaced by one that is refused | `CredentialRefused`: the token of the one before does not stand in for it |
 //! | a file is gone, longer than 64 KiB, or no regular file | `CredentialUnreadable`, whatever was obtained before |
 //! | a file is not what it should be | `CredentialMalformed`, with field, found and wanted, never with the value |
 //! | a token ends | five minutes before, or after half of its time, one request obtains the next; the others go on with the old one |
@@ -40,6 +41,9 @@
 //! | a component brings `authorization`, plain http, or a `host` that is not the URL's | `CredentialRequestInvalid` |
 //!
 //! # What it does not do
+//!
+//! **It does not know where a request may go.** A credential is sent to the host of the request. The grant says which hosts these are, and an
+//! administrator names none there that is not the cloud's: a host that gives back what it is sent gives the component the token.
 //!
 //! **No metadata service is asked**, of any cloud: link-local addresses are never reached, by nobody in numo. Who uses a node's own identity
 //! mounts a projected token instead (workload identity, IAM roles for service accounts). There is no search for credentials in

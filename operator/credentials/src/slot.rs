@@ -65,14 +65,28 @@ struct Failed {
 enum Look {
     /// It counts.
     Fresh(Arc<Proof>),
-    /// It counts, and is obtained anew by the first who asks.
-    Stale(Arc<Proof>),
+    /// It counts, and is obtained anew by the first who asks: it ends soon, or was obtained with what the file was before.
+    Stale(Spare),
     /// Nothing that counts.
     None,
 }
 
+/// What is used while nothing newer is to be had.
+struct Spare {
+    proof: Arc<Proof>,
+    /// Whether it was obtained with the file as it is.
+    is_same: bool,
+}
+
+impl Spare {
+    /// Whether it stands in for what was refused. A file that is new speaks for itself, unless nobody hears it.
+    fn covers(&self, refusal: &Refusal) -> bool {
+        self.is_same || matches!(refusal, Refusal::Unavailable { .. })
+    }
+}
+
 impl Slot {
-    /// What there is, or what `obtain` gives. What was obtained with another file counts no more.
+    /// What there is, or what `obtain` gives.
     pub(crate) async fn get(
         &self,
         digest: Digest,
@@ -81,9 +95,9 @@ impl Slot {
     ) -> Result<Arc<Proof>, Refusal> {
         let (_turn, spare) = match self.look(&digest, now) {
             Look::Fresh(proof) => return Ok(proof),
-            Look::Stale(proof) => match self.turn.try_lock() {
-                Ok(turn) => (turn, Some(proof)),
-                Err(_) => return Ok(proof),
+            Look::Stale(spare) => match self.turn.try_lock() {
+                Ok(turn) => (turn, Some(spare)),
+                Err(_) => return Ok(spare.proof),
             },
             Look::None => (self.turn.lock().await, None),
         };
@@ -98,7 +112,10 @@ impl Slot {
                 Err(refusal) => self.remember(digest, now, refusal),
             },
         };
-        spare.ok_or(refusal)
+        match spare {
+            Some(spare) if spare.covers(&refusal) => Ok(spare.proof),
+            _ => Err(refusal),
+        }
     }
 
     /// The proof may be refused: one that is not young is obtained anew.
@@ -112,15 +129,16 @@ impl Slot {
             return Look::None;
         };
         let is_doubted = state.doubted && now >= held.since.saturating_add(YOUNG);
-        let is_believed = now >= held.since.saturating_sub(BACK) && held.digest == *digest;
+        let is_believed = now >= held.since.saturating_sub(BACK);
         if is_doubted || !is_believed || now >= held.end {
             return Look::None;
         }
         let proof = Arc::clone(&held.proof);
-        if now >= held.stale {
-            Look::Stale(proof)
-        } else {
+        let is_same = held.digest == *digest;
+        if is_same && now < held.stale {
             Look::Fresh(proof)
+        } else {
+            Look::Stale(Spare { proof, is_same })
         }
     }
 

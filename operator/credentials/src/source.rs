@@ -359,7 +359,7 @@ fn check_role(source: &AwsWebIdentity) -> Result<(), String> {
     }
     check_text("region", &source.region, "a region like eu-central-1", is_region)?;
     let session = &source.session_name;
-    let wanted = "2 to 64 letters, digits and characters of =,.@_-";
+    let wanted = "2 to 64 letters, digits and characters of +=,.@_-";
     check_text("sessionName", session, wanted, |byte| {
         byte.is_ascii_alphanumeric() || b"+=,.@_-".contains(&byte)
     })?;

@@ -195,6 +195,69 @@ async fn the_words_of_sts_are_told() {
 }
 
 #[tokio::test]
+async fn what_a_connection_changes_is_not_signed_and_the_host_is_as_it_is_sent() {
+    let stage = Stage::new(KEYS);
+    stage.write(
+        "credentials",
+        "[numo]\naws_access_key_id=A\naws_secret_access_key=s\n",
+    );
+    let good = parameters(&[("service", "ec2"), ("region", "eu-central-1")]);
+    let sign = async |url: &str, headers: &[(&'static str, &str)]| {
+        let mut request = get(url);
+        for (name, value) in headers {
+            request.headers.append(*name, value.parse().unwrap());
+        }
+        let endpoint = Endpoint::default();
+        let signed = stage
+            .credentials
+            .sign("a", "aws-sigv4", &good, &mut request, b"", at(0), &endpoint);
+        signed.await.unwrap();
+        header(&request, "authorization").unwrap()
+    };
+    let plain = sign("https://ec2.example/", &[]).await;
+    for url in [
+        "https://ec2.example:443/",
+        "https://EC2.example/",
+        "https://ec2.example",
+    ] {
+        assert_eq!(sign(url, &[]).await, plain, "{url}");
+    }
+    assert_eq!(
+        sign("https://ec2.example/", &[("host", "ec2.example")]).await,
+        plain
+    );
+    for name in [
+        "accept-encoding",
+        "connection",
+        "expect",
+        "proxy-authorization",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "user-agent",
+        "x-amzn-trace-id",
+    ] {
+        assert_eq!(
+            sign("https://ec2.example/", &[(name, "a")]).await,
+            plain,
+            "{name}"
+        );
+    }
+    let other = sign(
+        "https://ec2.example:8443/",
+        &[("accept", "b"), ("accept", "a"), ("x-amz-target", "T")],
+    )
+    .await;
+    assert!(
+        other.contains("SignedHeaders=accept;host;x-amz-date;x-amz-target,"),
+        "{other}"
+    );
+    let port = sign("https://ec2.example:8443/", &[]).await;
+    assert_ne!(port, plain);
+}
+
+#[tokio::test]
 async fn a_request_that_cannot_be_signed_stays_as_it_was() {
     let stage = Stage::new(KEYS);
     stage.write(

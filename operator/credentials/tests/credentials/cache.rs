@@ -115,6 +115,42 @@ async fn a_file_that_is_replaced_or_gone_counts_at_once() {
 }
 
 #[tokio::test]
+async fn when_a_file_changes_and_nobody_answers_the_old_token_is_used() {
+    let (stage, endpoint) = (stage(), tokens(&["one"]));
+    stage.bearer(&endpoint, 0).await.unwrap();
+    // A projected token changes every hour: that is no reason to stop while an endpoint is away.
+    stage.write("secret", "other");
+    let broken = Endpoint::saying([(503, String::new())]);
+    for second in [1, 2] {
+        assert_eq!(stage.bearer(&broken, second).await.unwrap(), "Bearer one");
+    }
+    assert_eq!(broken.count(), 1);
+    // One that is refused stands for itself.
+    stage.write("secret", "another");
+    let refusing = Endpoint::saying([(400, String::new())]);
+    for second in [3, 4] {
+        said(
+            &stage.bearer(&refusing, second).await.unwrap_err(),
+            "CredentialRefused",
+        );
+    }
+    assert_eq!(refusing.count(), 1);
+    assert_eq!(stage.bearer(&tokens(&["two"]), 40).await.unwrap(), "Bearer two");
+}
+
+#[tokio::test]
+async fn a_refusal_of_an_unchanged_file_lets_the_old_token_end() {
+    let (stage, endpoint) = (stage(), tokens(&["one"]));
+    stage.bearer(&endpoint, 0).await.unwrap();
+    let refusing = Endpoint::saying([(400, String::new())]);
+    assert_eq!(stage.bearer(&refusing, 3300).await.unwrap(), "Bearer one");
+    said(
+        &stage.bearer(&refusing, 3590).await.unwrap_err(),
+        "CredentialRefused",
+    );
+}
+
+#[tokio::test]
 async fn a_token_that_is_doubted_is_obtained_anew_but_once_a_minute() {
     let (stage, endpoint) = (stage(), tokens(&["one", "two", "three"]));
     stage.credentials.forget("a");
@@ -169,7 +205,7 @@ async fn many_signers_make_one_exchange() {
     }
     assert_eq!(endpoint.count(), 1);
     // And one refusal.
-    stage.write("secret", "other");
+    let stage = Arc::new(self::stage());
     let broken = Arc::new(Endpoint::saying([(400, String::new())]));
     let all: Vec<_> = (0..64)
         .map(|_| {
