@@ -21,6 +21,7 @@ use crate::{
     host::{self, Sandbox},
     inspect,
     limits::{LimitOutOfBounds, Limits},
+    provider::bindings as provider_bindings,
     setup::config,
     shares::{Share, Shares},
     ticker::Ticker,
@@ -79,7 +80,10 @@ pub struct Engine(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) wasmtime: wasmtime::Engine,
+    /// What rules are lent.
     pub(crate) linker: Linker<Sandbox>,
+    /// What providers of machines are lent.
+    pub(crate) provider_linker: Linker<Sandbox>,
     pub(crate) limits: Arc<Limits>,
     pub(crate) ceilings: Limits,
     pub(crate) compiler: Compiler,
@@ -197,6 +201,7 @@ impl Engine {
         )
         .and_then(|()| host::wasi::link(&mut linker))
         .map_err(refused)?;
+        let provider_linker = provider_bindings::linker(&wasmtime).map_err(refused)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(setup.workers.max(1))
             .thread_name("numo-rules")
@@ -217,6 +222,7 @@ impl Engine {
             limits: Arc::new(setup.limits),
             ceilings: setup.ceilings,
             linker,
+            provider_linker,
             wasmtime,
             runtime: Some(runtime),
         })))
@@ -270,8 +276,8 @@ fn pool(setup: &Setup) -> InstanceAllocationStrategy {
     InstanceAllocationStrategy::Pooling(pool)
 }
 
-/// Number of the form of what is kept beside a compiled form: 2 has the state of instances.
-const KEPT: u32 = 2;
+/// Number of the form of what is kept beside a compiled form: 3 has the world.
+const KEPT: u32 = 3;
 
 /// What a compiled form must have been made by, so that this engine may run it: version, features, processor.
 fn compatibility(engine: &wasmtime::Engine) -> [u8; 32] {
@@ -288,7 +294,13 @@ fn compatibility(engine: &wasmtime::Engine) -> [u8; 32] {
     std::hash::Hash::hash(&engine.precompile_compatibility_hash(), &mut hasher);
     // What was found out about a component is kept beside its compiled form: another host may find otherwise.
     std::hash::Hash::hash(
-        &(inspect::LENT, inspect::CONTRACT, env!("CARGO_PKG_VERSION"), KEPT),
+        &(
+            inspect::LENT,
+            inspect::LENT_TO_PROVIDERS,
+            inspect::CONTRACT,
+            env!("CARGO_PKG_VERSION"),
+            KEPT,
+        ),
         &mut hasher,
     );
     hasher.0.finalize().into()

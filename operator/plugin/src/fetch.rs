@@ -65,6 +65,25 @@ impl FetchSetup {
     }
 }
 
+/// What goes out, and whether the answer is what matters.
+struct Sent {
+    method: Method,
+    body: Bytes,
+    /// A longer answer than may be is an error; else its beginning is the answer.
+    is_read_whole: bool,
+}
+
+impl Sent {
+    /// What asks nothing: that it arrived is what matters.
+    fn asking_nothing(method: Method, body: Bytes) -> Self {
+        Self {
+            method,
+            body,
+            is_read_whole: false,
+        }
+    }
+}
+
 /// Where one request may lead: of the cluster's addresses a grant opens those that it names, of the machine's none. Who may go anywhere
 /// reaches the cluster and loopback, and nothing else that no grant opens.
 struct Granted<'a> {
@@ -139,24 +158,36 @@ impl Direct {
     ///
     /// Errors: no connection, an address that nobody may reach, or no answer in time.
     pub async fn post(&self, request: FetchRequest, body: Vec<u8>) -> Result<FetchResponse, HostError> {
-        let sent = (Method::POST, Bytes::from(body));
-        within(request.timeout, self.exchange(request, Some(sent))).await
+        let sent = Sent::asking_nothing(Method::POST, Bytes::from(body));
+        within(request.timeout, self.exchange(request, sent)).await
+    }
+
+    /// Sends a body by any method and reads the answer whole, whatever `head` says.
+    ///
+    /// Errors: as those of [`Fetch::fetch`].
+    pub async fn call(
+        &self,
+        request: FetchRequest,
+        (method, body): (Method, Vec<u8>),
+    ) -> Result<FetchResponse, HostError> {
+        let sent = Sent {
+            method,
+            body: Bytes::from(body),
+            is_read_whole: true,
+        };
+        within(request.timeout, self.exchange(request, sent)).await
     }
 
     /// Has something deleted, by DELETE, whatever `head` says. The answer is read as that of [`Direct::post`] is.
     ///
     /// Errors: no connection, an address that nobody may reach, or no answer in time.
     pub async fn delete(&self, request: FetchRequest) -> Result<FetchResponse, HostError> {
-        let sent = (Method::DELETE, Bytes::new());
-        within(request.timeout, self.exchange(request, Some(sent))).await
+        let sent = Sent::asking_nothing(Method::DELETE, Bytes::new());
+        within(request.timeout, self.exchange(request, sent)).await
     }
 
-    /// One request and its answer. What is `sent`, by its method, asks nothing; without it the answer is what matters.
-    async fn exchange(
-        &self,
-        request: FetchRequest,
-        sent: Option<(Method, Bytes)>,
-    ) -> Result<FetchResponse, HostError> {
+    /// One request and its answer.
+    async fn exchange(&self, request: FetchRequest, sent: Sent) -> Result<FetchResponse, HostError> {
         let port = request.url.port_or_known_default().unwrap_or_default();
         let shown = clean(host(&request.url), 253);
         let anywhere = matches!(request.addresses, Addresses::Anywhere);
@@ -172,16 +203,11 @@ impl Direct {
         };
         let connected = self.transport.connect(&request.url, &guard).await.map_err(told)?;
         let most = request.body_bytes;
-        let is_sent = sent.is_some();
-        let (method, body) = sent.unwrap_or_else(|| {
-            let method = if request.head { Method::HEAD } else { Method::GET };
-            (method, Bytes::new())
-        });
         let ask = Ask {
-            method,
+            method: sent.method,
             url: request.url,
             headers: request.headers,
-            body,
+            body: sent.body,
         };
         let mut answer = connected.send(ask).await.map_err(told)?;
         let headers = answer.headers.iter();
@@ -192,7 +218,7 @@ impl Direct {
         let mut body = Vec::new();
         while let Some(more) = answer.next().await.map_err(told)? {
             if (body.len() + more.len()) as u64 > most {
-                if is_sent {
+                if !sent.is_read_whole {
                     break;
                 }
                 let message = format!("the answer has more than {most} bytes");
@@ -211,7 +237,12 @@ impl Direct {
 #[async_trait]
 impl Fetch for Direct {
     async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, HostError> {
-        within(request.timeout, self.exchange(request, None)).await
+        let sent = Sent {
+            method: if request.head { Method::HEAD } else { Method::GET },
+            body: Bytes::new(),
+            is_read_whole: true,
+        };
+        within(request.timeout, self.exchange(request, sent)).await
     }
 }
 

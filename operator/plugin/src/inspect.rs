@@ -29,8 +29,67 @@ pub const LENT: [(&str, &[&str]); 7] = [
     ("prometheus", &["query"]),
 ];
 
-/// What a rule exports, from its first version on.
-const EXPORTED: [&str; 3] = ["describe", "validate-config", "evaluate"];
+/// What numo lends to providers of machines beside some of [`LENT`]: interfaces of `numo:provider` and their functions. A test compares it
+/// with `wit/`.
+pub const LENT_TO_PROVIDERS: [(&str, &[&str]); 3] = [
+    ("settings", &["config-json", "cloud-config"]),
+    ("cloud-api", &["send"]),
+    ("objects", &["create-object", "patch-object", "delete-object"]),
+];
+
+/// Interfaces of `numo:host` that providers are not given: they are asked in no run, and reach a cloud by `cloud-api` alone.
+const NOT_FOR_PROVIDERS: [&str; 3] = ["history", "http", "prometheus"];
+
+/// What a component is for, by what it exports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum World {
+    /// A rule: `numo:rule/evaluation`.
+    Rule,
+    /// A provider of machines: `numo:provider/machines`.
+    Provider,
+}
+
+impl World {
+    const ALL: [Self; 2] = [Self::Rule, Self::Provider];
+
+    /// Package and interface that it exports.
+    pub fn exports(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Rule => ("numo:rule", "evaluation"),
+            Self::Provider => ("numo:provider", "machines"),
+        }
+    }
+
+    /// What a component is for that exports this, in whatever version.
+    fn of(name: &str) -> Option<Self> {
+        let (package, interface, _) = split(name)?;
+        let mut worlds = Self::ALL.into_iter();
+        worlds.find(|world| world.exports() == (package, interface))
+    }
+
+    /// The functions of that interface, from its first version on.
+    fn functions(self) -> &'static [&'static str] {
+        match self {
+            Self::Rule => &["describe", "validate-config", "evaluate"],
+            Self::Provider => &[
+                "describe",
+                "get-node-image",
+                "get-scaling-group-id",
+                "create-node",
+                "find-node",
+                "delete-node",
+                "get-node-state",
+                "get-scaling-group-image",
+                "set-scaling-group-image",
+                "get-scaling-group-name",
+                "get-autoscaling-group-name",
+                "list-scaling-groups",
+                "autoscaling-cloud-provider",
+            ],
+        }
+    }
+}
 
 /// Packages of WASI 0.2 that are linked, empty-handed: no arguments, no environment, no files, input at its end, the
 /// clock of the evaluation. Not `sockets`, not `http`.
@@ -53,7 +112,9 @@ pub(crate) fn features() -> WasmFeatures {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Inspection {
-    /// The version of `numo:rule/evaluation` that it exports.
+    /// What it is for.
+    pub world: World,
+    /// The version of the interface that it exports.
     #[serde(with = "as_text")]
     pub contract: Version,
     /// What it imports, in its order.
@@ -137,11 +198,39 @@ pub fn inspect(bytes: &[u8], limits: &Limits) -> Result<Inspection, Refused> {
     let types = Validator::new_with_features(features())
         .validate_all(bytes)
         .map_err(invalid)?;
+    let (names, exports) = names(bytes).map_err(invalid)?;
+    // What it is for says what it may import; one that is for nothing may import what a rule may.
+    let world = exports.iter().find_map(|name| World::of(name));
     let mut imports = Vec::new();
+    for name in names {
+        imports.extend(imported(name, world.unwrap_or(World::Rule), types.as_ref())?);
+    }
     let mut contract = None;
+    for name in exports {
+        contract = contract.or(exported(name, types.as_ref())?);
+    }
+    let Some((world, contract)) = contract else {
+        let message = format!(
+            "the component exports neither numo:rule/evaluation@{0} nor numo:provider/machines@{0}",
+            CONTRACT.major
+        );
+        return Err(Refused::new(Reason::WrongWorld, message));
+    };
+    Ok(Inspection {
+        world,
+        contract,
+        imports,
+        size: bytes.len() as u64,
+        state_bytes,
+    })
+}
+
+/// Names of what the outermost component imports, and of the instances that it exports.
+fn names(bytes: &[u8]) -> Result<(Vec<&str>, Vec<&str>), wasmparser::BinaryReaderError> {
+    let (mut imports, mut exports) = (Vec::new(), Vec::new());
     let mut depth = 0;
     for payload in Parser::new(0).parse_all(bytes) {
-        match payload.map_err(invalid)? {
+        match payload? {
             Payload::Version { encoding, .. } => {
                 depth += 1;
                 debug_assert!(depth > 1 || encoding == Encoding::Component);
@@ -149,31 +238,21 @@ pub fn inspect(bytes: &[u8], limits: &Limits) -> Result<Inspection, Refused> {
             Payload::End(_) => depth -= 1,
             Payload::ComponentImportSection(section) if depth == 1 => {
                 for import in section {
-                    let name = import.map_err(invalid)?.name.name;
-                    imports.extend(imported(name, types.as_ref())?);
+                    imports.push(import?.name.name);
                 }
             }
             Payload::ComponentExportSection(section) if depth == 1 => {
                 for export in section {
-                    let export = export.map_err(invalid)?;
+                    let export = export?;
                     if export.kind == ComponentExternalKind::Instance {
-                        contract = contract.or(exported(export.name.name, types.as_ref())?);
+                        exports.push(export.name.name);
                     }
                 }
             }
             _ => {}
         }
     }
-    let Some(contract) = contract else {
-        let message = format!("the component exports no numo:rule/evaluation@{}", CONTRACT.major);
-        return Err(Refused::new(Reason::WrongWorld, message));
-    };
-    Ok(Inspection {
-        contract,
-        imports,
-        size: bytes.len() as u64,
-        state_bytes,
-    })
+    Ok((imports, exports))
 }
 
 /// Before anything is made of them.
@@ -196,7 +275,7 @@ fn split(name: &str) -> Option<(&str, &str, Version)> {
     Some((package, interface, Version::parse(version).ok()?))
 }
 
-fn imported(name: &str, types: TypesRef<'_>) -> Result<Option<Interface>, Refused> {
+fn imported(name: &str, world: World, types: TypesRef<'_>) -> Result<Option<Interface>, Refused> {
     let unknown = |why: &str| Refused::new(Reason::UnknownImport, format!("import {name:?}: {why}"));
     let ty = types.component_item_for_import(name).map(|item| item.ty);
     let instance = match ty {
@@ -218,8 +297,13 @@ fn imported(name: &str, types: TypesRef<'_>) -> Result<Option<Interface>, Refuse
         .filter(|(_, item)| matches!(item.ty, ComponentEntityType::Func(_)))
         .map(|(name, _)| name.clone())
         .collect();
-    if package == "numo:host" {
-        granted(interface, &version, &functions)?;
+    let is_for_providers = package == "numo:provider" && world == World::Provider;
+    if package == "numo:host" && world == World::Provider && NOT_FOR_PROVIDERS.contains(&interface) {
+        return Err(unknown("a provider of machines is not given this interface"));
+    } else if package == "numo:host" {
+        granted((package, interface, &version), &functions, &LENT)?;
+    } else if is_for_providers {
+        granted((package, interface, &version), &functions, &LENT_TO_PROVIDERS)?;
     } else if let Some(part) = package.strip_prefix("wasi:") {
         if !WASI.contains(&part) {
             return Err(unknown(
@@ -242,9 +326,13 @@ fn imported(name: &str, types: TypesRef<'_>) -> Result<Option<Interface>, Refuse
 
 /// Whether this host has what the component calls. A component of the next minor version that calls nothing new is
 /// as good as any.
-fn granted(interface: &str, version: &Version, functions: &[String]) -> Result<(), Refused> {
+fn granted(
+    (package, interface, version): (&str, &str, &Version),
+    functions: &[String],
+    lent: &[(&str, &[&str])],
+) -> Result<(), Refused> {
     if version.major != CONTRACT.major {
-        let message = format!("the component is built for numo:host@{version}, this numo speaks {CONTRACT}");
+        let message = format!("the component is built for {package}@{version}, this numo speaks {CONTRACT}");
         let reason = if version.major > CONTRACT.major {
             Reason::HostTooOld
         } else {
@@ -259,10 +347,10 @@ fn granted(interface: &str, version: &Version, functions: &[String]) -> Result<(
     };
     let lacks = |what: &str| {
         let message =
-            format!("the component calls numo:host/{what} of version {version}, this numo speaks {CONTRACT}");
+            format!("the component calls {package}/{what} of version {version}, this numo speaks {CONTRACT}");
         Refused::new(reason, message)
     };
-    let Some((_, has)) = LENT.iter().find(|(name, _)| *name == interface) else {
+    let Some((_, has)) = lent.iter().find(|(name, _)| *name == interface) else {
         return Err(lacks(interface));
     };
     match functions
@@ -274,14 +362,17 @@ fn granted(interface: &str, version: &Version, functions: &[String]) -> Result<(
     }
 }
 
-fn exported(name: &str, types: TypesRef<'_>) -> Result<Option<Version>, Refused> {
+fn exported(name: &str, types: TypesRef<'_>) -> Result<Option<(World, Version)>, Refused> {
     let wrong = |message: String| Refused::new(Reason::WrongWorld, message);
-    let Some(("numo:rule", "evaluation", version)) = split(name) else {
+    let Some((package, interface, version)) = split(name) else {
+        return Ok(None);
+    };
+    let Some(world) = World::of(name) else {
         return Ok(None);
     };
     if version.major != CONTRACT.major {
         return Err(wrong(format!(
-            "the component exports numo:rule/evaluation@{version}, this numo speaks {CONTRACT}"
+            "the component exports {package}/{interface}@{version}, this numo speaks {CONTRACT}"
         )));
     }
     let Some(ComponentEntityType::Instance(instance)) =
@@ -289,13 +380,13 @@ fn exported(name: &str, types: TypesRef<'_>) -> Result<Option<Version>, Refused>
     else {
         return Ok(None);
     };
-    for function in EXPORTED {
-        let item = types[instance].exports.get(function).map(|item| item.ty);
+    for function in world.functions() {
+        let item = types[instance].exports.get(*function).map(|item| item.ty);
         if !matches!(item, Some(ComponentEntityType::Func(_))) {
             return Err(wrong(format!(
-                "the component exports numo:rule/evaluation without {function}"
+                "the component exports {package}/{interface} without {function}"
             )));
         }
     }
-    Ok(Some(version))
+    Ok(Some((world, version)))
 }

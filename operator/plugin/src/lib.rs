@@ -13,6 +13,7 @@
 mod bindings;
 mod budget;
 mod cache;
+mod call;
 mod compile;
 mod digest;
 mod evaluate;
@@ -43,6 +44,7 @@ pub mod limits;
 pub mod net;
 pub mod oci;
 pub mod prometheus;
+pub mod provider;
 pub mod services;
 pub mod shares;
 pub mod signature;

@@ -10,7 +10,7 @@ use crate::{
     digest::digest,
     engine::{Engine, Inner},
     evaluate,
-    inspect::{Inspection, check_size},
+    inspect::{Inspection, World, check_size},
     reason::{Reason, Refused},
     rule::{Loaded, Rule},
     shares::Share,
@@ -32,14 +32,8 @@ impl Engine {
         check_size(bytes, &inner.limits)?;
         let digest = digest(bytes);
         let (inspection, compiled, _loading) = inner.compiled((tenant, &digest), bytes).await?;
-        let component = deserialize(&inner.wasmtime, &compiled)?;
-        // The component has its own copy: while it describes itself there is no need for two.
-        let compiled_bytes = compiled.len() as u64;
-        drop(compiled);
-        if component.resources_required().is_none() {
-            let message = "the component imports core modules or instances";
-            return Err(Refused::new(Reason::UnknownImport, message));
-        }
+        is_of(&inspection, World::Rule)?;
+        let (component, compiled_bytes) = component(&inner, compiled)?;
         let pre = inner
             .linker
             .instantiate_pre(&component)
@@ -59,10 +53,31 @@ impl Engine {
     }
 }
 
+/// Whether the component is of the world that is asked for.
+pub(crate) fn is_of(inspection: &Inspection, wanted: World) -> Result<(), Refused> {
+    if inspection.world == wanted {
+        return Ok(());
+    }
+    let ((found_in, found), (wanted_in, wanted)) = (inspection.world.exports(), wanted.exports());
+    let message = format!("the component exports {found_in}/{found}, wanted {wanted_in}/{wanted}");
+    Err(Refused::new(Reason::WrongWorld, message))
+}
+
+/// The component of a compiled form, and the bytes of that form. The component has its own copy: while it describes itself there is no
+/// need for two.
+pub(crate) fn component(engine: &Inner, compiled: Vec<u8>) -> Result<(Component, u64), Refused> {
+    let component = deserialize(&engine.wasmtime, &compiled)?;
+    if component.resources_required().is_none() {
+        let message = "the component imports core modules or instances";
+        return Err(Refused::new(Reason::UnknownImport, message));
+    }
+    Ok((component, compiled.len() as u64))
+}
+
 impl Inner {
     /// Type and compiled form, from the cache or from the compiler, and the share of memory in which it is loaded. What is in the cache was
     /// inspected before.
-    async fn compiled(
+    pub(crate) async fn compiled(
         &self,
         of: (&str, &str),
         bytes: &[u8],
@@ -138,7 +153,7 @@ fn deserialize(engine: &wasmtime::Engine, compiled: &[u8]) -> Result<Component, 
 }
 
 /// Types of the same name that do not fit: a component of another contract, or of no such WASI.
-fn not_linked(error: &wasmtime::Error) -> Refused {
+pub(crate) fn not_linked(error: &wasmtime::Error) -> Refused {
     let text = format!("{error:#}");
     let reason = if text.contains("numo:") {
         Reason::WrongWorld

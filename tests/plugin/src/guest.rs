@@ -466,8 +466,27 @@ pub fn rust(target: Target) -> Result<Vec<u8>> {
     Ok(component)
 }
 
+/// The provider of machines of `plugins/conformance/provider` as a component. Blocks: builds it the first time.
+pub fn provider() -> Result<Vec<u8>> {
+    static BUILT: Mutex<Option<Vec<u8>>> = Mutex::new(None);
+    let mut known = BUILT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some(bytes) = &*known {
+        return Ok(bytes.clone());
+    }
+    let module = build_in("provider", "numo_conformance_provider", "wasm32-unknown-unknown")?;
+    let component = ComponentEncoder::default()
+        .validate(true)
+        .module(&module)?
+        .encode()?;
+    Ok(known.insert(component).clone())
+}
+
 fn build(triple: &str) -> Result<Vec<u8>> {
-    let folder = root().join("plugins/conformance");
+    build_in("", "numo_conformance", triple)
+}
+
+fn build_in(folder: &str, name: &str, triple: &str) -> Result<Vec<u8>> {
+    let folder = root().join("plugins/conformance").join(folder);
     let built = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root().join("target"), PathBuf::from)
         .join("guests");
@@ -496,9 +515,9 @@ fn build(triple: &str) -> Result<Vec<u8>> {
         .status()?;
     ensure!(
         status.success(),
-        "plugins/conformance does not build for {triple}; is the target installed?"
+        "{} does not build for {triple}; is the target installed?",
+        folder.display()
     );
-    Ok(std::fs::read(
-        built.join(triple).join("release/numo_conformance.wasm"),
-    )?)
+    let module = built.join(triple).join(format!("release/{name}.wasm"));
+    Ok(std::fs::read(module)?)
 }

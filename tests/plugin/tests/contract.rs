@@ -14,7 +14,7 @@ use std::{
 
 use numo_plugin::{
     Engine, Reason, Setup, Terms, Verdict,
-    inspect::{CONTRACT, LENT},
+    inspect::{CONTRACT, LENT, LENT_TO_PROVIDERS},
 };
 use numo_plugin_tests::{
     guest::{Core, Target, component_of, resolve, root, rust},
@@ -242,6 +242,18 @@ fn the_provider_package_parses_beside_the_others() {
     assert_eq!(version.to_string(), CONTRACT.to_string());
     // No rule can import what changes anything: it is not in numo:host.
     assert!(LENT.iter().all(|(name, _)| *name != "cloud-api"));
+    let lent = LENT_TO_PROVIDERS.map(|(name, functions)| {
+        let functions = functions.iter().map(|function| (*function).to_owned());
+        (name.to_owned(), functions.collect::<BTreeSet<_>>())
+    });
+    let interfaces = resolve.packages[package].interfaces.iter();
+    let in_wit = interfaces
+        .filter(|(name, _)| *name != "machines")
+        .map(|(name, id)| {
+            let functions = resolve.interfaces[*id].functions.keys().cloned();
+            (name.clone(), functions.collect::<BTreeSet<_>>())
+        });
+    assert_eq!(BTreeSet::from(lent), in_wit.collect::<BTreeSet<_>>());
 }
 
 #[test]

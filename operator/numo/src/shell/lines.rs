@@ -136,6 +136,36 @@ impl LogSink for Lines {
     }
 }
 
+/// Lines of the provider of machines.
+pub struct ProviderLines(pub Arc<LogShares>);
+
+impl LogSink for ProviderLines {
+    fn line(&self, line: LogLine) {
+        let (message, fields) = (line.message, line.fields);
+        let size = |(key, value): &(String, String)| key.len() + value.len();
+        let words = message.len() + fields.iter().map(size).sum::<usize>();
+        let bytes = LINE_BYTES.saturating_add(words as u64);
+        // No namespace has this name.
+        match self.0.fate("the provider", bytes, Instant::now()) {
+            Fate::Written => {}
+            Fate::LeftOut => return,
+            Fate::Said(lines) => {
+                tracing::warn!(
+                    lines,
+                    "the provider of machines says more than it may: lines are left out"
+                );
+                return;
+            }
+        }
+        match line.level {
+            LogLevel::Debug => tracing::debug!(?fields, said = message, "the provider of machines says"),
+            LogLevel::Info => tracing::info!(?fields, said = message, "the provider of machines says"),
+            LogLevel::Warn => tracing::warn!(?fields, said = message, "the provider of machines says"),
+            LogLevel::Error => tracing::error!(?fields, said = message, "the provider of machines says"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,13 +13,14 @@ use super::{
     notice::{Board, Notice},
     notify::{Notifiers, Reach},
     planner::{Explain, Notices, Planner},
-    provider::{Provider, Sim},
+    provider::{Component, Provider, Sim, config::ProviderConfig},
     services, token,
     traces::{TraceOptions, Traces},
     webhook::{self, WebhookError, WebhookOptions},
 };
 use numo_core::observed::Settings;
-use std::{net::SocketAddr, sync::atomic::Ordering, time::Duration};
+use numo_plugin::net::proxy::Proxies;
+use std::{net::SocketAddr, sync::Arc, sync::atomic::Ordering, time::Duration};
 use tokio::{sync::watch as signal, task::JoinHandle};
 
 /// How the operator was told to run.
@@ -50,24 +51,35 @@ pub struct Options {
 }
 
 /// Who makes and deletes machines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub enum ProviderOption {
     /// Nobody: no machine is replaced.
     #[default]
     Off,
     /// ConfigMaps of the operator's own namespace.
     Sim,
+    /// A component, as an administrator has configured it.
+    Component(Arc<ProviderConfig>),
 }
 
 impl ProviderOption {
-    fn of(self, connection: &Connection, settings: &Settings, etcd: Option<Etcd>) -> Provider {
-        match self {
+    fn of(
+        &self,
+        evaluator: &Evaluator,
+        settings: &Settings,
+        (etcd, proxies): (Option<Etcd>, Proxies),
+    ) -> Result<Provider, OperatorError> {
+        Ok(match self {
             Self::Off => Provider::none("no provider of machines is named (--machine-provider)"),
             Self::Sim => {
-                let sim = Sim::new(connection.write.clone(), &settings.namespace);
+                let sim = Sim::new(evaluator.connection().write.clone(), &settings.namespace);
                 Provider::sim(sim, etcd)
             }
-        }
+            Self::Component(config) => {
+                let component = Component::new(evaluator.clone(), &settings.namespace, config, proxies);
+                Provider::component(component.map_err(OperatorError::Provider)?, etcd)
+            }
+        })
     }
 }
 
@@ -86,6 +98,9 @@ pub enum OperatorError {
     /// The webhook cannot be served.
     #[error(transparent)]
     Webhook(#[from] WebhookError),
+    /// The provider of machines cannot be set up.
+    #[error("the provider of machines cannot be set up: {0}")]
+    Provider(String),
     /// The API server cannot be asked for its version.
     #[error("cannot reach the API server: {0}")]
     Unreachable(#[source] kube::Error),
@@ -218,7 +233,7 @@ pub async fn run(
     };
     tracing::info!(identity = options.identity, "leading");
     metrics.leader.set(1);
-    let (mut planner, writer) = planner(&connection, options, &metrics, board, &fence);
+    let (mut planner, writer) = planner(&connection, options, &metrics, board, &fence)?;
     let limits = token::keep(connection.clone(), metrics.clone());
     let lost = Box::pin(lead(&mut planner, &mut candidate, &fence, limits, stop)).await;
     metrics.leader.set(0);
@@ -242,7 +257,7 @@ fn planner(
     metrics: &Metrics,
     board: Board,
     fence: &Fence,
-) -> (Planner, JoinHandle<()>) {
+) -> Result<(Planner, JoinHandle<()>), OperatorError> {
     let (events, writer) = Events::start(
         connection.write.clone(),
         connection.clock.clone(),
@@ -258,21 +273,21 @@ fn planner(
     let notifiers = Notifiers::start(reach, fence.clone(), (metrics.clone(), events.clone()));
     let traces = options.traces.map(|to| Traces::start(to, metrics.clone()));
     let notices = Notices::new(notifiers, traces, options.explain);
+    let proxies = options.channels.proxies.clone();
+    let evaluator = Evaluator::new(connection.clone(), options.evaluator, metrics.clone());
+    let provider = options
+        .provider
+        .of(&evaluator, &options.settings, (options.etcd.clone(), proxies))?;
     let planner = Planner::new(
         connection.clone(),
-        Evaluator::new(connection.clone(), options.evaluator, metrics.clone()),
-        (
-            Channels::new(connection.clone(), &options.channels),
-            options
-                .provider
-                .of(connection, &options.settings, options.etcd.clone()),
-        ),
+        evaluator,
+        (Channels::new(connection.clone(), &options.channels), provider),
         options.settings,
         metrics.clone(),
         (events, board, notices),
         fence.clone(),
     );
-    (planner, writer)
+    Ok((planner, writer))
 }
 
 /// What this instance says of itself in the lease before it has seen anything.

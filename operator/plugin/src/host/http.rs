@@ -111,7 +111,7 @@ impl Sandbox {
     }
 }
 
-fn parse_url(text: &str) -> Result<Url, HostError> {
+pub(super) fn parse_url(text: &str) -> Result<Url, HostError> {
     let invalid = |message: &str| {
         HostError::new(
             ErrorCode::Invalid,
@@ -133,14 +133,7 @@ fn parse_url(text: &str) -> Result<Url, HostError> {
 }
 
 fn grant_for<'a>(grants: &'a Grants, url: &Url) -> Result<&'a HttpGrant, HostError> {
-    let scheme = if url.scheme() == "https" {
-        Scheme::Https
-    } else {
-        Scheme::Http
-    };
-    // An IPv6 address stands in brackets in a URL and without in a grant.
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    let port = url.port_or_known_default().unwrap_or_default();
+    let (scheme, host, port) = server(url);
     grants.http_for(scheme, host, port).ok_or_else(|| {
         let server = format!("{}://{host}:{port}", scheme.as_str());
         HostError::new(
@@ -151,7 +144,21 @@ fn grant_for<'a>(grants: &'a Grants, url: &Url) -> Result<&'a HttpGrant, HostErr
     })
 }
 
-fn parse_headers(headers: &[(String, String)]) -> Result<Vec<(HeaderName, HeaderValue)>, HostError> {
+/// Scheme, host and port of a URL, as grants have them.
+pub(super) fn server(url: &Url) -> (Scheme, &str, u16) {
+    let scheme = if url.scheme() == "https" {
+        Scheme::Https
+    } else {
+        Scheme::Http
+    };
+    // An IPv6 address stands in brackets in a URL and without in a grant.
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    (scheme, host, url.port_or_known_default().unwrap_or_default())
+}
+
+pub(super) fn parse_headers(
+    headers: &[(String, String)],
+) -> Result<Vec<(HeaderName, HeaderValue)>, HostError> {
     let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
     if headers.len() > HEADERS || bytes > HEADER_BYTES {
         let message = format!("a request has at most {HEADERS} headers of {HEADER_BYTES} bytes together");

@@ -9,6 +9,7 @@ use crate::{
     grants::Grants,
     limiter::Limiter,
     limits::Limits,
+    provider::lent::Lent,
     reason::Exceeded,
     services::{ErrorCode, HostError, Services},
     text::clean,
@@ -41,6 +42,8 @@ pub(crate) struct Sandbox {
     pub(crate) deadline: Instant,
     /// None in `describe` and `validate-config`: every call is denied.
     pub(super) granted: Option<Granted>,
+    /// What a provider of machines is lent; none for rules.
+    pub(super) lent: Option<Lent>,
     /// Standard output and error.
     pub(crate) output: Output,
     pub(super) wasi: Option<wasmtime_wasi::WasiCtx>,
@@ -70,10 +73,25 @@ impl Sandbox {
             reads: Vec::new(),
             deadline,
             granted: granted.map(|(grants, services)| Granted { grants, services }),
+            lent: None,
             wasi: None,
             table: None,
             limits,
         }
+    }
+
+    /// Lends a provider of machines what it needs.
+    pub(crate) fn lend(&mut self, lent: Lent) {
+        self.lent = Some(lent);
+    }
+
+    /// What a provider of machines is lent.
+    pub(super) fn lent(&self, interface: &str) -> Result<Lent, HostError> {
+        let lent = self.lent.clone();
+        lent.ok_or_else(|| {
+            let message = "describe must not depend on anything: every call is denied";
+            HostError::new(ErrorCode::Denied, message).detail("grant", interface)
+        })
     }
 
     /// The limit that was reached first, if any.

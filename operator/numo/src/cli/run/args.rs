@@ -2,7 +2,7 @@
 
 use crate::{
     cli::{cluster::ClusterArgs, error::CliError},
-    shell::{operator::ProviderOption, told},
+    shell::told,
 };
 use clap::{Args, ValueEnum};
 use numo_core::{observed::PlanJobSettings, owners::plan::duration_millis};
@@ -16,19 +16,11 @@ pub const DEFAULT_NAMESPACE: &str = "node-upgrade-mutex-operator";
 pub const REGISTRIES_ON_LOOPBACK: &str = "NUMO_REGISTRIES_ON_LOOPBACK";
 
 /// Who makes and deletes machines.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum MachineProvider {
     Off,
     Sim,
-}
-
-impl MachineProvider {
-    pub(super) const fn option(self) -> ProviderOption {
-        match self {
-            Self::Off => ProviderOption::Off,
-            Self::Sim => ProviderOption::Sim,
-        }
-    }
+    Component,
 }
 
 /// Arguments of `numo run`.
@@ -62,15 +54,19 @@ pub struct RunArgs {
     pub(super) plan_namespaces: Vec<String>,
     #[command(flatten)]
     pub(super) plans: PlanArgs,
-    /// Who makes and deletes machines for NodeVersions: off replaces none, sim plays machines with ConfigMaps, for demos
+    /// Who makes and deletes machines for NodeVersions: off replaces none, component is what --machine-provider-config says, sim plays
+    /// machines with ConfigMaps, for demos
     #[arg(
         long,
         env = "NUMO_MACHINE_PROVIDER",
-        value_name = "off|sim",
+        value_name = "off|component|sim",
         default_value = "off",
         hide_possible_values = true
     )]
     pub(super) machine_provider: MachineProvider,
+    /// File that says which component makes and deletes machines, and what it may reach. Read at the start
+    #[arg(long, env = "NUMO_MACHINE_PROVIDER_CONFIG", value_name = "FILE")]
+    pub(super) machine_provider_config: Option<PathBuf>,
     /// Folder with ca.crt, tls.crt and tls.key, mounted from a Secret: with them the member of etcd of a node of the control plane is taken
     /// out before its machine is deleted. Read anew each time [default: no member is taken out]
     #[arg(long, env = "NUMO_ETCD_CERTS", value_name = "FOLDER")]

@@ -10,6 +10,7 @@ pub use self::{
 };
 
 use self::{
+    args::MachineProvider,
     log::start_log,
     signers::{asks_for_signatures, signers},
 };
@@ -23,9 +24,10 @@ use crate::{
             artifact::ArtifactOptions,
             evaluator::{EvaluatorOptions, PrometheusServer},
         },
-        operator,
+        operator::{self, ProviderOption},
         planner::Explain,
         project,
+        provider::config::ProviderConfig,
         traces::TraceOptions,
         webhook::{WebhookCerts, WebhookOptions},
     },
@@ -75,8 +77,8 @@ pub async fn run(args: RunArgs, explain: Explain) -> Result<(), CliError> {
     };
     let traces = traces(&args, &identity, &proxies)?;
     let evaluator = evaluator(&args, proxies)?;
-    let provider = args.machine_provider.option();
-    if provider != operator::ProviderOption::Off {
+    let provider = provider(&args)?;
+    if !matches!(provider, ProviderOption::Off) {
         // Before anything is read: a NodeVersion may have new nodes get annotations that no decision reads.
         project::keep_copied();
     }
@@ -234,6 +236,27 @@ fn etcd(args: &RunArgs) -> Result<Option<Etcd>, CliError> {
     }
     let etcd = Etcd::new(EtcdOptions { certs, endpoints });
     etcd.map(Some).map_err(CliError::Wrong)
+}
+
+/// Who makes and deletes machines.
+fn provider(args: &RunArgs) -> Result<ProviderOption, CliError> {
+    let config = args.machine_provider_config.as_deref();
+    match (args.machine_provider, config) {
+        (MachineProvider::Off, None) => Ok(ProviderOption::Off),
+        (MachineProvider::Sim, None) => Ok(ProviderOption::Sim),
+        (MachineProvider::Component, Some(file)) => {
+            let config = ProviderConfig::read(file);
+            let config =
+                config.map_err(|words| CliError::Wrong(format!("--machine-provider-config {words}")))?;
+            Ok(ProviderOption::Component(Arc::new(config)))
+        }
+        (MachineProvider::Component, None) => Err(CliError::Wrong(
+            "--machine-provider component: found no --machine-provider-config, wanted a file".to_owned(),
+        )),
+        (_, Some(_)) => Err(CliError::Wrong(
+            "--machine-provider-config: wanted --machine-provider component beside it".to_owned(),
+        )),
+    }
 }
 
 /// Where NodeMaintenances are judged, unless that is off.

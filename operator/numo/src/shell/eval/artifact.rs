@@ -110,14 +110,13 @@ impl Artifacts {
         &self.signers
     }
 
-    /// What the operator's policy says of a component that no signature can be for.
-    pub fn unsignable(&self) -> Result<(), Fault> {
+    /// What the operator's policy says of a component that no signature can be for. `found` is where it is and what it is wanted as.
+    pub fn unsignable(&self, found: &str) -> Result<(), Fault> {
         if !self.signers.ask() {
             return Ok(());
         }
-        let message = "spec.wasm.configMap: found a component in a ConfigMap, wanted spec.wasm.image: \
-                       numo runs signed components only (--rule-keys, --rule-identities)";
-        Err((Reason::Unsigned, message.to_owned()))
+        let message = format!("{found}: numo runs signed components only (--rule-keys, --rule-identities)");
+        Err((Reason::Unsigned, message))
     }
 
     /// The component of an image, of at most `most` bytes. `resolved` is what its tag was resolved to before, for this

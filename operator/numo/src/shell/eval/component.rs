@@ -110,7 +110,8 @@ impl Inner {
     ) -> Result<Fetched, NotFetched> {
         let namespace = &key.namespace;
         if spec.image.is_none() {
-            self.artifacts.unsignable().map_err(NotFetched::Unfetched)?;
+            let found = "spec.wasm.configMap: found a component in a ConfigMap, wanted spec.wasm.image";
+            self.artifacts.unsignable(found).map_err(NotFetched::Unfetched)?;
             let found = self.stored(namespace, spec).await.ok_or(NotFetched::NoAnswer)?;
             return found.map_err(NotFetched::Unfetched).map(|component| Fetched {
                 component,

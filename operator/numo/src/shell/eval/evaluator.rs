@@ -100,6 +100,20 @@ impl Evaluator {
         }))
     }
 
+    pub(super) fn inner(&self) -> &Arc<Inner> {
+        &self.0
+    }
+
+    /// How the cluster is reached.
+    pub fn connection(&self) -> &Connection {
+        &self.0.connection
+    }
+
+    /// How much components may write into the log.
+    pub fn log_shares(&self) -> Arc<crate::shell::lines::LogShares> {
+        self.0.lines.clone()
+    }
+
     /// Finds out whether a rule can be asked, and says what came of it.
     pub fn examine(&self, rule: Arc<MutexRule>, to: UnboundedSender<Seen>) {
         let this = self.clone();

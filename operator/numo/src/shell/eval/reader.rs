@@ -39,7 +39,7 @@ const DISCOVERED: Duration = Duration::from_mins(10);
 const LARGEST_PAGE_MIB: u64 = 2 * 2 * PAGE as u64;
 /// Bytes of an answer with a page, with one object, and of one that is a fault: whoever serves a kind sends as much as it likes.
 const PAGE_BYTES: usize = (2 << 20) * PAGE as usize;
-const OBJECT_BYTES: usize = 4 << 20;
+pub(super) const OBJECT_BYTES: usize = 4 << 20;
 const FAULT_BYTES: usize = 64 << 10;
 /// What the pages of all evaluations may have together (MiB): of it each namespace has its share.
 pub(super) const PAGES_MIB: u64 = 224;
@@ -53,6 +53,9 @@ const MOST_KEPT: usize = 10_000;
 
 /// What is known for a while.
 type Kept<K, V> = Mutex<BTreeMap<K, (Instant, V)>>;
+
+/// A request, if it could be built.
+type Built = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
 
 /// One right: ServiceAccount, verb, group, resource, namespace, name.
 type Right = [String; 6];
@@ -79,7 +82,7 @@ impl Access {
     }
 
     /// The resource of a kind, and whether its objects are in namespaces.
-    async fn kind(&self, api_version: &str, kind: &str) -> Result<(ApiResource, bool), HostError> {
+    pub(super) async fn kind(&self, api_version: &str, kind: &str) -> Result<(ApiResource, bool), HostError> {
         let key = (api_version.to_owned(), kind.to_owned());
         if let Some(known) = recall(&self.kinds, &key, DISCOVERED) {
             return Ok(known);
@@ -103,6 +106,35 @@ impl Access {
         let found = (resource, capabilities.scope == Scope::Namespaced);
         keep(&self.kinds, key, found.clone());
         Ok(found)
+    }
+
+    /// The body of an answer, of at most so many bytes; none if there is no such thing. An API server of its own may be behind a kind,
+    /// and heed no `limit`.
+    pub(super) async fn answer(
+        &self,
+        request: Built,
+        resource: &ApiResource,
+        most: usize,
+    ) -> Result<Option<Vec<u8>>, HostError> {
+        let request = request.map_err(|error| HostError::new(ErrorCode::Invalid, error.to_string()))?;
+        let sent = self.client.send(request.map(Body::from)).await;
+        let (head, body) = sent.map_err(|error| failed(&error))?.into_parts();
+        let is_good = !head.status.is_client_error() && !head.status.is_server_error();
+        if head.status == http::StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        let text = collect(body, if is_good { most } else { FAULT_BYTES }).await?;
+        match text {
+            Some(text) if is_good => Ok(Some(text)),
+            None if is_good => {
+                let message = format!(
+                    "{} {}: the answer has more than {most} bytes",
+                    resource.api_version, resource.kind
+                );
+                Err(HostError::new(ErrorCode::TooLarge, message))
+            }
+            text => Err(failed(&fault(head.status, &text.unwrap_or_default()))),
+        }
     }
 
     /// Whether a ServiceAccount (`namespace:name`) may.
@@ -270,7 +302,10 @@ impl RuleReader {
         params: &ListParams,
         resource: &ApiResource,
     ) -> Result<Listed, HostError> {
-        let answer = self.answer(request.list(params), resource, PAGE_BYTES).await?;
+        let answer = self
+            .access
+            .answer(request.list(params), resource, PAGE_BYTES)
+            .await?;
         let answer = answer.ok_or_else(|| {
             let message = format!(
                 "the cluster does not serve {} {}",
@@ -289,35 +324,6 @@ impl RuleReader {
             return Err(HostError::new(ErrorCode::TooLarge, message));
         }
         Ok(found)
-    }
-
-    /// The body of an answer, of at most so many bytes; none if there is no such thing. An API server of its own may be behind a kind,
-    /// and heed no `limit`.
-    async fn answer(
-        &self,
-        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-        resource: &ApiResource,
-        most: usize,
-    ) -> Result<Option<Vec<u8>>, HostError> {
-        let request = request.map_err(|error| HostError::new(ErrorCode::Invalid, error.to_string()))?;
-        let sent = self.access.client.send(request.map(Body::from)).await;
-        let (head, body) = sent.map_err(|error| failed(&error))?.into_parts();
-        let is_good = !head.status.is_client_error() && !head.status.is_server_error();
-        if head.status == http::StatusCode::NOT_FOUND {
-            return Ok(None);
-        }
-        let text = collect(body, if is_good { most } else { FAULT_BYTES }).await?;
-        match text {
-            Some(text) if is_good => Ok(Some(text)),
-            None if is_good => {
-                let message = format!(
-                    "{} {}: the answer has more than {most} bytes",
-                    resource.api_version, resource.kind
-                );
-                Err(HostError::new(ErrorCode::TooLarge, message))
-            }
-            text => Err(failed(&fault(head.status, &text.unwrap_or_default()))),
-        }
     }
 }
 
@@ -340,7 +346,7 @@ impl Reader for RuleReader {
             .await?;
         let _share = self.access.objects.take(self.tenant(), LARGEST_OBJECT_MIB).await;
         let request = request.get(&object.name, &GetParams::default());
-        let found = self.answer(request, &resource, OBJECT_BYTES).await?;
+        let found = self.access.answer(request, &resource, OBJECT_BYTES).await?;
         let found: Option<Item> = found.map(|text| parsed(&text, &resource)).transpose()?;
         let version = found
             .as_ref()
@@ -449,7 +455,7 @@ fn few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Item>, D::Error
 }
 
 /// What an answer says.
-fn parsed<T: DeserializeOwned>(text: &[u8], resource: &ApiResource) -> Result<T, HostError> {
+pub(super) fn parsed<T: DeserializeOwned>(text: &[u8], resource: &ApiResource) -> Result<T, HostError> {
     serde_json::from_slice(text).map_err(|error| {
         let message = format!(
             "{} {}: the answer cannot be read: {error}",
@@ -483,7 +489,7 @@ fn fault(status: http::StatusCode, text: &[u8]) -> kube::Error {
 }
 
 /// The object with its kind, which the items of a list lack, and without its managed fields. None of it is read into values.
-fn whole(item: &Item, resource: &ApiResource) -> Result<Object, HostError> {
+pub(super) fn whole(item: &Item, resource: &ApiResource) -> Result<Object, HostError> {
     type Fields<'t> = BTreeMap<String, Cow<'t, RawValue>>;
     let object = || -> serde_json::Result<Box<RawValue>> {
         let mut object: Fields<'_> = BTreeMap::new();

@@ -25,17 +25,33 @@ pub enum Called<T> {
     Done(T),
     /// It takes a while: the same call again after so many seconds.
     Pending(i64),
-    /// It is refused, in these words.
-    Refused(String),
+    /// It is refused.
+    Refused {
+        /// In these words.
+        words: String,
+        /// When it is worth another try (seconds).
+        again_seconds: i64,
+    },
 }
 
+/// How soon who has refused is told again, where nothing else is known (seconds).
+pub const REFUSED_SECONDS: i64 = 15;
+
 impl<T> Called<T> {
+    /// It is refused, in these words, and nothing else is known.
+    pub fn refused(words: String) -> Self {
+        Self::Refused {
+            words,
+            again_seconds: REFUSED_SECONDS,
+        }
+    }
+
     /// The same with another result.
     pub fn map<U>(self, to: impl FnOnce(T) -> U) -> Called<U> {
         match self {
             Self::Done(result) => Called::Done(to(result)),
             Self::Pending(seconds) => Called::Pending(seconds),
-            Self::Refused(words) => Called::Refused(words),
+            Self::Refused { words, again_seconds } => Called::Refused { words, again_seconds },
         }
     }
 }

@@ -2,9 +2,12 @@
 //! make or delete are written so that a repeated one finishes the work and never does it twice. Nothing is decided here.
 
 pub mod answer;
+mod component;
+pub mod config;
 mod sim;
 
 pub use answer::{Called, ProviderAnswer};
+pub use component::Component;
 pub use sim::Sim;
 
 use super::{
@@ -101,6 +104,8 @@ enum Machines {
     None(&'static str),
     /// They are objects of the cluster: for demos and tests.
     Sim(Box<Sim>),
+    /// A component knows how.
+    Component(Arc<Component>),
 }
 
 impl Provider {
@@ -123,27 +128,32 @@ impl Provider {
         Self::of(Machines::Sim(Box::new(sim)), etcd)
     }
 
+    /// A component makes and deletes them.
+    pub fn component(component: Component, etcd: Option<Etcd>) -> Self {
+        Self::of(Machines::Component(Arc::new(component)), etcd)
+    }
+
     /// Why there is no provider, if there is none.
     pub fn missing(&self) -> Option<String> {
         match &self.machines {
             Machines::None(words) => Some((*words).to_owned()),
-            Machines::Sim(_) => None,
+            Machines::Sim(_) | Machines::Component(_) => None,
         }
     }
 
     /// Asks a question; the answer goes to the planner.
     pub fn ask(&self, question: FleetQuestion, clock: ServerClock, to: mpsc::UnboundedSender<Seen>) {
         let Self { machines, places, .. } = self.clone();
-        let Machines::Sim(sim) = machines else {
+        if matches!(machines, Machines::None(_)) {
             return;
-        };
+        }
         tokio::spawn(async move {
             let Ok(_place) = places.acquire().await else {
                 return;
             };
-            let answered = tokio::time::timeout(PATIENCE, answer(&sim, &question)).await;
+            let answered = tokio::time::timeout(PATIENCE, machines.answer(&question)).await;
             // Silence is asked again by whoever still wants to know.
-            if let Ok(answer) = answered {
+            if let Ok(Some(answer)) = answered {
                 let _ = to.send(Seen::Provider(question, clock.now(), answer));
             }
         });
@@ -160,7 +170,7 @@ impl Provider {
         let provider = self.clone();
         tokio::spawn(async move {
             let called = tokio::time::timeout(CALL_PATIENCE, provider.call(&call)).await;
-            let silent = || Called::Refused(format!("not answered within {} s", CALL_PATIENCE.as_secs()));
+            let silent = || Called::refused(format!("not answered within {} s", CALL_PATIENCE.as_secs()));
             let called = called.unwrap_or_else(|_| silent());
             let _ = answers
                 .to
@@ -172,33 +182,51 @@ impl Provider {
 
     /// What comes of a call; of one that makes a machine, which.
     async fn call(&self, call: &Call) -> Called<Option<MadeMachine>> {
-        let sim = match &self.machines {
-            Machines::None(words) => return Called::Refused((*words).to_owned()),
-            Machines::Sim(sim) => sim,
+        let Call::RemoveMember(leaver) = call else {
+            return self.machines.call(call).await;
         };
-        match call {
-            Call::Create { group_id, request } => sim.create(group_id, request).await.map(Some),
-            Call::Delete { provider_id } => sim.delete(provider_id).await.map(|()| None),
-            Call::SetImage { group_id, image } => sim.set_image(group_id, image).await.map(|()| None),
-            Call::RemoveMember(leaver) => match &self.etcd {
-                Some(etcd) => match etcd.remove(leaver).await {
-                    Ok(()) => Called::Done(None),
-                    Err(words) => Called::Refused(words),
-                },
-                // Machines of a demo have no etcd of their own.
-                None => Called::Done(None),
+        match &self.etcd {
+            Some(etcd) => match etcd.remove(leaver).await {
+                Ok(()) => Called::Done(None),
+                Err(words) => Called::refused(words),
             },
+            // Machines of a demo have no etcd of their own.
+            None => Called::Done(None),
         }
     }
 }
 
-async fn answer(sim: &Sim, question: &FleetQuestion) -> ProviderAnswer {
-    match question {
-        FleetQuestion::Facts { provider_id } => ProviderAnswer::Facts(sim.facts(provider_id).await),
-        FleetQuestion::State { provider_id } => ProviderAnswer::State(sim.state(provider_id).await),
-        FleetQuestion::GroupImage { group_id } => ProviderAnswer::Image(sim.image(group_id).await),
-        FleetQuestion::Groups => ProviderAnswer::Groups(sim.groups().await),
-        FleetQuestion::Find { request, .. } => ProviderAnswer::Found(sim.find(request).await),
+impl Machines {
+    async fn call(&self, call: &Call) -> Called<Option<MadeMachine>> {
+        match (self, call) {
+            (Self::None(words), _) => Called::refused((*words).to_owned()),
+            (Self::Sim(sim), Call::Create { group_id, request }) => {
+                sim.create(group_id, request).await.map(Some)
+            }
+            (Self::Sim(sim), Call::Delete { provider_id }) => sim.delete(provider_id).await.map(|()| None),
+            (Self::Sim(sim), Call::SetImage { group_id, image }) => {
+                sim.set_image(group_id, image).await.map(|()| None)
+            }
+            (Self::Component(component), Call::Create { group_id, request }) => {
+                component.create(group_id, request).await.map(Some)
+            }
+            (Self::Component(component), Call::Delete { provider_id }) => {
+                component.delete(provider_id).await.map(|()| None)
+            }
+            (Self::Component(component), Call::SetImage { group_id, image }) => {
+                component.set_image(group_id, image).await.map(|()| None)
+            }
+            (_, Call::RemoveMember(_)) => Called::refused("no provider has members of etcd".to_owned()),
+        }
+    }
+
+    /// None where there is nobody to ask.
+    async fn answer(&self, question: &FleetQuestion) -> Option<ProviderAnswer> {
+        match self {
+            Self::None(_) => None,
+            Self::Sim(sim) => Some(sim.answer(question).await),
+            Self::Component(component) => Some(component.answer(question).await),
+        }
     }
 }
 

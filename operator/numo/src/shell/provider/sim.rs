@@ -4,14 +4,14 @@
 //!
 //! Keys of `data`: of a machine `image`, `group`, `node` and `state`; of a group `image`, `role`, `autoscaler` and `name`.
 
-use super::answer::Called;
+use super::answer::{Called, ProviderAnswer};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api, Client, ResourceExt,
     api::{ListParams, Patch, PatchParams, PostParams},
 };
 use numo_api::{machines::CspState, marks::FIELD_MANAGER};
-use numo_core::observed::{GroupFacts, MachineFacts, MadeMachine};
+use numo_core::observed::{FleetQuestion, GroupFacts, MachineFacts, MadeMachine};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -51,6 +51,17 @@ impl Sim {
     pub fn new(client: Client, namespace: &str) -> Self {
         Self {
             maps: Api::namespaced(client, namespace),
+        }
+    }
+
+    /// Answers a question.
+    pub async fn answer(&self, question: &FleetQuestion) -> ProviderAnswer {
+        match question {
+            FleetQuestion::Facts { provider_id } => ProviderAnswer::Facts(self.facts(provider_id).await),
+            FleetQuestion::State { provider_id } => ProviderAnswer::State(self.state(provider_id).await),
+            FleetQuestion::GroupImage { group_id } => ProviderAnswer::Image(self.image(group_id).await),
+            FleetQuestion::Groups => ProviderAnswer::Groups(self.groups().await),
+            FleetQuestion::Find { request, .. } => ProviderAnswer::Found(self.find(request).await),
         }
     }
 
@@ -108,7 +119,7 @@ impl Sim {
     pub async fn create(&self, group_id: &str, request: &str) -> Called<MadeMachine> {
         match self.try_create(group_id, request).await {
             Ok(made) => Called::Done(made),
-            Err(words) => Called::Refused(words),
+            Err(words) => Called::refused(words),
         }
     }
 
@@ -140,7 +151,7 @@ impl Sim {
     pub async fn delete(&self, provider_id: &str) -> Called<()> {
         let name = match machine(provider_id) {
             Ok(name) => name,
-            Err(words) => return Called::Refused(words),
+            Err(words) => return Called::refused(words),
         };
         self.merge(name, &BTreeMap::from([("state", CspState::Terminating.name())]))
             .await
@@ -150,7 +161,7 @@ impl Sim {
     pub async fn set_image(&self, group_id: &str, image: &str) -> Called<()> {
         let done = self.merge(group_id, &BTreeMap::from([("image", image)])).await;
         match self.get(group_id).await {
-            Ok(None) => Called::Refused(format!("there is no group {group_id}")),
+            Ok(None) => Called::refused(format!("there is no group {group_id}")),
             _ => done,
         }
     }
@@ -164,7 +175,7 @@ impl Sim {
         match self.maps.patch(name, &params, &Patch::Merge(&body)).await {
             Ok(_) => Called::Done(()),
             Err(kube::Error::Api(status)) if status.code == 404 => Called::Done(()),
-            Err(error) => Called::Refused(words(&error)),
+            Err(error) => Called::refused(words(&error)),
         }
     }
 }

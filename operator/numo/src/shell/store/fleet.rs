@@ -1,12 +1,10 @@
 //! What the provider of machines said, and what Nodes say of theirs. This file asks nobody.
 
 use super::Store;
-use crate::shell::provider::answer::{Called, ProviderAnswer};
+use crate::shell::provider::answer::{Called, ProviderAnswer, REFUSED_SECONDS};
 use jiff::{SignedDuration, Timestamp};
 use numo_core::observed::{FleetQuestion, Heard, HostView, MadeMachine, Told};
 
-/// How soon the provider is told again what it has refused.
-const REFUSED_SECONDS: i64 = 15;
 /// How long it is known what the provider has done: what is not over by then is told it once more.
 const DID_SECONDS: i64 = 60 * 60;
 
@@ -65,7 +63,9 @@ impl Store {
                 }
             }
             Called::Pending(seconds) => self.provider_put_off(what, at, seconds, None),
-            Called::Refused(problem) => self.provider_refused(what, at, problem),
+            Called::Refused { words, again_seconds } => {
+                self.provider_put_off(what, at, again_seconds, Some(words));
+            }
         }
         true
     }
@@ -120,7 +120,7 @@ mod tests {
         let mut store = Store::new(Settings::default());
         let now = Timestamp::UNIX_EPOCH;
         let what = "numo-1";
-        assert!(store.called(what, now, Called::Refused("quota".to_owned())));
+        assert!(store.called(what, now, Called::refused("quota".to_owned())));
         let told = store.observed.fleet.provider.told[what].clone();
         assert_eq!(told.problem.as_deref(), Some("quota"));
         store.called(what, now, Called::Pending(20));

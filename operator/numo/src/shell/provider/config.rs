@@ -1,0 +1,231 @@
+//! The configuration of a provider that is a component: a file that an administrator wrote, read once at the start. Nothing is asked here.
+
+use crate::shell::eval::provider::Source;
+use numo_credentials::{Credentials, NamedSource};
+use numo_plugin::{RuleLimits, provider::ProviderGrants};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::{
+    fs::File,
+    io::Read as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Bytes of the configuration, and of each file that it names, at most.
+const FILE_BYTES: u64 = 256 << 10;
+
+/// The file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Written {
+    component: Component,
+    #[serde(default)]
+    uid: String,
+    #[serde(default)]
+    config: Map<String, Value>,
+    cloud_config_file: Option<PathBuf>,
+    ca_file: Option<PathBuf>,
+    #[serde(default)]
+    grants: ProviderGrants,
+    #[serde(default)]
+    credentials: Vec<NamedSource>,
+    #[serde(default)]
+    limits: RuleLimits,
+}
+
+/// Where the component is.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Component {
+    image: Option<String>,
+    pull_secret_name: Option<String>,
+    file: Option<PathBuf>,
+}
+
+/// What it says, understood.
+#[derive(Debug)]
+pub struct ProviderConfig {
+    /// Where the component is from.
+    pub source: Source,
+    /// Of the cluster: groups of another one are not its.
+    pub uid: String,
+    /// The provider's settings, JSON.
+    pub config_json: Arc<str>,
+    /// The cloud configuration file, without its secrets.
+    pub cloud_config: Option<Arc<str>>,
+    /// Authorities of the cloud's servers beside the system's, as PEM; empty where there are none.
+    pub authorities: Vec<u8>,
+    /// What it may reach.
+    pub grants: Arc<ProviderGrants>,
+    /// What its requests are signed with.
+    pub credentials: Arc<Credentials>,
+    /// What it asks of limits.
+    pub limits: RuleLimits,
+}
+
+impl ProviderConfig {
+    /// Reads the file and those that it names.
+    ///
+    /// Errors: for people, with the file, the field, what was found and what is wanted.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let text = text(path)?;
+        let understood = Self::parse(&text);
+        understood.map_err(|words| format!("{}: {words}", path.display()))
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let written: Written = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        if let Some(fault) = written.grants.fault() {
+            return Err(fault);
+        }
+        let credentials = Credentials::new(written.credentials)?;
+        let known: Vec<&str> = credentials.names().collect();
+        for grant in &written.grants.cloud {
+            let mut asked = grant.credentials.iter();
+            if let Some(unknown) = asked.find(|name| !known.contains(&name.as_str())) {
+                return Err(format!(
+                    "grants.cloud of {}, credentials: found {unknown:?}, wanted one of credentials: {}",
+                    grant.host,
+                    known.join(", ")
+                ));
+            }
+        }
+        let cloud_config = written.cloud_config_file.as_deref().map(self::text).transpose()?;
+        let authorities = written.ca_file.as_deref().map(self::text).transpose()?;
+        Ok(Self {
+            source: source(written.component)?,
+            uid: written.uid,
+            config_json: Value::Object(written.config).to_string().into(),
+            cloud_config: cloud_config.map(|text| without_secrets(&text).into()),
+            authorities: authorities.unwrap_or_default().into_bytes(),
+            grants: Arc::new(written.grants),
+            credentials: Arc::new(credentials),
+            limits: written.limits,
+        })
+    }
+}
+
+fn source(component: Component) -> Result<Source, String> {
+    match (component.image, component.file) {
+        (Some(image), None) => {
+            if !image.contains("@sha256:") {
+                return Err(format!(
+                    "component.image: found {image:?}, wanted an image by its digest (@sha256:…)"
+                ));
+            }
+            Ok(Source::Image {
+                image,
+                pull_secret: component.pull_secret_name,
+            })
+        }
+        (None, Some(file)) => Ok(Source::File(file)),
+        _ => Err("component: wanted either image or file".to_owned()),
+    }
+}
+
+/// A file, bounded before it is read.
+fn text(path: &Path) -> Result<String, String> {
+    let wrong = |problem: String| format!("{}: {problem}", path.display());
+    let file = File::open(path).map_err(|error| wrong(error.to_string()))?;
+    let mut text = String::new();
+    let read = file.take(FILE_BYTES + 1).read_to_string(&mut text);
+    read.map_err(|error| wrong(error.to_string()))?;
+    if text.len() as u64 > FILE_BYTES {
+        return Err(wrong(format!("found more than {FILE_BYTES} bytes")));
+    }
+    Ok(text)
+}
+
+/// Words in the names of fields that are secrets.
+const SECRET: [&str; 6] = ["secret", "password", "token", "key", "certificate", "credential"];
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_lowercase();
+    SECRET.iter().any(|word| name.contains(word))
+}
+
+/// A cloud configuration file (JSON, or `key = value` in lines) without what may be a secret: its values are empty.
+fn without_secrets(text: &str) -> String {
+    if let Ok(mut value) = serde_json::from_str::<Value>(text) {
+        clear(&mut value);
+        return value.to_string();
+    }
+    let line = |line: &str| match line.split_once('=') {
+        Some((name, _)) if is_secret(name) => format!("{name}="),
+        _ => line.to_owned(),
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn clear(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                if is_secret(name) {
+                    *value = Value::Null;
+                } else {
+                    clear(value);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(clear),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "
+component: {image: \"registry.example.com/numo/provider-gcp@sha256:0000000000000000000000000000000000000000000000000000000000000000\"}
+uid: a1b2
+config: {project: p}
+credentials:
+- name: gcp
+  googleServiceAccount: {file: /etc/numo/gcp/key.json}
+grants:
+  cloud:
+  - {host: compute.googleapis.com, credentials: [gcp]}
+";
+
+    #[test]
+    fn a_file_is_understood_or_refused_by_its_field() {
+        let good = ProviderConfig::parse(GOOD).unwrap();
+        assert_eq!(&*good.config_json, r#"{"project":"p"}"#);
+        for (from, to, wanted) in [
+            ("@sha256:", ":", "component.image"),
+            ("{image:", "{picture:", "picture"),
+            ("[gcp]", "[other]", "credentials: found \"other\""),
+            ("uid: a1b2", "uuid: a1b2", "uuid"),
+            (
+                "  cloud:",
+                "  kubernetes: [{apiVersion: v1, kind: Node, namespaces: [a], write: [patch]}]\n  cloud:",
+                "Node",
+            ),
+        ] {
+            let wrong = ProviderConfig::parse(&GOOD.replace(from, to)).unwrap_err();
+            assert!(wrong.contains(wanted), "{wrong}");
+        }
+        let both = GOOD.replace("{image:", "{file: /a, image:");
+        assert!(
+            ProviderConfig::parse(&both)
+                .unwrap_err()
+                .contains("either image or file")
+        );
+    }
+
+    #[test]
+    fn a_cloud_configuration_goes_along_without_its_secrets() {
+        let azure = r#"{"tenantId": "t", "aadClientSecret": "s3cret", "deep": [{"Token": "s3cret"}]}"#;
+        let shown = without_secrets(azure);
+        assert!(shown.contains("tenantId") && !shown.contains("s3cret"), "{shown}");
+        let gce = "[global]\nproject-id = p\ntoken-body = s3cret\n";
+        let shown = without_secrets(gce);
+        assert!(
+            shown.contains("project-id = p") && !shown.contains("s3cret"),
+            "{shown}"
+        );
+    }
+}

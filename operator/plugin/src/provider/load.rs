@@ -1,0 +1,127 @@
+//! Loads a provider of machines, as rules are loaded (`crate::load`), and asks it what it is with every host call denied.
+
+use std::{fmt, sync::Arc, time::Instant};
+
+use super::bindings::{ProviderPre, exports::numo::provider::machines as wit};
+use crate::{
+    call::{LOADING, bounded, on_own_runtime, store, turn},
+    digest::digest,
+    engine::{Engine, Inner},
+    host::Sandbox,
+    inspect::{World, check_size},
+    load::{component, is_of, not_linked},
+    reason::{Reason, Refused},
+    rule::describe_time,
+    text::clean,
+    verdict::SENTENCE,
+};
+
+/// A provider, ready to be asked. A cheap handle.
+#[derive(Clone)]
+pub struct MachineProvider(pub(super) Arc<Loaded>);
+
+pub(super) struct Loaded {
+    pub(super) engine: Arc<Inner>,
+    pub(super) pre: ProviderPre<Sandbox>,
+    pub(super) state_bytes: u64,
+    description: Description,
+    digest: String,
+}
+
+/// What a provider says it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// At most 128 bytes.
+    pub name: String,
+    /// A semantic version.
+    pub version: String,
+    /// One sentence.
+    pub summary: String,
+    /// `compute.googleapis.com:443`; 64 at most.
+    pub hosts: Vec<String>,
+}
+
+impl fmt::Debug for MachineProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Description { name, version, .. } = &self.0.description;
+        write!(f, "MachineProvider({name} {version}, {})", self.0.digest)
+    }
+}
+
+impl MachineProvider {
+    /// What it says it is.
+    pub fn description(&self) -> &Description {
+        &self.0.description
+    }
+
+    /// `sha256:…` of the component.
+    pub fn digest(&self) -> &str {
+        &self.0.digest
+    }
+}
+
+impl Engine {
+    /// Makes a provider of machines of a component's bytes.
+    ///
+    /// Errors: as those of [`Engine::load`]; `WrongWorld` for a rule.
+    pub async fn load_provider(&self, bytes: &[u8]) -> Result<MachineProvider, Refused> {
+        let inner = self.0.clone();
+        check_size(bytes, &inner.limits)?;
+        let digest = digest(bytes);
+        let (inspection, compiled, _loading) = inner.compiled((LOADING, &digest), bytes).await?;
+        is_of(&inspection, World::Provider)?;
+        let (component, _) = component(&inner, compiled)?;
+        let pre = inner
+            .provider_linker
+            .instantiate_pre(&component)
+            .map_err(|error| not_linked(&error))?;
+        let wrong = |error: wasmtime::Error| Refused::new(Reason::WrongWorld, format!("{error:#}"));
+        let pre = ProviderPre::new(pre).map_err(wrong)?;
+        let description = describe(&inner, &pre, inspection.state_bytes).await?;
+        Ok(MachineProvider(Arc::new(Loaded {
+            engine: inner,
+            pre,
+            state_bytes: inspection.state_bytes,
+            description,
+            digest,
+        })))
+    }
+}
+
+async fn describe(
+    engine: &Arc<Inner>,
+    pre: &ProviderPre<Sandbox>,
+    state_bytes: u64,
+) -> Result<Description, Refused> {
+    let (of_task, pre) = (engine.clone(), pre.clone());
+    let turn = turn(engine, LOADING, engine.limits.memory_bytes).await;
+    on_own_runtime(engine, turn, async move {
+        let time = describe_time(&of_task.limits);
+        let limits = (of_task.limits.clone(), state_bytes);
+        let mut store = store(&of_task, limits, Instant::now() + time, None);
+        let said = bounded(&of_task, &mut store, time, async |store| {
+            let guest = pre.instantiate_async(&mut *store).await?;
+            guest.numo_provider_machines().call_describe(store).await
+        })
+        .await?;
+        description(said)
+    })
+    .await
+}
+
+fn description(said: wit::Description) -> Result<Description, Refused> {
+    let wrong = |message: String| Err(Refused::new(Reason::RuleError, format!("describe: {message}")));
+    if said.name.trim().is_empty() {
+        return wrong("the name is empty".to_owned());
+    }
+    if let Err(error) = semver::Version::parse(&said.version) {
+        return wrong(format!("version {:?}: {error}", clean(&said.version, 64)));
+    }
+    let hosts = said.hosts.iter().take(64);
+    Ok(Description {
+        name: clean(&said.name, 128),
+        version: said.version,
+        summary: clean(&said.summary, SENTENCE),
+        hosts: hosts.map(|host| clean(host, 256)).collect(),
+    })
+}
