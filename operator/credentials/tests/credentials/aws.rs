@@ -48,7 +48,7 @@ async fn keys_of_the_section_sign() {
     // The file as it is at this moment.
     stage.write(
         "credentials",
-        "[numo]\naws_access_key_id=NEW\naws_secret_access_key=s\naws_session_token=t\n",
+        "[numo]\naws_access_key_id=NEW\naws_secret_access_key=s\naws_session_token=t\n[after]\naws_access_key_id=LATER\n",
     );
     let request = stage.aws(&endpoint, 0).await.unwrap();
     assert!(
