@@ -2,11 +2,11 @@
 //! incomplete is a failure, since a group that is missing from it would be forgotten.
 
 use crate::{
-    answer::text,
+    answer::{odd, text},
     api::{Api, List},
     config::Discovery,
     group,
-    ids::{self, GroupId, shown},
+    ids::{GroupId, shown},
 };
 use numo_provider_sdk::{
     Failure, NodeRole, ScalingGroup,
@@ -85,18 +85,14 @@ fn managers<H: Host>(api: &Api<'_, H>, config: &Discovery) -> Result<Managers, F
             for item in items.into_iter().flatten() {
                 let name = text(item, "name");
                 let own = format!("projects/{}/{scope}/instanceGroupManagers/{name}", config.project);
-                match (scope.strip_prefix("zones/"), GroupId::parse(&own)) {
-                    (Some(_), Ok(id)) => match group::template(&id, item) {
-                        Ok(template) => {
-                            zonal.insert(id, template);
-                        }
-                        Err(problem) => api.warn(&format!("a group is left out: {}", problem.message)),
-                    },
-                    (None, _) => {
-                        let template = ids::resource(text(item, "instanceTemplate"), "instanceTemplates");
-                        regional.extend(template.map(|template| (own, template)));
-                    }
-                    (Some(_), Err(problem)) => return Err(crate::answer::odd(&path, &problem.message)),
+                let Some(template) = group::any_template(item) else {
+                    return Err(odd(&own, "no template"));
+                };
+                if scope.starts_with("regions/") {
+                    regional.insert(own, template);
+                } else {
+                    let id = GroupId::parse(&own).map_err(|problem| odd(&path, &problem.message))?;
+                    zonal.insert(id, template);
                 }
             }
         }

@@ -1,12 +1,12 @@
 //! Managed instance groups: the group itself, and its members, which are there before and after their instances are. Reads only.
 
 use crate::{
-    answer::{Refusal, errors, text},
+    answer::{Refusal, errors, odd, text},
     api::{Api, List},
     ids::{self, GroupId, InstanceId},
 };
 use numo_provider_sdk::{
-    Failure,
+    Failure, FailureCode,
     failure::failure,
     host::{Host, Method},
     serde_json::Value,
@@ -73,13 +73,22 @@ pub fn template(group: &GroupId, found: &Value) -> Result<String, Failure> {
                 group.path(),
                 several.len()
             );
-            return Err(failure(numo_provider_sdk::FailureCode::Other, message));
+            return Err(failure(FailureCode::Other, message));
         }
     };
     ids::resource(url, "instanceTemplates").ok_or_else(|| {
         let found = format!("the template {}", ids::shown(url));
-        crate::answer::odd(&group.path(), &found)
+        odd(&group.path(), &found)
     })
+}
+
+/// A template of a group, whichever: all of them have the labels of the cluster.
+pub fn any_template(found: &Value) -> Option<String> {
+    let versions = found.get("versions").and_then(Value::as_array);
+    let first = versions.and_then(|versions| versions.first());
+    let urls = [Some(found), first].into_iter().flatten();
+    let mut paths = urls.map(|value| ids::resource(text(value, "instanceTemplate"), "instanceTemplates"));
+    paths.find_map(|path| path)
 }
 
 /// A member by the name of its instance.

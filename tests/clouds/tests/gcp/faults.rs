@@ -3,8 +3,12 @@
 use crate::{Fixture, UID, provider_id, try_until_created, until_created, until_set};
 use numo_provider_sdk::{Creation, Failure, FailureCode, NodeState, Provider};
 use provider_gcp::Gcp;
+use std::collections::BTreeMap;
 
 const REQUEST: &str = "numo-0123456789abcdefghij";
+
+/// Something that a right is needed for: what came of it.
+type Try = fn(&Fixture, &str) -> Option<Failure>;
 
 fn told(failure: &Failure, code: FailureCode, words: &[&str]) {
     assert_eq!(failure.code, code, "{failure:?}");
@@ -38,7 +42,6 @@ fn haste_is_told_with_its_seconds_and_harms_nothing() {
 #[test]
 fn a_right_that_is_missing_is_named() {
     let old = |fixture: &Fixture| provider_id(&fixture.workers, "workers-0000");
-    type Try = fn(&Fixture, &str) -> Option<Failure>;
     let tries: [(&str, Try); 9] = [
         ("compute.instances.get", |fixture, old| {
             Gcp::node_state(&fixture.world(), old).err()
@@ -254,7 +257,7 @@ fn a_name_that_somebody_elses_machine_has_is_not_taken_for_the_request() {
         state.groups.insert(
             other.clone(),
             numo_clouds::gcp::Group {
-                members: Default::default(),
+                members: BTreeMap::default(),
                 ..group
             },
         );

@@ -159,6 +159,8 @@ fn a_group_with_two_templates_has_no_one_image() {
     ] {
         assert!(problem.message.contains("canary"), "{}", problem.message);
     }
+    let groups = Gcp::groups(&world, crate::UID).unwrap();
+    assert_eq!(groups.len(), 2, "it is a group of the cluster all the same");
 }
 
 #[test]

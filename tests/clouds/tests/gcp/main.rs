@@ -1,4 +1,10 @@
 //! The provider gcp against a local Compute Engine. Each test sets up a cloud of its own; nothing here reaches beyond loopback.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a failed step of a test is its failure"
+)]
 
 mod bad;
 mod crash;
