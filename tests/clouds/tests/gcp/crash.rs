@@ -172,25 +172,29 @@ fn one_template_is_made_whichever_answer_is_lost() {
 
 #[test]
 fn one_machine_is_deleted_whichever_answer_is_lost() {
-    for lost in 1..=3 {
-        let fixture = Fixture::new();
-        fixture.cloud.lock().knobs.operation_ticks = 2;
-        let (world, _) = fixture.losing(lost);
-        let old = provider_id(&fixture.workers, "workers-0000");
-        let first = Gcp::delete_node(&world, &old);
-        assert_eq!(first.is_ok(), lost > 2);
-        for _ in 0..4 {
+    for operation_ticks in [0, 2] {
+        for lost in 1..=3 {
+            let fixture = Fixture::new();
+            {
+                let knobs = &mut fixture.cloud.lock().knobs;
+                (knobs.operation_ticks, knobs.delete_ticks) = (operation_ticks, 6);
+            }
+            let (world, _) = fixture.losing(lost);
+            let old = provider_id(&fixture.workers, "workers-0000");
+            let first = Gcp::delete_node(&world, &old);
+            assert_eq!(first.is_ok(), lost > 2);
+            // While it is being deleted, and after.
+            for _ in 0..4 {
+                Gcp::delete_node(&fixture.world(), &old).unwrap();
+            }
+            fixture.wait(10);
             Gcp::delete_node(&fixture.world(), &old).unwrap();
+            assert_eq!(
+                Gcp::node_state(&fixture.world(), &old).unwrap(),
+                NodeState::Terminated
+            );
+            let left = (fixture.size(&fixture.workers), fixture.target(&fixture.workers));
+            assert_eq!(left, (1, 1));
         }
-        fixture.wait(10);
-        Gcp::delete_node(&fixture.world(), &old).unwrap();
-        assert_eq!(
-            Gcp::node_state(&fixture.world(), &old).unwrap(),
-            NodeState::Terminated
-        );
-        assert_eq!(
-            (fixture.size(&fixture.workers), fixture.target(&fixture.workers)),
-            (1, 1)
-        );
     }
 }
