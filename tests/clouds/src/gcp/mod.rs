@@ -4,6 +4,7 @@
 mod answers;
 mod routes;
 mod state;
+mod writes;
 
 pub use state::{Call, Group, Image, Instance, Knobs, Member, State};
 
