@@ -11,6 +11,7 @@ pub mod failure;
 pub mod fake;
 pub mod host;
 pub mod names;
+pub mod objects;
 pub mod settings;
 
 pub use bindings::exports::numo::provider::machines::{
