@@ -132,8 +132,8 @@ pub fn artifact_hub(facts: &Facts, layout: &Layout, to: &Path) -> Result<Option<
     Ok(Some(layout.manifest(&config, &[layer], &json!({}))?))
 }
 
-/// The examples: rules by their digests.
-pub fn examples(facts: &Facts, to: &Path, rules: &BTreeMap<String, String>) -> Result<()> {
+/// The examples: components by their digests, which `pinned` has by their paths below the registry.
+pub fn examples(facts: &Facts, to: &Path, pinned: &BTreeMap<String, String>) -> Result<()> {
     let from = step::root().join("examples");
     for path in files(&from)? {
         if path.extension().is_none_or(|extension| extension != "yaml") {
@@ -141,12 +141,8 @@ pub fn examples(facts: &Facts, to: &Path, rules: &BTreeMap<String, String>) -> R
         }
         let name = path.strip_prefix(&from)?;
         let mut text = facts.publisher.fill(&fs::read_to_string(&path)?);
-        for (rule, pinned) in rules {
-            let tagged = format!(
-                "{}/rules/{rule}:{}",
-                facts.publisher.get("registry"),
-                facts.version
-            );
+        for (path, pinned) in pinned {
+            let tagged = format!("{}/{path}:{}", facts.publisher.get("registry"), facts.version);
             text = text.replace(&tagged, pinned);
         }
         write(&to.join(name), &text)?;

@@ -345,13 +345,10 @@ fn the_bill_of_materials_has_every_crate_that_the_program_has() {
         }
     }
     let rules: Value = serde_json::from_str(&made.text("numo-rules.cdx.json")).unwrap();
-    assert!(
-        rules["components"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .any(|one| one["name"] == "pdb-headroom")
-    );
+    for name in ["pdb-headroom", "provider-sim", "numo-provider-sdk"] {
+        let mut components = rules["components"].as_array().unwrap().iter();
+        assert!(components.any(|one| one["name"] == name), "{name}");
+    }
 }
 
 #[test]
