@@ -55,7 +55,7 @@ pub(crate) fn engine_with(cache: Option<PathBuf>) -> Result<Engine, CliError> {
         cache,
         ..Setup::default()
     };
-    Engine::new(setup).map_err(|error| CliError::Wrong(format!("rules cannot be run here: {error}")))
+    Engine::new(setup).map_err(|error| CliError::Wrong(format!("components cannot be run here: {error}")))
 }
 
 #[cfg(test)]

@@ -160,7 +160,7 @@ impl Inner {
                 .map_err(std::io::Error::other)
                 .and_then(|about| cache.put(of, bytes, &about, &compiled))
         {
-            tracing::warn!(%error, digest = of.1, "the compiled rule is not cached");
+            tracing::warn!(%error, digest = of.1, "the compiled component is not cached");
         }
         Ok((inspection, compiled))
     }
