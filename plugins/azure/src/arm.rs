@@ -1,7 +1,7 @@
 //! Calls to Azure Resource Manager, and what its answers mean. Sends each request once, and never waits. Whatever comes back is a stranger's
 //! bytes: nothing in it is believed to be there.
 
-use crate::config::Config;
+use crate::{config::Config, time};
 use numo_provider_sdk::{
     Failure, FailureCode,
     failure::{failure, of_host, of_status, retry_after},
@@ -129,6 +129,13 @@ impl<'a, H: Cloud> Arm<'a, H> {
         self.read(&self.url(path), what)
     }
 
+    /// Reads one resource, and when that was by Azure's clock.
+    pub fn get_dated(&self, path: &str, what: &str) -> Result<(Value, Option<u64>), Refusal> {
+        let response = self.send(Method::Get, self.url(path), Vec::new(), Vec::new())?;
+        let date = header(&response, "date").and_then(time::of_header);
+        Ok((an_object(&response, what)?, date))
+    }
+
     /// Reads a list to its last page.
     ///
     /// Errors: there are more than fifty pages, or a page leads to another server.
@@ -216,10 +223,7 @@ impl<'a, H: Cloud> Arm<'a, H> {
 
     fn read(&self, url: &str, what: &str) -> Result<Value, Refusal> {
         let response = self.send(Method::Get, url.to_owned(), Vec::new(), Vec::new())?;
-        match understood(&response, what)? {
-            body @ Value::Object(_) => Ok(body),
-            _ => Err(Refusal::Failed(odd(what, "found no JSON object"))),
-        }
+        an_object(&response, what)
     }
 
     fn send(
@@ -301,6 +305,14 @@ fn pause(response: &Response) -> u32 {
     retry_after(response)
         .unwrap_or(POLL_SECONDS)
         .clamp(1, LONGEST_POLL_SECONDS)
+}
+
+/// The body of a good answer, which must be an object.
+fn an_object(response: &Response, what: &str) -> Result<Value, Refusal> {
+    match understood(response, what)? {
+        body @ Value::Object(_) => Ok(body),
+        _ => Err(Refusal::Failed(odd(what, "found no JSON object"))),
+    }
 }
 
 /// The body of a good answer, or what a bad one means.

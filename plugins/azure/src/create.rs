@@ -159,9 +159,9 @@ impl<'a, H: Cloud + Clock> Making<'a, H> {
             Some(Record::Wanted(base)) => self.go_on(&seen, base, token, failed),
             Some(Record::Made(made)) => match seen.is_there(&made) {
                 Some(machine) => Ok(Step::Is(Creation::Created(self.node(machine)?))),
-                None => self.raise(&seen, Base::of(&seen.machines, self.now), 1),
+                None => self.raise(&seen, self.base(&seen), 1),
             },
-            None => self.raise(&seen, Base::of(&seen.machines, self.now), 1),
+            None => self.raise(&seen, self.base(&seen), 1),
         }
     }
 
@@ -214,9 +214,14 @@ impl<'a, H: Cloud + Clock> Making<'a, H> {
         }
         if seen.is_full() {
             // All machines that are to be there are, and none is the request's: somebody took it away.
-            return self.raise(seen, Base::of(&seen.machines, self.now), 1);
+            return self.raise(seen, self.base(seen), 1);
         }
         self.raise(seen, base, 0)
+    }
+
+    /// The machines that are there now.
+    fn base(&self, seen: &Seen) -> Base {
+        Base::of(&seen.machines, seen.set.read_at, self.now)
     }
 
     /// Writes the request and the capacity in one change.

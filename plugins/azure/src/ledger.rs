@@ -2,12 +2,16 @@
 //!
 //! A tag `numo-request-ID` has one of two values, both far below Azure's 256 characters for one:
 //!
-//! - `wanted;SECONDS;TIME;RANGES`: the capacity was raised for it. No machine that was there then is its own: none whose number is in
-//!   RANGES (`0-3,7`), unless it was made after TIME, when the newest of them was. Azure uses numbers again, so a number alone says little.
-//!   Ranges that would be too long are drawn together; a number between them is then told by its time.
+//! - `wanted;SECONDS;NEWEST;SINCE;RANGES`: the capacity was raised for it. No machine that was there then is its own: none whose number is in
+//!   RANGES (`0-3,7`), unless it was made after NEWEST, when the newest of them was. Azure uses numbers again, so a number alone says little.
+//!   Ranges that would be too long are drawn together; a number between them is then told by its time. And none that was made before SINCE,
+//!   when the scale set was read: a list may miss a machine that is there, because it lags, or because machines go between its pages.
 //! - `made;SECONDS;NUMBER;VMID`: this machine is its own.
 
-use crate::model::{Machine, tag};
+use crate::{
+    model::{Machine, tag},
+    time,
+};
 use numo_provider_sdk::serde_json::{Map, Value};
 
 /// What the keys of its tags begin with.
@@ -21,7 +25,9 @@ const GONE_SECONDS: u64 = 600;
 /// Age in seconds from which one with a machine may be forgotten when there are too many.
 const OLD_SECONDS: u64 = 3600;
 /// Characters of the ranges in a tag, so that all of it stays below 256.
-const RANGES_CHARACTERS: usize = 190;
+const RANGES_CHARACTERS: usize = 160;
+/// Seconds by which the clocks of Azure's servers may differ.
+const CLOCKS_SECONDS: u64 = 5;
 
 /// What is known of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +43,7 @@ pub enum Record {
 pub struct Base {
     seconds: u64,
     newest: String,
+    since: u64,
     ranges: Vec<(u64, u64)>,
 }
 
@@ -66,8 +73,8 @@ impl Made {
 }
 
 impl Base {
-    /// All machines that are there now.
-    pub fn of(machines: &[Machine], now: u64) -> Self {
+    /// All machines that are there now; by Azure's clock the scale set was read at `read_at`, if that is known.
+    pub fn of(machines: &[Machine], read_at: Option<u64>, now: u64) -> Self {
         let mut numbers: Vec<u64> = machines.iter().filter_map(Machine::number).collect();
         numbers.sort_unstable();
         let newest = machines
@@ -83,6 +90,7 @@ impl Base {
         Self {
             seconds: now,
             newest: newest.unwrap_or_default().to_owned(),
+            since: read_at.unwrap_or_default().saturating_sub(CLOCKS_SECONDS),
             ranges,
         }
     }
@@ -97,15 +105,16 @@ impl Base {
         let Some(number) = machine.number() else {
             return false;
         };
-        let later = machine
-            .created
-            .as_deref()
-            .is_some_and(|created| !self.newest.is_empty() && created > self.newest.as_str());
-        later
-            || !self
-                .ranges
-                .iter()
-                .any(|(first, last)| (*first..=*last).contains(&number))
+        let created = machine.created.as_deref();
+        if created
+            .and_then(time::of_utc)
+            .is_some_and(|created| created < self.since)
+        {
+            return false;
+        }
+        let later = created.is_some_and(|created| !self.newest.is_empty() && created > self.newest.as_str());
+        let within = |(first, last): &(u64, u64)| (*first..=*last).contains(&number);
+        later || !self.ranges.iter().any(within)
     }
 }
 
@@ -136,23 +145,25 @@ fn written(ranges: &[(u64, u64)]) -> String {
 
 impl Record {
     fn read(value: &str) -> Option<Self> {
-        let mut parts = value.splitn(4, ';');
-        let (kind, seconds, third, fourth) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+        let (kind, rest) = value.split_once(';')?;
+        let (seconds, rest) = rest.split_once(';')?;
+        let (third, rest) = rest.split_once(';')?;
         let seconds = seconds.parse().ok()?;
         match kind {
-            "wanted" => Some(Self::Wanted(Base {
-                seconds,
-                newest: third.to_owned(),
-                ranges: fourth
-                    .split(',')
-                    .filter(|part| !part.is_empty())
-                    .map(range)
-                    .collect::<Option<_>>()?,
-            })),
+            "wanted" => {
+                let (since, ranges) = rest.split_once(';')?;
+                let ranges = ranges.split(',').filter(|part| !part.is_empty());
+                Some(Self::Wanted(Base {
+                    seconds,
+                    newest: third.to_owned(),
+                    since: since.parse().ok()?,
+                    ranges: ranges.map(range).collect::<Option<_>>()?,
+                }))
+            }
             "made" => Some(Self::Made(Made {
                 seconds,
                 instance: third.to_owned(),
-                vm_id: fourth.to_owned(),
+                vm_id: rest.to_owned(),
             })),
             _ => None,
         }
@@ -160,12 +171,10 @@ impl Record {
 
     fn write(&self) -> String {
         match self {
-            Self::Wanted(base) => format!(
-                "wanted;{};{};{}",
-                base.seconds,
-                base.newest,
-                written(&base.ranges)
-            ),
+            Self::Wanted(base) => {
+                let ranges = written(&base.ranges);
+                format!("wanted;{};{};{};{ranges}", base.seconds, base.newest, base.since)
+            }
             Self::Made(made) => format!("made;{};{};{}", made.seconds, made.instance, made.vm_id),
         }
     }

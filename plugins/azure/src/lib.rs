@@ -23,7 +23,7 @@
 //! | two requests at once | each has a tag of its own, and each raises by one; machines are alike, so which gets which does not matter |
 //! | the same request twice at once | the second writer is refused, and sees the tag |
 //! | the autoscaler or a person adds machines meanwhile | the request takes one of the new ones, another is theirs; capacity and machines still agree |
-//! | a machine of before is not in the list yet | it is new to the request, and may be taken: its place is then that of the one to come |
+//! | the list misses a machine that is there, because it lags or machines go between its pages | what was made more than 5 s before is never taken; of younger ones it may be, and its place is then that of the one to come |
 //! | a number is used again | machines are told apart by vmId, and new ones by the time they were made, which is Azure's own clock |
 //! | Azure has no room | the capacity stays raised, and is written again (the same number) with each try; the words go to people |
 //! | the new machine is taken away before it is the request's | all machines that are to be there are there for 90 s, none is the request's: then, and only then, it is raised again |
@@ -43,6 +43,7 @@ mod image;
 mod ledger;
 mod machine;
 mod model;
+mod time;
 mod token;
 
 use config::Config;

@@ -27,6 +27,8 @@ pub struct ScaleSet {
     pub sku: Value,
     /// `Succeeded`, `Updating`, `Failed` and others.
     pub provisioning: String,
+    /// When it was read, in seconds by Azure's clock.
+    pub read_at: Option<u64>,
     /// Everything.
     pub body: Value,
 }
@@ -35,7 +37,7 @@ impl ScaleSet {
     /// Reads one.
     pub fn get<H: Cloud>(arm: &Arm<'_, H>, group: &GroupId) -> Result<Self, Refusal> {
         let what = format!("scale set {}", group.name());
-        let body = arm.get(&group.path(), &what)?;
+        let (body, read_at) = arm.get_dated(&group.path(), &what)?;
         let sku = body.get("sku").cloned().unwrap_or_default();
         let Some(capacity) = sku.get("capacity").and_then(Value::as_u64) else {
             return Err(Refusal::Failed(odd(&what, "sku.capacity: found no number")));
@@ -52,6 +54,7 @@ impl ScaleSet {
                 .unwrap_or_default()
                 .to_owned(),
             sku,
+            read_at,
             body,
         })
     }

@@ -1,6 +1,8 @@
 //! Times as Azure writes them, in seconds since 1970. Pure. Only Azure's own times are compared with one another: numo's clock may be another.
 
-const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
 
 /// Reads the header `date`: `Sun, 29 Nov 2026 10:00:00 GMT`.
 pub fn of_header(text: &str) -> Option<u64> {
@@ -32,7 +34,11 @@ fn seconds((year, month, day): (u64, u64, u64), (hour, minute, second): (u64, u6
         return None;
     }
     // Years from March, so that a leap day is the last of its year.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let (year, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
     let leaps = year / 4 - year / 100 + year / 400;
     let days = year * 365 + leaps + (153 * month + 2) / 5 + day - 1;
     Some((days - 719_468) * 86_400 + hour * 3600 + minute * 60 + second)
@@ -53,10 +59,24 @@ mod tests {
 
     #[test]
     fn what_is_no_time_is_none() {
-        for wrong in ["", "yesterday", ", GMT", "x, 1 Nov GMT", "Sun, 29 Nov 1926 10:00:00 GMT", "Sun, 29 Nov 2026 10:00 GMT", "é, é é é é GMT"] {
+        for wrong in [
+            "",
+            "yesterday",
+            ", GMT",
+            "x, 1 Nov GMT",
+            "Sun, 29 Nov 1926 10:00:00 GMT",
+            "Sun, 29 Nov 2026 10:00 GMT",
+            "é, é é é é GMT",
+        ] {
             assert_eq!(of_header(wrong), None, "{wrong}");
         }
-        for wrong in ["", "2026", "2026-13-01T00:00:00", "0000-01-01T00:00:00", "éééééééééééééééé"] {
+        for wrong in [
+            "",
+            "2026",
+            "2026-13-01T00:00:00",
+            "0000-01-01T00:00:00",
+            "éééééééééééééééé",
+        ] {
             assert_eq!(of_utc(wrong), None, "{wrong}");
         }
     }
