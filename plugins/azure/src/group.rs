@@ -130,6 +130,22 @@ pub fn set_image<H: Cloud>(
     }
     let reference = image::to_reference(wanted)?;
     set.check_manual(group)?;
+    let pending = write_image(&arm, group, &set, &reference)?;
+    match failed {
+        // It is tried again, but a person must see why.
+        Some(failed) => Err(failed),
+        None => Ok(Some(pending)),
+    }
+}
+
+/// Changes the image, if nobody has changed the scale set since it was read.
+fn write_image<H: Cloud>(
+    arm: &Arm<'_, H>,
+    group: &GroupId,
+    set: &ScaleSet,
+    reference: &Value,
+) -> Result<Pending, Failure> {
+    let what = format!("image of scale set {}", group.name());
     let body = json!({ "properties": { "virtualMachineProfile": { "storageProfile": { "imageReference": reference } } } });
     let path = group.path();
     let change = Change {
@@ -139,30 +155,21 @@ pub fn set_image<H: Cloud>(
         body: &body,
         etag: set.etag.as_deref(),
     };
-    let answer = match arm.change(&change) {
-        Ok(answer) => answer,
-        Err(Refusal::Changed(_)) => {
-            return Ok(Some(pending(
-                &Token::default(),
-                CHANGED_SECONDS,
-                format!("{what}: others changed the scale set"),
-            )));
+    match arm.change(&change) {
+        Ok(answer) => {
+            let token = Token {
+                operation: answer.operation,
+                missed_since: None,
+            };
+            let message = format!("{what} is being set");
+            Ok(pending(&token, answer.retry_after_seconds, message))
         }
-        Err(refusal) => return Err(refusal.into()),
-    };
-    if let Some(failed) = failed {
-        // It is tried again, but a person must see why.
-        return Err(failed);
+        Err(Refusal::Changed(_)) => {
+            let message = format!("{what}: others changed the scale set");
+            Ok(pending(&Token::default(), CHANGED_SECONDS, message))
+        }
+        Err(refusal) => Err(refusal.into()),
     }
-    let token = Token {
-        operation: answer.operation,
-        missed_since: None,
-    };
-    Ok(Some(pending(
-        &token,
-        answer.retry_after_seconds,
-        format!("{what} is being set"),
-    )))
 }
 
 fn pending(token: &Token, seconds: u32, message: String) -> Pending {

@@ -143,7 +143,9 @@ impl MachineId {
 
 /// Whether a text can stand for a name in an id: what Azure allows in names of resources, and no more.
 pub fn is_name(text: &str) -> bool {
-    let fits = |letter: char| letter.is_alphanumeric() || "-_.()".contains(letter);
+    // Letters of all scripts may be in the name of a resource group; they are quoted in URLs.
+    let fits =
+        |letter: char| letter.is_ascii_alphanumeric() || !letter.is_ascii() || "-_.()".contains(letter);
     let dots = text.chars().all(|letter| letter == '.');
     !text.is_empty() && !dots && text.chars().count() <= NAME_CHARACTERS && text.chars().all(fits)
 }

@@ -156,7 +156,7 @@ impl Machine {
                 .take(64)
                 .collect(),
             created: text(item, "/properties/timeCreated").and_then(utc),
-            node_name: name.map(|name| name.chars().take(253).collect::<String>().to_lowercase()),
+            node_name: name.map(|name| name.chars().take(253).collect::<String>().to_ascii_lowercase()),
             provisioning: text(item, "/properties/provisioningState")
                 .unwrap_or_default()
                 .to_owned(),

@@ -53,7 +53,7 @@ fn replaced(azure: &Azure, world: &mut World) {
         Cloud::scaling_group_id(world, &node.provider_id).unwrap(),
         group()
     );
-    assert_eq!(staying(&azure, POOL), [0, 1, 2, 3]);
+    assert_eq!(staying(azure, POOL), [0, 1, 2, 3]);
 
     Cloud::delete_node(world, &old).unwrap();
     assert_eq!(Cloud::node_state(world, &old).unwrap(), NodeState::Terminating);
@@ -61,8 +61,8 @@ fn replaced(azure: &Azure, world: &mut World) {
     let mut states = (0..10).map(|_| Cloud::node_state(world, &old).unwrap());
     assert!(states.any(|state| state == NodeState::Terminated));
     Cloud::delete_node(world, &old).unwrap();
-    assert_eq!(staying(&azure, POOL), [0, 2, 3]);
-    assert_eq!(capacity(&azure), 3);
+    assert_eq!(staying(azure, POOL), [0, 2, 3]);
+    assert_eq!(capacity(azure), 3);
 }
 
 fn with_new_image() -> State {
