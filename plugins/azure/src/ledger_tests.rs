@@ -106,7 +106,7 @@ fn a_machine_that_the_list_missed_is_not_taken() {
 #[test]
 fn the_machine_that_a_later_request_may_not_take_is_taken_first() {
     let old = machine(0, &at(1));
-    let (first, second) = (machine(5, &at(10)), machine(3, &at(20)));
+    let (first, second) = (machine(5, &at(20)), machine(3, &at(10)));
     let early = Base::of(std::slice::from_ref(&old), None, NOW);
     let late = Base::of(&[old.clone(), first.clone()], None, NOW);
     let tags = with(&Map::new(), "early", &Record::Wanted(early.clone()));

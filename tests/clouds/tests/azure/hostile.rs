@@ -119,6 +119,12 @@ fn the_credential_goes_to_no_other_host() {
         })
     };
     everything(&world);
+    let failure = Cloud::groups(&world, UID).unwrap_err();
+    assert!(
+        failure.message.contains("https://evil.example/x"),
+        "{}",
+        failure.message
+    );
     let evil = "operation=https://evil.example/x";
     let _ = Cloud::create_node(&world, &group(), "numo-a", Some(evil));
     let _ = Cloud::set_group_image(&world, &group(), "a:b:c:1", Some(evil));

@@ -204,3 +204,35 @@ fn a_machine_with_the_number_of_one_that_is_gone_is_the_new_one() {
     );
     assert_eq!(Cloud::find_node(&world, &group(), "numo-c").unwrap(), Some(third));
 }
+
+/// Azure had no room when the capacity was raised; when it has, the new machine gets the number of one that was there then.
+#[test]
+fn a_number_that_is_used_again_while_a_request_waits_is_the_requests() {
+    let azure = started(State {
+        numbers_again: true,
+        without_room: 1,
+        ..pool()
+    });
+    let mut world = world(&azure);
+    let first = Cloud::create_node(&world, &group(), "numo-a", None).unwrap();
+    assert!(matches!(first, Creation::Pending(_)));
+    let old = State::provider_id(POOL, 1);
+    Cloud::delete_node(&world, &old).unwrap();
+    while Cloud::node_state(&world, &old).unwrap() != NodeState::Terminated {}
+    let node = made(&mut world, "numo-a").unwrap();
+    assert_eq!(number(&node), 1);
+    assert_eq!(staying(&azure, POOL), [0, 2, 1]);
+}
+
+#[test]
+fn a_machine_that_lists_do_not_show_for_minutes_is_still_made_once() {
+    let azure = started(State { unseen: 20, ..pool() });
+    let mut world = world(&azure);
+    let begun = world.now;
+    let node = made(&mut world, "numo-a").unwrap();
+    assert!(
+        world.now > begun + 120,
+        "longer than a machine is missed before numo does something"
+    );
+    assert_eq!(staying(&azure, POOL), [0, 1, 2, number(&node)]);
+}

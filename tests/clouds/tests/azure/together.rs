@@ -69,17 +69,26 @@ fn another_request_gets_another_machine_where_lists_lag_and_numbers_are_used_aga
 }
 
 /// The other only begins: its machine comes while this one's does.
-#[test]
-fn two_requests_under_way_share_no_machine() {
+fn two_share_no_machine(state: impl Fn() -> State) {
     let other = |azure: &Azure| {
         let _ = Cloud::create_node(&world(azure), &group(), "numo-b", None).unwrap();
     };
-    at_every_place(pool, other, |azure, node, place| {
+    at_every_place(state, other, |azure, node, place| {
         let other = made(&mut world(azure), "numo-b").unwrap();
         assert_ne!(node.provider_id, other.provider_id, "place {place}");
         assert_eq!(staying(azure, POOL).len(), 5, "place {place}");
         assert_eq!(capacity(azure), 5, "place {place}");
     });
+}
+
+#[test]
+fn two_requests_under_way_share_no_machine() {
+    two_share_no_machine(pool);
+}
+
+#[test]
+fn two_requests_that_both_see_both_machines_share_none() {
+    two_share_no_machine(|| State { unseen: 4, ..pool() });
 }
 
 #[test]
