@@ -94,6 +94,8 @@ pub struct State {
     pub boot: u32,
     /// Numbers of machines that are gone are used again, the lowest first.
     pub numbers_again: bool,
+    /// Machines say when they were made.
+    pub times: bool,
     /// Changes are answered by 202, a `Location` and no body.
     pub accepted: bool,
     /// Answers in place of the real ones.
@@ -142,7 +144,7 @@ pub struct Machine {
     pub instance: u64,
     /// What is its own for ever.
     pub vm_id: String,
-    /// When it was made.
+    /// When it was made; empty if it does not say.
     pub created: String,
     /// `imageReference`.
     pub image: Value,
@@ -182,6 +184,7 @@ impl Default for State {
             unseen: 0,
             boot: 3,
             numbers_again: false,
+            times: true,
             accepted: false,
             raw: None,
             tick: 0,

@@ -88,6 +88,7 @@ impl State {
         self.made += 1;
         let (made, tick, boot, unseen, again) =
             (self.made, self.tick, self.boot, self.unseen, self.numbers_again);
+        let times = self.times;
         let Some(set) = self.sets.get_mut(key) else {
             return;
         };
@@ -95,10 +96,15 @@ impl State {
             (0..=set.next).find(|number| set.machines.iter().all(|machine| machine.instance != *number));
         let instance = if again { free.unwrap_or(set.next) } else { set.next };
         set.next = set.next.max(instance) + 1;
+        let created = if times {
+            format!("2026-11-29T{}.{made:07}+00:00", clock(tick))
+        } else {
+            String::new()
+        };
         set.machines.push(Machine {
             instance,
             vm_id: format!("{made:08x}-0000-0000-0000-000000000000"),
-            created: format!("2026-11-29T{}.{made:07}+00:00", clock(tick)),
+            created,
             image: set.image.clone(),
             tags: set.tags.clone(),
             provisioning: "Creating",
@@ -265,7 +271,7 @@ impl Set {
 
     /// One of its machines as the API shows it.
     pub(super) fn machine(&self, machine: &Machine) -> Value {
-        json!({
+        let mut shown = json!({
             "name": format!("{}_{}", self.name, machine.instance),
             "id": format!("{}/virtualMachines/{}", State::group_id(&self.name), machine.instance),
             "instanceId": machine.instance.to_string(),
@@ -280,7 +286,13 @@ impl Set {
                 "osProfile": { "computerName": format!("{}{:06}", self.name, machine.instance) },
                 "storageProfile": { "imageReference": machine.image },
             },
-        })
+        });
+        if machine.created.is_empty()
+            && let Some(properties) = shown["properties"].as_object_mut()
+        {
+            properties.remove("timeCreated");
+        }
+        shown
     }
 }
 

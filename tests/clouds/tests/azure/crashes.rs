@@ -55,6 +55,14 @@ fn a_request_makes_one_machine_whenever_numo_dies_where_lists_lag() {
 }
 
 #[test]
+fn a_request_makes_one_machine_whenever_numo_dies_where_machines_do_not_say_when_they_were_made() {
+    dies_at_every_call(|| State {
+        times: false,
+        ..pool()
+    });
+}
+
+#[test]
 fn a_request_makes_one_machine_whenever_numo_dies_where_changes_are_accepted_only() {
     dies_at_every_call(|| State {
         accepted: true,

@@ -88,7 +88,13 @@ fn two_requests_under_way_share_no_machine() {
 
 #[test]
 fn two_requests_that_both_see_both_machines_share_none() {
-    two_share_no_machine(|| State { unseen: 4, ..pool() });
+    for times in [true, false] {
+        two_share_no_machine(|| State {
+            unseen: 4,
+            times,
+            ..pool()
+        });
+    }
 }
 
 #[test]
