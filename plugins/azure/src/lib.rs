@@ -31,9 +31,10 @@
 //!
 //! The capacity is never lowered here: Azure would choose which machine goes. Only deleting a machine by its number lowers it.
 //!
-//! A tag `made` is forgotten when its machine is gone for ten minutes, or an hour later when more than 24 are remembered. A request of which
+//! A tag `made` that is ten minutes old is forgotten once its machine is gone, and one that is an hour old when more than 24 are remembered. A request of which
 //! numo has not heard the answer by then would make a second machine. So would one whose tag a person, or a tool that sets all tags, deleted
 //! while numo was dead.
+
 mod arm;
 mod config;
 mod create;
