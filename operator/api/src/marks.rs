@@ -135,6 +135,8 @@ pub const PLANS_NAMESPACE: &str = "numo.openshift-optional.skrzypek.io/plans";
 
 /// Annotation of a PendingNode: name of the NodeChange whose node the machine is to take the place of.
 pub const PENDING_FOR: &str = "numo.openshift-optional.skrzypek.io/for-change";
+/// Annotation of a PendingNode: why the provider refuses to make or delete its machine, in the provider's words.
+pub const PROVIDER_SAID: &str = "numo.openshift-optional.skrzypek.io/provider-said";
 
 /// Shield: medik8s remediation leaves a node with this label alone.
 pub const EXCLUDE_FROM_REMEDIATION: &str = "remediation.medik8s.io/exclude-from-remediation";

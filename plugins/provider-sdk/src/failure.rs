@@ -34,7 +34,6 @@ pub fn of_host(error: &Error) -> Failure {
 /// What an HTTP status of a cloud says where its body has no better word, with the seconds of `retry-after`.
 pub fn of_status(response: &Response, words: impl AsRef<str>) -> Failure {
     let code = match response.status {
-        400 | 405 | 409 | 412 | 422 => FailureCode::Other,
         401 | 403 => FailureCode::Denied,
         404 | 410 => FailureCode::NotFound,
         429 => FailureCode::Throttled,

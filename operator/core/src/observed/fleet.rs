@@ -118,6 +118,14 @@ impl PendingNodeView {
         self.spec.provider_id.as_deref().unwrap_or_default()
     }
 
+    /// By what the provider is told about it: the request that makes its machine, or the machine.
+    pub fn told_as(&self) -> String {
+        match self.provider_id() {
+            "" => self.name.clone(),
+            id => id.to_lowercase(),
+        }
+    }
+
     /// Name of its Node; empty until the provider has named the machine.
     pub fn node(&self) -> &str {
         self.spec.node_name.as_deref().unwrap_or_default()

@@ -10,12 +10,13 @@ use kube::{
 use numo_api::{NodeChange, marks};
 use numo_cluster::Members;
 use numo_e2e::{
-    Stage,
+    NAMESPACE, Stage,
     machines::{Group, Machines, OWNER},
+    rules,
 };
 use numo_world::WorldSpec;
 use serde_json::{Value, json};
-use std::{cell::Cell, collections::BTreeSet};
+use std::{cell::Cell, collections::BTreeSet, path::Path};
 
 use crate::{gone, set, workers};
 
@@ -229,6 +230,110 @@ async fn what_a_node_version_put_on_a_node_is_taken_back_without_an_operator() -
 /// Arguments of numo, for as long as the process lives: the stage keeps them.
 fn kept(argument: String) -> &'static str {
     argument.leak()
+}
+
+/// The configuration of the provider `sim` as a component.
+async fn component(folder: &Path) -> Result<String> {
+    let built = rules::components(&["provider-sim"]).await?;
+    let config = json!({
+        "component": {"file": built.join("provider-sim.wasm")},
+        "uid": "a1b2",
+        "config": {"namespace": NAMESPACE},
+        "grants": {"kubernetes": [{
+            "apiVersion": "v1", "kind": "ConfigMap", "namespaces": [NAMESPACE], "write": ["create", "patch"],
+        }]},
+    });
+    let file = folder.join("provider.yaml");
+    std::fs::write(&file, config.to_string())?;
+    Ok(file.display().to_string())
+}
+
+/// A component makes and deletes the machines, in the sandbox of rules and with its own grants: as the built-in provider does. numo dies
+/// once while a machine boots, and no machine is left over.
+#[tokio::test]
+async fn a_component_is_the_provider_of_machines() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let config = kept(component(folder.path()).await?);
+    let numo = vec![
+        "--machine-provider",
+        "component",
+        "--machine-provider-config",
+        config,
+    ];
+    let (mut stage, machines) = without_nodes(numo).await?;
+    let group = Group {
+        name: "red",
+        nodes: &["old-0", "old-1"],
+        ..Group::default()
+    };
+    machines.group(group).await?;
+    machines.ask_for(VERSION, json!({"image": "img2"})).await?;
+    stage.start_numo()?;
+    begun(&stage, &machines, "old-0").await?;
+    stage.kill_numo().await?;
+    stage.start_numo()?;
+    stage
+        .until(
+            "both nodes are replaced, and nothing is under way",
+            300,
+            || async {
+                machines.play().await?;
+                let found = machines.shown().await?;
+                let is_new = found.len() == 2 && found.values().all(|node| node.image == "img2");
+                Ok((is_new && machines.is_at_rest(VERSION).await?).then_some(()))
+            },
+        )
+        .await?;
+    assert_eq!(machines.made().await?.len(), 2, "no machine is left over");
+    stage.strike().await
+}
+
+/// A provider that has no grant for what it needs changes nothing, and its words are shown.
+#[tokio::test]
+async fn a_component_without_a_grant_replaces_nothing_and_says_so() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let file = component(folder.path()).await?;
+    let text = std::fs::read_to_string(&file)?;
+    std::fs::write(
+        &file,
+        text.replace(r#""write":["create","patch"]"#, r#""write":["patch"]"#),
+    )?;
+    let config = kept(file);
+    let numo = vec![
+        "--machine-provider",
+        "component",
+        "--machine-provider-config",
+        config,
+    ];
+    let (mut stage, machines) = without_nodes(numo).await?;
+    let group = Group {
+        name: "red",
+        nodes: &["old-0"],
+        ..Group::default()
+    };
+    machines.group(group).await?;
+    machines.ask_for(VERSION, json!({"image": "img2"})).await?;
+    stage.start_numo()?;
+    stage
+        .until("the refusal is shown with the grant that lacks", 200, || async {
+            machines.play().await?;
+            let version = machines.api("NodeVersion", "nodeversions").get(VERSION).await?;
+            let said = version.data.to_string();
+            let is_said = said.contains("ProviderUnavailable")
+                && said.contains("no grant of the provider covers create");
+            Ok(is_said.then_some(()))
+        })
+        .await?;
+    let said = stage.say(&["explain", "node/old-0"]).await?;
+    let tells = said.contains("ProviderUnavailable") && said.contains("covers create");
+    ensure!(tells, "{said}");
+    assert_eq!(
+        machines.made().await?.len(),
+        1,
+        "the old machine stays, and none is made"
+    );
+    assert!(machines.shown().await?.contains_key("old-0"));
+    stage.strike().await
 }
 
 /// A node of the control plane is replaced beside a real etcd of three members. While another member is down etcd refuses, and the machine

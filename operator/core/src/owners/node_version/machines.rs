@@ -9,8 +9,9 @@ use super::{
     turn::is_let_go,
 };
 use crate::{
-    action::{Change, FleetAction, FleetQuestion},
+    action::{Action, Change, FleetAction, FleetQuestion},
     observed::{Heard, MadeMachine, NodeView, POLL_SECONDS, PendingNodeView, is_same},
+    text::clip,
     time::later,
     turn::journal,
     why::Why,
@@ -24,6 +25,9 @@ use numo_api::{
 /// How long a machine that may just have been made is looked for before it is believed that there is none (seconds): a provider that is
 /// eventually consistent does not see it yet.
 const UNSEEN_SECONDS: i64 = 120;
+
+/// Letters of the provider's words that are written down.
+const WORDS: usize = 512;
 
 /// The chain of what is done about a PendingNode.
 fn chain(pending: &PendingNodeView) -> String {
@@ -45,7 +49,36 @@ impl<'a> Pass<'a> {
                 (true, Some(node)) => self.keep_unwanted(pending, node),
                 (true, None) => self.keep_leaving(pending),
             }
+            self.keep_words(pending);
         }
+    }
+
+    /// Writes down what the provider has against making or deleting a machine: who only looks asks no provider, and must know it too. After a
+    /// new start nothing was said yet, and what was written holds.
+    fn keep_words(&mut self, pending: &PendingNodeView) {
+        let (provider, what) = (&self.fleet.provider, pending.told_as());
+        let told = provider.told.get(&what);
+        let is_made = !pending.provider_id().is_empty() && !pending.leaves();
+        let is_heard = told.is_some() || provider.did.contains_key(&what) || is_made;
+        let problem = told.and_then(|told| told.problem.as_deref());
+        let words = problem.map(|problem| clip(problem, WORDS));
+        let change = Change::of(&pending.annotations, marks::PROVIDER_SAID, words);
+        let is_known = change.from == change.to || !is_heard;
+        if is_known || self.observed.settings.only_looks || self.writes(pending) {
+            return;
+        }
+        self.write_pending(pending, pending.spec.clone(), vec![change]);
+    }
+
+    /// Whether the PendingNode is written or deleted in this pass already.
+    fn writes(&self, pending: &PendingNodeView) -> bool {
+        let mut actions = self.out.actions.iter();
+        actions.any(|planned| match &planned.action {
+            Action::Fleet(
+                FleetAction::WritePendingNode { name, .. } | FleetAction::DeletePendingNode { name, .. },
+            ) => *name == pending.name,
+            _ => false,
+        })
     }
 
     /// What is said of the machine cannot be so: two PendingNodes have it, or a Node that is not theirs.

@@ -3,7 +3,8 @@
 use super::Store;
 use crate::shell::provider::answer::{Called, ProviderAnswer, REFUSED_SECONDS};
 use jiff::{SignedDuration, Timestamp};
-use numo_core::observed::{FleetQuestion, Heard, HostView, MadeMachine, Told};
+use numo_api::marks;
+use numo_core::observed::{FleetQuestion, Heard, HostView, MadeMachine, PendingNodeView, Told};
 
 /// How long it is known what the provider has done: what is not over by then is told it once more.
 const DID_SECONDS: i64 = 60 * 60;
@@ -70,6 +71,23 @@ impl Store {
         true
     }
 
+    /// Takes what the provider has against a machine from where the operator wrote it down. Only who looks does: nobody answers it.
+    pub fn read_provider_words(&mut self, pending: &PendingNodeView) {
+        if !self.observed.settings.only_looks {
+            return;
+        }
+        let told = &mut self.observed.fleet.provider.told;
+        let words = pending.annotations.get(marks::PROVIDER_SAID);
+        match words {
+            Some(words) => {
+                let again = Timestamp::UNIX_EPOCH;
+                let problem = Some(words.clone());
+                told.insert(pending.told_as(), Told { again, problem });
+            }
+            None => _ = told.remove(&pending.told_as()),
+        }
+    }
+
     /// The provider takes a while, or refuses, in these words: it is told again later.
     pub fn provider_put_off(&mut self, what: &str, now: Timestamp, seconds: i64, problem: Option<String>) {
         let again = now + SignedDuration::from_secs(seconds.max(1));
@@ -114,6 +132,26 @@ impl Store {
 mod tests {
     use super::*;
     use numo_core::observed::Settings;
+
+    #[test]
+    fn who_only_looks_reads_what_the_provider_said() {
+        let pending = PendingNodeView {
+            name: "numo-1".to_owned(),
+            annotations: [(marks::PROVIDER_SAID.into(), "Exhausted: no quota".into())].into(),
+            ..PendingNodeView::default()
+        };
+        let problem = |only_looks| {
+            let mut store = Store::new(Settings {
+                only_looks,
+                ..Settings::default()
+            });
+            store.read_provider_words(&pending);
+            let told = store.observed.fleet.provider.told.get("numo-1").cloned();
+            told.and_then(|told| told.problem)
+        };
+        assert_eq!(problem(true).as_deref(), Some("Exhausted: no quota"));
+        assert_eq!(problem(false), None, "the operator asks by itself");
+    }
 
     #[test]
     fn what_came_of_a_call_is_known_until_it_is_written_down() {

@@ -176,6 +176,9 @@ pub const AUTOSCALER: Watched = Watched {
 
 /// Puts one where decisions see it; true if one could change by it.
 pub fn put(store: &mut Store, found: OfFleet) -> bool {
+    if let OfFleet::PendingNode(view) = &found {
+        store.read_provider_words(view);
+    }
     let fleet = &mut store.observed.fleet;
     match found {
         OfFleet::NodeVersion(view) => replace(&mut fleet.versions, view.name.clone(), *view),

@@ -1,1 +1,0 @@
-//! Azure Resource Manager: virtual machine scale sets, as far as the provider calls them.
