@@ -24,6 +24,8 @@ pub struct Member<'a> {
     pub node: &'a NodeView,
     /// Its place among all nodes by name.
     pub(super) place: usize,
+    /// Its place among the members, in the order of their turns.
+    pub(super) row: usize,
     /// Its home pool, whatever numo made of labels and selectors for the time being. A node that left its
     /// pool in flight keeps the one it was admitted in.
     pub pool: &'a PoolView,
@@ -112,6 +114,7 @@ impl<'a> Making<'a> {
         Member {
             node,
             place,
+            row: 0,
             pool,
             strayed,
             current,
@@ -271,6 +274,9 @@ fn put_in_turn(members: &mut [Member<'_>], zones: &Index<&str, usize>) {
         let (rank, no_zone, zone, age) = member.turn;
         (rank, no_zone, places.get(zone).copied(), age)
     });
+    for (row, member) in members.iter_mut().enumerate() {
+        member.row = row;
+    }
 }
 
 /// The annotations that every pass reads of every node, by going through them once: with thousands of nodes
