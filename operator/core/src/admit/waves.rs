@@ -16,7 +16,7 @@ use crate::{
     failures,
     key::{Index, Key},
     ledger,
-    observed::{IntOrPercent, NodeView},
+    observed::{IntOrPercent, NodeView, Values},
     report::{NO_WAVE, WaveOver, WaveReport},
     selector::{self, Selector},
     text::counted,
@@ -138,7 +138,7 @@ impl<'a> Waves<'a> {
                 }
                 Takes::Labels(selector) => {
                     if let Some((key, value)) = selector::one_label(selector) {
-                        let look_up = |row: &Row<'a>| row.node.labels.get(key).map(String::as_str);
+                        let look_up = |row: &Row<'a>| row.node.labels.value(key);
                         let found = values.entry(key);
                         let found = found.or_insert_with(|| rows.iter().map(look_up).collect());
                         let are_of = found.iter().map(|found| *found == Some(value));
