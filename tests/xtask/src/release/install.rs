@@ -132,7 +132,10 @@ pub fn artifact_hub(facts: &Facts, layout: &Layout, to: &Path) -> Result<Option<
     Ok(Some(layout.manifest(&config, &[layer], &json!({}))?))
 }
 
-/// The examples: rules by their digests.
+/// The digest that examples have where numo wants one: nobody's.
+const NO_DIGEST: &str = "sha256:0000000000000000000000000000000000000000000000000000000000000000";
+
+/// The examples: rules and providers by their digests.
 pub fn examples(facts: &Facts, to: &Path, rules: &BTreeMap<String, String>) -> Result<()> {
     let from = step::root().join("examples");
     for path in files(&from)? {
@@ -142,12 +145,13 @@ pub fn examples(facts: &Facts, to: &Path, rules: &BTreeMap<String, String>) -> R
         let name = path.strip_prefix(&from)?;
         let mut text = facts.publisher.fill(&fs::read_to_string(&path)?);
         for (rule, pinned) in rules {
-            let tagged = format!(
-                "{}/rules/{rule}:{}",
-                facts.publisher.get("registry"),
-                facts.version
-            );
-            text = text.replace(&tagged, pinned);
+            let place = format!("{}/rules/{rule}", facts.publisher.get("registry"));
+            for named in [
+                format!("{place}:{}", facts.version),
+                format!("{place}@{NO_DIGEST}"),
+            ] {
+                text = text.replace(&named, pinned);
+            }
         }
         write(&to.join(name), &text)?;
     }
