@@ -4,12 +4,14 @@
 use std::{collections::BTreeMap, fs};
 
 use anyhow::{Context as _, Result};
+use numo_cluster::{Cluster, Options};
 use numo_install::{NAMESPACE, objects, rendered, root, said};
 use serde_json::{Value, json};
 
 use crate::{
     HELMS,
     equal::{by_name, difference, template},
+    kustomize::{apply, run, until},
 };
 
 /// The clouds that `examples/machines` has.
@@ -265,5 +267,80 @@ fn the_role_of_the_example_has_what_its_grants_name() -> Result<()> {
             assert!(is_in(&rule["verbs"], verb), "{kind}: {verb}");
         }
     }
+    Ok(())
+}
+
+/// A kind of Cluster API, as far as a policy sees it.
+fn machines() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "machines.cluster.x-k8s.io"},
+        "spec": {
+            "group": "cluster.x-k8s.io", "scope": "Namespaced",
+            "names": {"kind": "Machine", "listKind": "MachineList", "plural": "machines", "singular": "machine"},
+            "versions": [{"name": "v1beta1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+            }}}],
+        },
+    })
+}
+
+/// By its overlay numo may say which Machine goes first, and still writes no other annotation and no spec.
+#[tokio::test(flavor = "multi_thread")]
+async fn by_the_overlay_numo_may_say_which_machine_goes_first_and_nothing_more() -> Result<()> {
+    let cluster = Cluster::start(Options::default()).await?;
+    run(&cluster, &["create", "namespace", "capi"])?;
+    apply(&cluster, &machines(), &[])?;
+    let words = ["apply", "-k", "examples/machines/cluster-api"];
+    until(&cluster, &words, "validatingwebhookconfiguration").await?;
+    let named = ["get", "machines.cluster.x-k8s.io", "-n", "capi"];
+    until(&cluster, &named, "").await?;
+    let machine = json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine", "metadata": {"namespace": "capi", "name": "m"},
+        "spec": {"clusterName": "example"},
+    });
+    apply(&cluster, &machine, &[])?;
+    let account = format!("system:serviceaccount:{NAMESPACE}:numo");
+    let patch = |what: Value| {
+        let body = what.to_string();
+        run(
+            &cluster,
+            &[
+                "patch",
+                "machines.cluster.x-k8s.io",
+                "m",
+                "-n",
+                "capi",
+                "--as",
+                &account,
+                "--type=merge",
+                "-p",
+                &body,
+            ],
+        )
+    };
+    let annotation = |key: &str, value: &str| json!({"metadata": {"annotations": {key: value}}});
+    // A policy counts a moment after it was written.
+    let mut refused = String::new();
+    for number in 0..300 {
+        match patch(annotation("example.com/of", &number.to_string())) {
+            Ok(_) => tokio::time::sleep(std::time::Duration::from_millis(100)).await,
+            Err(error) => {
+                refused = format!("{error:#}");
+                break;
+            }
+        }
+    }
+    assert!(
+        refused.contains("numo may not change this annotation"),
+        "{refused}"
+    );
+    patch(annotation(FIRST, ""))?;
+    let spec = patch(json!({"spec": {"clusterName": "other"}})).expect_err("a spec");
+    assert!(
+        format!("{spec:#}").contains("numo may not change a spec"),
+        "{spec:#}"
+    );
+    cluster.stop().await;
     Ok(())
 }
