@@ -145,13 +145,13 @@ pub fn examples(facts: &Facts, to: &Path, pinned: &BTreeMap<String, String>) -> 
         let name = path.strip_prefix(&from)?;
         let text = facts.publisher.fill(&fs::read_to_string(&path)?);
         let of = (facts.publisher.get("registry"), facts.version.as_str());
-        write(&to.join(name), &by_digest(&text, of, pinned))?;
+        write(&to.join(name), &pinned_in(&text, of, pinned))?;
     }
     Ok(())
 }
 
 /// The text with components by their digests in place of a tag of this version, or of [`NO_DIGEST`].
-fn by_digest(text: &str, (registry, version): (&str, &str), pinned: &BTreeMap<String, String>) -> String {
+fn pinned_in(text: &str, (registry, version): (&str, &str), pinned: &BTreeMap<String, String>) -> String {
     let mut text = text.to_owned();
     for (path, pinned) in pinned {
         for version in [format!(":{version}"), format!("@{NO_DIGEST}")] {
