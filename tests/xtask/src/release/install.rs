@@ -346,7 +346,7 @@ mod tests {
         let place = "registry.numo.internal/ada";
         let pinned = |path: &str| (path.to_owned(), format!("{place}/{path}@sha256:1234"));
         let all = BTreeMap::from([pinned("rules/http-check"), pinned("providers/gcp")]);
-        let by_digest = |text: &str| by_digest(text, (place, "0.1.0"), &all);
+        let by_digest = |text: &str| pinned_in(text, (place, "0.1.0"), &all);
         let (gcp, aws) = (
             format!("providers/gcp@{NO_DIGEST}"),
             format!("providers/aws@{NO_DIGEST}"),
