@@ -1,0 +1,140 @@
+//! Ids of machines, images and groups: taken apart, checked, made. Calls nothing.
+
+use crate::settings::Config;
+use numo_provider_sdk::{Failure, failure::invalid};
+
+/// Bytes of a Kubernetes name.
+const NAME_BYTES: usize = 253;
+
+/// The part of a text that may stand in a message.
+pub fn shown(text: &str) -> String {
+    let cut = text.chars().take(128);
+    cut.map(|letter| if letter.is_control() { ' ' } else { letter })
+        .collect()
+}
+
+/// The instance of a providerID, `aws:///ZONE/INSTANCE`.
+///
+/// Errors: it has another form, or its zone lies in another region, where this provider would not find it and would take it for gone.
+pub fn instance(config: &Config, provider_id: &str) -> Result<String, Failure> {
+    let lower = provider_id.to_ascii_lowercase();
+    let parts: Vec<&str> = lower.split('/').collect();
+    let wrong = |what: &str| {
+        invalid(format!(
+            "providerID: found {:?}, wanted aws:///ZONE/i-… ({what})",
+            shown(provider_id)
+        ))
+    };
+    let ["aws:", "", "", zone, id] = parts.as_slice() else {
+        return Err(wrong("5 parts between slashes"));
+    };
+    if !zone.starts_with(config.region.as_str()) {
+        return Err(wrong(&format!("a zone of region {}", config.region)));
+    }
+    if !is_id(id, "i-") {
+        return Err(wrong("an instance id of i- and 8 to 17 hexadecimal digits"));
+    }
+    Ok((*id).to_owned())
+}
+
+/// Whether a text is an id of this kind: its prefix, and 8 to 17 hexadecimal digits.
+pub fn is_id(text: &str, prefix: &str) -> bool {
+    let digits = text.strip_prefix(prefix);
+    digits.is_some_and(|digits| {
+        (8..=17).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
+}
+
+/// An image, in the case that AWS has.
+///
+/// Errors: it is no id of one.
+pub fn image(text: &str) -> Result<String, Failure> {
+    let lower = text.to_ascii_lowercase();
+    if !is_id(&lower, "ami-") {
+        return Err(invalid(format!(
+            "image: found {:?}, wanted an AMI id of ami- and 8 to 17 hexadecimal digits",
+            shown(text)
+        )));
+    }
+    Ok(lower)
+}
+
+/// The name of an auto scaling group.
+///
+/// Errors: no group can be called so.
+pub fn group(text: &str) -> Result<&str, Failure> {
+    let fits = |letter: char| !letter.is_control() && letter != ':';
+    if text.is_empty() || text.chars().count() > 255 || !text.chars().all(fits) {
+        return Err(invalid(format!(
+            "group: found {:?}, wanted the name of an auto scaling group (1 to 255 characters, no colon)",
+            shown(text)
+        )));
+    }
+    Ok(text)
+}
+
+/// A name for the ScalingGroup: that of the group in lower case. Where letters have to be replaced, a few digits keep two groups apart.
+pub fn object_name(group: &str) -> String {
+    let lower = group.to_ascii_lowercase();
+    let fits = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
+    let made: String = lower
+        .chars()
+        .map(|letter| if fits(letter) { letter } else { '-' })
+        .collect();
+    let ends = |letter: char| letter == '-';
+    if made == lower && made.len() <= NAME_BYTES && !made.starts_with(ends) && !made.ends_with(ends) {
+        return made;
+    }
+    let cut: String = made.trim_matches(ends).chars().take(NAME_BYTES - 20).collect();
+    let cut = cut.trim_end_matches(ends);
+    format!(
+        "{}-{:016x}",
+        if cut.is_empty() { "group" } else { cut },
+        hash(&[group])
+    )
+}
+
+/// A number of texts that is the same everywhere and always (FNV-1a, 64 bits). No secret may depend on it.
+pub fn hash(texts: &[&str]) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for text in texts {
+        for byte in text.bytes().chain([0]) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    // FNV leaves the last bytes in the low bits; this spreads them.
+    hash ^= hash >> 32;
+    hash.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_groups_become_names_of_objects() {
+        assert_eq!(object_name("Workers-A"), "workers-a");
+        let odd = object_name("Team/Workers A_");
+        assert!(odd.starts_with("team-workers-a-"), "{odd}");
+        assert_ne!(object_name("team/a"), object_name("team_a"));
+        assert!(object_name(&"é".repeat(255)).len() <= NAME_BYTES);
+        assert!(object_name("///").starts_with("group-"));
+    }
+
+    #[test]
+    fn ids_have_their_form() {
+        assert!(is_id("i-0123456789abcdef0", "i-") && is_id("i-12345678", "i-"));
+        for wrong in [
+            "i-",
+            "i-xyz45678",
+            "i-1234567",
+            "i-0123456789abcdef01",
+            "ami-12345678",
+        ] {
+            assert!(!is_id(wrong, "i-"), "{wrong}");
+        }
+        assert_eq!(image("AMI-12345678").unwrap(), "ami-12345678");
+        assert!(image("resolve:ssm:/x").is_err());
+        assert!(group("a:b").is_err() && group("").is_err() && group("a b").is_ok());
+    }
+}
