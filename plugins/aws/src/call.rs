@@ -157,6 +157,25 @@ pub fn ask<T>(
     query: &Query,
     read: impl FnOnce(Node<'_, '_>) -> Result<T, Failure>,
 ) -> Result<T, Refusal> {
+    // One copy of the machinery for all calls: a component is to be small.
+    let mut read = Some(read);
+    let mut found = None;
+    ask_once(host, config, about, query, &mut |root| {
+        if let Some(read) = read.take() {
+            found = Some(read(root)?);
+        }
+        Ok(())
+    })?;
+    Ok(found.ok_or_else(|| unreadable(query, about))?)
+}
+
+fn ask_once(
+    host: &impl Cloud,
+    config: &Config,
+    about: &str,
+    query: &Query,
+    read: &mut dyn FnMut(Node<'_, '_>) -> Result<(), Failure>,
+) -> Result<(), Refusal> {
     let text = fetch(host, config, about, query)?;
     let Some(document) = xml::document(&text) else {
         return Err(unreadable(query, about).into());
@@ -177,7 +196,7 @@ pub fn pages(
     config: &Config,
     about: &str,
     query: &Query,
-    mut read: impl FnMut(Node<'_, '_>) -> Result<bool, Failure>,
+    read: &mut dyn FnMut(Node<'_, '_>) -> Result<bool, Failure>,
 ) -> Result<(), Refusal> {
     let names = match query.api {
         Api::Ec2 => ("NextToken", "nextToken"),

@@ -173,7 +173,7 @@ pub fn by_name(host: &impl Cloud, config: &Config, name: &str) -> Result<Group, 
     let query = Query::autoscaling("DescribeAutoScalingGroups").with("AutoScalingGroupNames.member.1", name);
     let about = format!("auto scaling group {name}");
     let mut found = None;
-    pages(host, config, &about, &query, |list| {
+    pages(host, config, &about, &query, &mut |list| {
         found = read_groups(list).find(|group| group.name.eq_ignore_ascii_case(name));
         Ok(found.is_some())
     })?;
@@ -208,7 +208,7 @@ pub fn of_cluster(
         .with("Filters.member.1.Name", filter)
         .with("Filters.member.1.Values.member.1", uid.unwrap_or(&config.uid_tag));
     let about = format!("auto scaling groups with tag {}", config.uid_tag);
-    pages(host, config, &about, &query, |list| {
+    pages(host, config, &about, &query, &mut |list| {
         // What the filter means is checked: a machine is deleted on its word.
         let mut groups = read_groups(list).filter(|group| {
             let value = group.tag(&config.uid_tag);

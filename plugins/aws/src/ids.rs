@@ -107,6 +107,20 @@ pub fn hash(texts: &[&str]) -> u64 {
     hash.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
+/// Orders a short list; equals stay as they are. The standard library's sorts are faster, and ten times as large in a component.
+pub fn order<T>(list: &mut [T], goes_before: impl Fn(&T, &T) -> bool) {
+    for end in 1..list.len() {
+        let mut at = end;
+        while let Some([before, this]) = list.get(at.saturating_sub(1)..=at) {
+            if at == 0 || !goes_before(this, before) {
+                break;
+            }
+            list.swap(at - 1, at);
+            at -= 1;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,6 +133,14 @@ mod tests {
         assert_ne!(object_name("team/a"), object_name("team_a"));
         assert!(object_name(&"é".repeat(255)).len() <= NAME_BYTES);
         assert!(object_name("///").starts_with("group-"));
+    }
+
+    #[test]
+    fn a_list_is_ordered_and_equals_stay() {
+        let mut list = [(2, 'a'), (1, 'b'), (2, 'c'), (0, 'd'), (1, 'e')];
+        order(&mut list, |a, b| a.0 < b.0);
+        assert_eq!(list, [(0, 'd'), (1, 'b'), (1, 'e'), (2, 'a'), (2, 'c')]);
+        order(&mut [0_u8; 0], |a, b| a < b);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use crate::{
     call::{Query, Refusal, ask, unreadable},
     group::Group,
+    ids::order,
     machine::{self, GROUP_TAG, Machine, REQUEST_TAG},
     network,
     settings::Config,
@@ -53,7 +54,7 @@ impl Recipe {
             }
         }
         // The same in each repetition, in whatever order Auto Scaling lists them.
-        tags.sort();
+        order(&mut tags, |a, b| a < b);
         let field = "MixedInstancesPolicy.LaunchTemplate.Overrides";
         let overrides = group.overrides.as_deref().unwrap_or_default();
         if overrides.iter().any(|one| one.is_weighted) {

@@ -2,6 +2,7 @@
 
 use crate::{
     call::{Query, Refusal, ask, pages},
+    ids::order,
     settings::{Config, NodeNames},
     xml,
 };
@@ -152,13 +153,13 @@ pub fn by_request(
         .with("Filter.1.Value.1", request);
     let about = format!("auto scaling group {group}, request {request}");
     let mut found = Vec::new();
-    pages(host, config, &about, &query, |root| {
+    pages(host, config, &about, &query, &mut |root| {
         let all = reserved(root).into_iter();
         found.extend(all.filter(|machine| machine.request.as_deref() == Some(request)));
         Ok(false)
     })?;
     let rank = |machine: &Machine| (machine.is_ending(), machine.member_of.is_none());
-    found.sort_by(|a, b| (rank(a), &a.id).cmp(&(rank(b), &b.id)));
+    order(&mut found, |a, b| (rank(a), &a.id) < (rank(b), &b.id));
     let is_other = |other: &str| !other.eq_ignore_ascii_case(group);
     for machine in &found {
         if let Some(other) = machine.made_for.as_deref().filter(|other| is_other(other)) {

@@ -3,12 +3,11 @@
 use crate::{
     call::{Query, ask},
     group::Group,
-    ids::hash,
+    ids::{hash, order as order_list},
     settings::Config,
     xml,
 };
 use numo_provider_sdk::{Failure, failure::invalid, host::Cloud};
-use std::collections::BTreeMap;
 
 /// Subnets that are tried for one request.
 const MOST_SUBNETS: usize = 16;
@@ -37,12 +36,7 @@ pub fn order(
     Ok(sorted(group, subnets, &zones, request))
 }
 
-fn zones(
-    host: &impl Cloud,
-    config: &Config,
-    group: &Group,
-    subnets: &[String],
-) -> Result<BTreeMap<String, String>, Failure> {
+fn zones(host: &impl Cloud, config: &Config, group: &Group, subnets: &[String]) -> Result<Zones, Failure> {
     let mut query = Query::ec2("DescribeSubnets");
     for (at, subnet) in subnets.iter().enumerate() {
         query = query.with(format!("SubnetId.{}", at + 1), subnet);
@@ -59,24 +53,34 @@ fn zones(
     Ok(zones)
 }
 
-fn sorted(group: &Group, subnets: &[String], zones: &BTreeMap<String, String>, request: &str) -> Vec<String> {
-    let zone = |subnet: &str| zones.get(subnet).map_or("", String::as_str);
-    let mut members: BTreeMap<&str, usize> = BTreeMap::new();
-    for member in group.members.iter().filter(|member| !member.is_ending()) {
-        *members.entry(member.zone.as_str()).or_default() += 1;
+/// Subnet and zone.
+type Zones = Vec<(String, String)>;
+
+fn sorted(group: &Group, subnets: &[String], zones: &Zones, request: &str) -> Vec<String> {
+    let zone = |subnet: &str| {
+        let mut zones = zones.iter();
+        let found = zones.find(|(id, _)| id == subnet);
+        found.map_or("", |(_, zone)| zone.as_str())
+    };
+    let members = |zone: &str| {
+        let members = group.members.iter();
+        let living = members.filter(|member| !member.is_ending() && member.zone == zone);
+        living.count()
+    };
+    let mut ordered: Vec<(u64, &String)> = Vec::new();
+    for subnet in subnets {
+        ordered.push((hash(&[request, subnet.as_str()]), subnet));
     }
-    let mut order: Vec<&String> = subnets.iter().collect();
-    order.sort_by_key(|subnet| (hash(&[request, subnet.as_str()]), subnet.as_str()));
-    let mut turns: BTreeMap<&str, usize> = BTreeMap::new();
+    order_list(&mut ordered, |a, b| a < b);
+    // How many of its zone go before it, and how many members that has.
     let mut ranked: Vec<(usize, usize, &String)> = Vec::new();
-    for subnet in order {
-        let zone = zone(subnet);
-        let turn = turns.entry(zone).or_default();
-        ranked.push((*turn, members.get(zone).copied().unwrap_or_default(), subnet));
-        *turn += 1;
+    for (_, subnet) in ordered {
+        let zone_of_this = zone(subnet);
+        let before = ranked.iter().filter(|(_, _, other)| zone(other) == zone_of_this);
+        ranked.push((before.count(), members(zone_of_this), subnet));
     }
-    // Stable: equals stay as the request has them.
-    ranked.sort_by_key(|(turn, count, _)| (*turn, *count));
+    // Equals stay as the request has them.
+    order_list(&mut ranked, |a, b| (a.0, a.1) < (b.0, b.1));
     let chosen = ranked.into_iter().take(MOST_SUBNETS);
     chosen.map(|(_, _, subnet)| subnet.clone()).collect()
 }
@@ -122,7 +126,7 @@ mod tests {
     fn equal_zones_are_not_always_tried_in_the_same_order() {
         let subnets = ["s-a", "s-b", "s-c"].map(str::to_owned);
         let zones = [("s-a", "a"), ("s-b", "b"), ("s-c", "c")];
-        let zones: BTreeMap<String, String> = zones.map(|(s, z)| (s.to_owned(), z.to_owned())).into();
+        let zones: Zones = zones.map(|(s, z)| (s.to_owned(), z.to_owned())).to_vec();
         let first =
             |n: usize| sorted(&Group::default(), &subnets, &zones, &format!("request-{n}")).swap_remove(0);
         let firsts: std::collections::BTreeSet<String> = (0..30).map(first).collect();
