@@ -95,8 +95,8 @@ impl Query {
 
     /// With one parameter more.
     #[must_use]
-    pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.parameters.push((name.into(), value.into()));
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.parameters.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -216,7 +216,7 @@ pub fn pages(
         let Some(next) = next else {
             return Ok(());
         };
-        page = query.clone().with(names.0, next);
+        page = query.clone().with(names.0, &next);
     }
     Err(failure(
         FailureCode::Other,

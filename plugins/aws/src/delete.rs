@@ -17,7 +17,7 @@ use numo_provider_sdk::{Failure, FailureCode, failure::failure, host::Cloud};
 /// Errors: it is in no managed group, the group may not become smaller, or AWS refuses or does not answer.
 pub fn delete(host: &impl Cloud, config: &Config, id: &str) -> Result<(), Failure> {
     let mut found: Option<(Group, Member)> = None;
-    group::of_cluster(host, config, config.uid.as_deref(), |group| {
+    group::of_cluster(host, config, config.uid.as_deref(), &mut |group| {
         let mut members = group.members.iter();
         let member = members.find(|member| member.id.eq_ignore_ascii_case(id)).cloned();
         found = member.map(|member| (group, member));

@@ -104,14 +104,14 @@ impl Group {
             desired: size("DesiredCapacity")?,
             subnets: subnets(of("VPCZoneIdentifier").unwrap_or_default()),
             template: template.and_then(read_template),
-            overrides: mixed.map(|mixed| xml::items(mixed, "Overrides").map(read_override).collect()),
+            overrides: mixed.map(|mixed| xml::read_all(mixed, "Overrides", |node| Some(read_override(node)))),
             placement_group: of("PlacementGroup").map(str::to_owned),
             unit: of("DesiredCapacityType")
                 .filter(|unit| *unit != "units")
                 .map(str::to_owned),
             is_ending: of("Status").is_some_and(|status| status.starts_with("Delete")),
-            members: xml::items(member, "Instances").filter_map(read_member).collect(),
-            tags: xml::items(member, "Tags").filter_map(read_tag).collect(),
+            members: xml::read_all(member, "Instances", read_member),
+            tags: xml::read_all(member, "Tags", read_tag),
         })
     }
 
@@ -158,11 +158,8 @@ fn read_tag(node: Node<'_, '_>) -> Option<Tag> {
     })
 }
 
-fn read_groups(list: Node<'_, '_>) -> impl Iterator<Item = Group> {
-    let found: Vec<_> = xml::items(list, "AutoScalingGroups")
-        .filter_map(Group::read)
-        .collect();
-    found.into_iter()
+fn read_groups(list: Node<'_, '_>) -> Vec<Group> {
+    xml::read_all(list, "AutoScalingGroups", Group::read)
 }
 
 /// The group with this name.
@@ -174,7 +171,9 @@ pub fn by_name(host: &impl Cloud, config: &Config, name: &str) -> Result<Group, 
     let about = format!("auto scaling group {name}");
     let mut found = None;
     pages(host, config, &about, &query, &mut |list| {
-        found = read_groups(list).find(|group| group.name.eq_ignore_ascii_case(name));
+        found = read_groups(list)
+            .into_iter()
+            .find(|group| group.name.eq_ignore_ascii_case(name));
         Ok(found.is_some())
     })?;
     let missing = |what: &str| {
@@ -198,22 +197,25 @@ pub fn of_cluster(
     host: &impl Cloud,
     config: &Config,
     uid: Option<&str>,
-    mut see: impl FnMut(Group) -> bool,
+    see: &mut dyn FnMut(Group) -> bool,
 ) -> Result<(), Refusal> {
     let filter = match uid {
         Some(_) => format!("tag:{}", config.uid_tag),
         None => "tag-key".to_owned(),
     };
     let query = Query::autoscaling("DescribeAutoScalingGroups")
-        .with("Filters.member.1.Name", filter)
+        .with("Filters.member.1.Name", &filter)
         .with("Filters.member.1.Values.member.1", uid.unwrap_or(&config.uid_tag));
     let about = format!("auto scaling groups with tag {}", config.uid_tag);
     pages(host, config, &about, &query, &mut |list| {
         // What the filter means is checked: a machine is deleted on its word.
-        let mut groups = read_groups(list).filter(|group| {
+        for group in read_groups(list) {
             let value = group.tag(&config.uid_tag);
-            value.is_some() && (uid.is_none() || value == uid)
-        });
-        Ok(groups.any(&mut see))
+            let is_managed = value.is_some() && (uid.is_none() || value == uid);
+            if is_managed && see(group) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     })
 }

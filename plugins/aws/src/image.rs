@@ -103,7 +103,7 @@ fn version(host: &impl Cloud, config: &Config, template: &Template) -> Result<Ve
         .with("LaunchTemplateVersion.1", &template.version);
     let about = format!("launch template {}, version {}", template.id, template.version);
     let found = ask(host, config, &about, &query, |root| {
-        let item = xml::items(root, "launchTemplateVersionSet").next();
+        let item = xml::first(root, "launchTemplateVersionSet");
         let item = item.ok_or_else(|| failure(FailureCode::NotFound, format!("{about}: EC2 has none")))?;
         let number = xml::text(item, "versionNumber").and_then(|text| text.parse().ok());
         let data = xml::child(item, "launchTemplateData");
@@ -122,10 +122,10 @@ fn is_there(host: &impl Cloud, config: &Config, group: &Group, image: &str) -> R
     let about = format!("image {image} for auto scaling group {}", group.name);
     let state = ask(host, config, &about, &query, |root| {
         let images = xml::items(root, "imagesSet");
-        let mut ours = images.filter(|item| xml::text(*item, "imageId") == Some(image));
-        Ok(ours
-            .next()
-            .map(|item| xml::text(item, "imageState").unwrap_or_default().to_owned()))
+        let mut images = images.iter();
+        Ok(images
+            .find(|item| xml::text(**item, "imageId") == Some(image))
+            .map(|item| xml::text(*item, "imageState").unwrap_or_default().to_owned()))
     })?;
     match state.as_deref() {
         Some("available") => Ok(()),
@@ -155,10 +155,10 @@ fn make(
     let query = Query::ec2("CreateLaunchTemplateVersion")
         .with("LaunchTemplateId", &template.id)
         .with("SourceVersion", &source)
-        .with("ClientToken", format!("numo-{source}-{token:016x}"))
+        .with("ClientToken", &format!("numo-{source}-{token:016x}"))
         .with(
             "VersionDescription",
-            format!("numo: version {source} with {image}"),
+            &format!("numo: version {source} with {image}"),
         )
         .with("LaunchTemplateData.ImageId", image);
     let about = format!(
@@ -169,7 +169,7 @@ fn make(
         let made = xml::child(root, "launchTemplateVersion");
         let number = made.and_then(|made| xml::text(made, "versionNumber")?.parse().ok());
         let warning = xml::child(root, "warning").and_then(|warning| {
-            let error = xml::items(warning, "errorSet").next()?;
+            let error = xml::first(warning, "errorSet")?;
             let code = xml::text(error, "code").unwrap_or_default();
             Some(format!(
                 "{code}: {}",
@@ -195,7 +195,7 @@ fn make_default(
 ) -> Result<Option<Pending>, Failure> {
     let query = Query::ec2("ModifyLaunchTemplate")
         .with("LaunchTemplateId", &template.id)
-        .with("SetDefaultVersion", number.to_string());
+        .with("SetDefaultVersion", &number.to_string());
     let about = format!("launch template {}, default version {number}", template.id);
     match ask(host, config, &about, &query, |_| Ok(())) {
         Ok(()) => Ok(None),
@@ -222,7 +222,7 @@ fn pin(
     let query = Query::autoscaling("UpdateAutoScalingGroup")
         .with("AutoScalingGroupName", &group.name)
         .with("LaunchTemplate.LaunchTemplateId", &template.id)
-        .with("LaunchTemplate.Version", number.to_string());
+        .with("LaunchTemplate.Version", &number.to_string());
     let about = format!(
         "auto scaling group {}, launch template version {number}",
         group.name

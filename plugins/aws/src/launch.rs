@@ -156,7 +156,7 @@ pub fn run(
             }
             let mut query = base;
             for (name, value) in network::parameters(&interfaces, subnet) {
-                query = query.with(name, value);
+                query = query.with(&name, &value);
             }
             start(host, config, asked, &query)
         }
@@ -179,7 +179,7 @@ fn base(asked: Asked<'_>, recipe: &Recipe) -> Query {
     let mut query = Query::ec2("RunInstances")
         .with("MinCount", "1")
         .with("MaxCount", "1")
-        .with("ClientToken", format!("numo-{}", asked.request))
+        .with("ClientToken", &format!("numo-{}", asked.request))
         .with("LaunchTemplate.LaunchTemplateId", &recipe.template)
         .with("LaunchTemplate.Version", &recipe.version)
         .with("TagSpecification.1.ResourceType", "instance");
@@ -198,8 +198,8 @@ fn base(asked: Asked<'_>, recipe: &Recipe) -> Query {
     for (at, (key, value)) in ours.into_iter().chain(theirs).enumerate() {
         let tag = format!("TagSpecification.1.Tag.{}", at + 1);
         query = query
-            .with(format!("{tag}.Key"), key)
-            .with(format!("{tag}.Value"), value);
+            .with(&format!("{tag}.Key"), key)
+            .with(&format!("{tag}.Value"), value);
     }
     query
 }

@@ -126,7 +126,7 @@ impl Provider for Aws {
             return Err(failure(FailureCode::Invalid, message));
         }
         let mut groups = Vec::new();
-        group::of_cluster(host, &config, Some(uid), |group| {
+        group::of_cluster(host, &config, Some(uid), &mut |group| {
             groups.extend(scaling_group(host, &config, &group));
             false
         })?;

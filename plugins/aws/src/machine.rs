@@ -43,11 +43,11 @@ impl Machine {
     fn read(item: Node<'_, '_>) -> Option<Self> {
         let of = |name| xml::text(item, name).unwrap_or_default().to_owned();
         let inner = |list, name| xml::child(item, list).and_then(|node| xml::text(node, name));
-        let tags = xml::tags(item, "tagSet");
-        let tag = |key| {
+        let tags = xml::items(item, "tagSet");
+        let tag = |key: &str| {
             let mut tags = tags.iter();
-            let found = tags.find(|(found, _)| *found == key);
-            found.map(|(_, value)| (*value).to_owned())
+            let found = tags.find(|tag| xml::text(**tag, "key") == Some(key))?;
+            Some(xml::text(*found, "value").unwrap_or_default().to_owned())
         };
         Some(Self {
             id: xml::text(item, "instanceId")?.to_owned(),
@@ -113,14 +113,18 @@ impl Machine {
 
 /// The instances of an answer to `DescribeInstances`.
 fn reserved(root: Node<'_, '_>) -> Vec<Machine> {
-    let reservations = xml::items(root, "reservationSet");
-    let items = reservations.flat_map(|reservation| xml::items(reservation, "instancesSet"));
-    items.filter_map(Machine::read).collect()
+    let mut found = Vec::new();
+    for reservation in xml::items(root, "reservationSet") {
+        for item in xml::items(reservation, "instancesSet") {
+            found.extend(Machine::read(item));
+        }
+    }
+    found
 }
 
 /// The instance of an answer to `RunInstances`.
 pub fn started(root: Node<'_, '_>) -> Option<Machine> {
-    xml::items(root, "instancesSet").find_map(Machine::read)
+    xml::first(root, "instancesSet").and_then(Machine::read)
 }
 
 /// The instance with this id; none if EC2 does not know it.
@@ -149,7 +153,7 @@ pub fn by_request(
     request: &str,
 ) -> Result<Vec<Machine>, Failure> {
     let query = Query::ec2("DescribeInstances")
-        .with("Filter.1.Name", format!("tag:{REQUEST_TAG}"))
+        .with("Filter.1.Name", &format!("tag:{REQUEST_TAG}"))
         .with("Filter.1.Value.1", request);
     let about = format!("auto scaling group {group}, request {request}");
     let mut found = Vec::new();

@@ -36,12 +36,14 @@ pub fn interfaces(host: &impl Cloud, config: &Config, recipe: &Recipe) -> Result
         .with("LaunchTemplateVersion.1", &recipe.version);
     let about = format!("launch template {}, version {}", recipe.template, recipe.version);
     ask(host, config, &about, &query, |root| {
-        let version = xml::items(root, "launchTemplateVersionSet").next();
-        let data = version.and_then(|version| xml::child(version, "launchTemplateData"));
-        let list = data
-            .into_iter()
-            .flat_map(|data| xml::items(data, "networkInterfaceSet"));
-        list.map(|item| interface(&about, item)).collect()
+        let version = xml::first(root, "launchTemplateVersionSet");
+        let mut interfaces = Vec::new();
+        if let Some(data) = version.and_then(|version| xml::child(version, "launchTemplateData")) {
+            for item in xml::items(data, "networkInterfaceSet") {
+                interfaces.push(interface(&about, item)?);
+            }
+        }
+        Ok(interfaces)
     })
 }
 

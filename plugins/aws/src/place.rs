@@ -39,16 +39,14 @@ pub fn order(
 fn zones(host: &impl Cloud, config: &Config, group: &Group, subnets: &[String]) -> Result<Zones, Failure> {
     let mut query = Query::ec2("DescribeSubnets");
     for (at, subnet) in subnets.iter().enumerate() {
-        query = query.with(format!("SubnetId.{}", at + 1), subnet);
+        query = query.with(&format!("SubnetId.{}", at + 1), subnet);
     }
     let about = format!("subnets of auto scaling group {}", group.name);
     let zones = ask(host, config, &about, &query, |root| {
-        let items = xml::items(root, "subnetSet");
-        let read = |item| {
+        Ok(xml::read_all(root, "subnetSet", |item| {
             let zone = xml::text(item, "availabilityZone")?;
             Some((xml::text(item, "subnetId")?.to_owned(), zone.to_owned()))
-        };
-        Ok(items.filter_map(read).collect())
+        }))
     })?;
     Ok(zones)
 }

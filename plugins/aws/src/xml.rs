@@ -26,17 +26,32 @@ pub fn text<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {
 }
 
 /// The elements of a list, `item` in EC2 and `member` in Auto Scaling.
-pub fn items<'a, 'i>(node: Node<'a, 'i>, list: &str) -> impl Iterator<Item = Node<'a, 'i>> {
-    let list = child(node, list).into_iter();
-    list.flat_map(|list| list.children())
-        .filter(|item| is_called(*item, "item") || is_called(*item, "member"))
+pub fn items<'a, 'i>(node: Node<'a, 'i>, list: &str) -> Vec<Node<'a, 'i>> {
+    let mut items = Vec::new();
+    let mut next = child(node, list).and_then(|list| list.first_child());
+    while let Some(item) = next {
+        if is_called(item, "item") || is_called(item, "member") {
+            items.push(item);
+        }
+        next = item.next_sibling();
+    }
+    items
 }
 
-/// Tags as EC2 lists them.
-pub fn tags<'a>(node: Node<'a, '_>, list: &str) -> Vec<(&'a str, &'a str)> {
-    let tags = items(node, list);
-    tags.filter_map(|tag| Some((text(tag, "key")?, text(tag, "value").unwrap_or_default())))
-        .collect()
+/// What is read of each element of a list; an element that cannot be read is left out.
+pub fn read_all<T>(node: Node<'_, '_>, list: &str, read: impl Fn(Node<'_, '_>) -> Option<T>) -> Vec<T> {
+    let mut all = Vec::new();
+    for item in items(node, list) {
+        if let Some(one) = read(item) {
+            all.push(one);
+        }
+    }
+    all
+}
+
+/// The first element of a list.
+pub fn first<'a, 'i>(node: Node<'a, 'i>, list: &str) -> Option<Node<'a, 'i>> {
+    items(node, list).first().copied()
 }
 
 /// Whether an element is called so.
