@@ -1,7 +1,7 @@
 //! Auto scaling groups: looked up by name or by the tags of a cluster. Changes nothing.
 
 use crate::{
-    call::{Query, Refusal, pages},
+    call::{Query, Refusal, pages, unreadable},
     ids,
     settings::Config,
     xml,
@@ -104,14 +104,19 @@ impl Group {
             desired: size("DesiredCapacity")?,
             subnets: subnets(of("VPCZoneIdentifier").unwrap_or_default()),
             template: template.and_then(read_template),
-            overrides: mixed.map(|mixed| xml::read_all(mixed, "Overrides", |node| Some(read_override(node)))),
+            overrides: match mixed {
+                None => None,
+                Some(mixed) => Some(xml::read_all(mixed, "Overrides", |node| {
+                    Some(read_override(node))
+                })?),
+            },
             placement_group: of("PlacementGroup").map(str::to_owned),
             unit: of("DesiredCapacityType")
                 .filter(|unit| *unit != "units")
                 .map(str::to_owned),
             is_ending: of("Status").is_some_and(|status| status.starts_with("Delete")),
-            members: xml::read_all(member, "Instances", read_member),
-            tags: xml::read_all(member, "Tags", read_tag),
+            members: xml::read_all(member, "Instances", read_member)?,
+            tags: xml::read_all(member, "Tags", read_tag)?,
         })
     }
 
@@ -158,7 +163,8 @@ fn read_tag(node: Node<'_, '_>) -> Option<Tag> {
     })
 }
 
-fn read_groups(list: Node<'_, '_>) -> Vec<Group> {
+fn read_groups(list: Node<'_, '_>) -> Option<Vec<Group>> {
+    xml::child(list, "AutoScalingGroups")?;
     xml::read_all(list, "AutoScalingGroups", Group::read)
 }
 
@@ -172,6 +178,7 @@ pub fn by_name(host: &impl Cloud, config: &Config, name: &str) -> Result<Group, 
     let mut found = None;
     pages(host, config, &about, &query, &mut |list| {
         found = read_groups(list)
+            .ok_or_else(|| unreadable(&query, &about))?
             .into_iter()
             .find(|group| group.name.eq_ignore_ascii_case(name));
         Ok(found.is_some())
@@ -209,7 +216,7 @@ pub fn of_cluster(
     let about = format!("auto scaling groups with tag {}", config.uid_tag);
     pages(host, config, &about, &query, &mut |list| {
         // What the filter means is checked: a machine is deleted on its word.
-        for group in read_groups(list) {
+        for group in read_groups(list).ok_or_else(|| unreadable(&query, &about))? {
             let value = group.tag(&config.uid_tag);
             let is_managed = value.is_some() && (uid.is_none() || value == uid);
             if is_managed && see(group) {

@@ -121,6 +121,7 @@ fn is_there(host: &impl Cloud, config: &Config, group: &Group, image: &str) -> R
     let query = Query::ec2("DescribeImages").with("ImageId.1", image);
     let about = format!("image {image} for auto scaling group {}", group.name);
     let state = ask(host, config, &about, &query, |root| {
+        xml::child(root, "imagesSet").ok_or_else(|| unreadable(&query, &about))?;
         let images = xml::items(root, "imagesSet");
         let mut images = images.iter();
         Ok(images

@@ -1,7 +1,7 @@
 //! Instances as EC2 knows them: looked up by id or by request, and ended where they are no members. Decides nothing.
 
 use crate::{
-    call::{Query, Refusal, ask, pages},
+    call::{Query, Refusal, ask, pages, unreadable},
     ids::order,
     settings::{Config, NodeNames},
     xml,
@@ -111,15 +111,14 @@ impl Machine {
     }
 }
 
-/// The instances of an answer to `DescribeInstances`.
-fn reserved(root: Node<'_, '_>) -> Vec<Machine> {
+/// The instances of an answer to `DescribeInstances`; none if it is no such answer, or one of them cannot be read.
+fn reserved(root: Node<'_, '_>) -> Option<Vec<Machine>> {
+    xml::child(root, "reservationSet")?;
     let mut found = Vec::new();
     for reservation in xml::items(root, "reservationSet") {
-        for item in xml::items(reservation, "instancesSet") {
-            found.extend(Machine::read(item));
-        }
+        found.extend(xml::read_all(reservation, "instancesSet", Machine::read)?);
     }
-    found
+    Some(found)
 }
 
 /// The instance of an answer to `RunInstances`.
@@ -133,10 +132,17 @@ pub fn started(root: Node<'_, '_>) -> Option<Machine> {
 pub fn by_id(host: &impl Cloud, config: &Config, id: &str) -> Result<Option<Machine>, Refusal> {
     let query = Query::ec2("DescribeInstances").with("InstanceId.1", id);
     let about = format!("instance {id}");
-    match ask(host, config, &about, &query, |root| Ok(reserved(root))) {
-        Ok(found) => Ok(found
-            .into_iter()
-            .find(|machine| machine.id.eq_ignore_ascii_case(id))),
+    let unreadable = || unreadable(&query, &about);
+    match ask(host, config, &about, &query, |root| {
+        reserved(root).ok_or_else(unreadable)
+    }) {
+        Ok(found) if found.is_empty() => Ok(None),
+        // Whoever is asked about one instance and tells of others does not say that it is gone.
+        Ok(found) => {
+            let mut found = found.into_iter();
+            let ours = found.find(|machine| machine.id.eq_ignore_ascii_case(id));
+            Ok(Some(ours.ok_or_else(unreadable)?))
+        }
         Err(refusal) if refusal.is(&["InvalidInstanceID.NotFound"]) => Ok(None),
         Err(refusal) => Err(refusal),
     }
@@ -158,7 +164,9 @@ pub fn by_request(
     let about = format!("auto scaling group {group}, request {request}");
     let mut found = Vec::new();
     pages(host, config, &about, &query, &mut |root| {
-        let all = reserved(root).into_iter();
+        let all = reserved(root)
+            .ok_or_else(|| unreadable(&query, &about))?
+            .into_iter();
         found.extend(all.filter(|machine| machine.request.as_deref() == Some(request)));
         Ok(false)
     })?;

@@ -1,7 +1,7 @@
 //! In which subnet of its group a new machine is made. At most one call; changes nothing.
 
 use crate::{
-    call::{Query, ask},
+    call::{Query, ask, unreadable},
     group::Group,
     ids::{hash, order as order_list},
     settings::Config,
@@ -43,10 +43,16 @@ fn zones(host: &impl Cloud, config: &Config, group: &Group, subnets: &[String]) 
     }
     let about = format!("subnets of auto scaling group {}", group.name);
     let zones = ask(host, config, &about, &query, |root| {
-        Ok(xml::read_all(root, "subnetSet", |item| {
+        let zones = xml::read_all(root, "subnetSet", |item| {
             let zone = xml::text(item, "availabilityZone")?;
             Some((xml::text(item, "subnetId")?.to_owned(), zone.to_owned()))
-        }))
+        });
+        let all = |zones: &Zones| {
+            subnets
+                .iter()
+                .all(|subnet| zones.iter().any(|(id, _)| id == subnet))
+        };
+        zones.filter(all).ok_or_else(|| unreadable(&query, &about))
     })?;
     Ok(zones)
 }

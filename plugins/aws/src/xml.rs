@@ -38,15 +38,18 @@ pub fn items<'a, 'i>(node: Node<'a, 'i>, list: &str) -> Vec<Node<'a, 'i>> {
     items
 }
 
-/// What is read of each element of a list; an element that cannot be read is left out.
-pub fn read_all<T>(node: Node<'_, '_>, list: &str, read: impl Fn(Node<'_, '_>) -> Option<T>) -> Vec<T> {
+/// What is read of each element of a list, which may be absent; none if one of them cannot be read. Leaving it out would make a machine or a
+/// group look as if it were gone.
+pub fn read_all<T>(
+    node: Node<'_, '_>,
+    list: &str,
+    read: impl Fn(Node<'_, '_>) -> Option<T>,
+) -> Option<Vec<T>> {
     let mut all = Vec::new();
     for item in items(node, list) {
-        if let Some(one) = read(item) {
-            all.push(one);
-        }
+        all.push(read(item)?);
     }
-    all
+    Some(all)
 }
 
 /// The first element of a list.

@@ -38,7 +38,7 @@ fn a_group_without_a_role_or_one_that_is_being_deleted_is_left_out_and_said() {
         state.groups.get_mut("ending").unwrap().is_ending = true;
     }
     assert_eq!(names(&aws, "c1"), [WORKERS, "control"]);
-    let lines = aws.lines.borrow();
+    let lines = aws.lines.take();
     assert!(lines.iter().any(|line| line.contains("bastion")), "{lines:?}");
     let failure = aws.ask("ending", "numo-1a", None).unwrap_err();
     assert_eq!(failure.code, FailureCode::NotFound);

@@ -117,20 +117,34 @@ fn an_answer_without_what_was_asked_for_is_no_success() {
             .call(|world| Aws::set_group_image(world, WORKERS, NEW, None))
             .is_ok();
         assert!(!(made && set), "{action}: {inner}");
-        if action.contains("Groups") {
-            // No group is known: the machine is in one by its tag, and is left alone.
-            let failure = aws.call(|world| Aws::delete_node(world, &id)).unwrap_err();
-            assert!(
-                failure.message.contains("nothing is deleted"),
-                "{}",
-                failure.message
-            );
-        }
-        assert_eq!(
-            aws.cloud.state().templates["lt-workers"].default,
-            1,
+        assert_ne!(
+            set,
+            aws.cloud.state().templates["lt-workers"].default == 1,
             "{action}: {inner}"
         );
+        if action.contains("Groups") {
+            aws.call(|world| Aws::delete_node(world, &id)).unwrap_err();
+            assert!(aws.living().iter().any(|living| id.ends_with(living)));
+            aws.call(|world| Aws::groups(world, "c1")).unwrap_err();
+        }
+    }
+}
+
+#[test]
+fn no_odd_answer_makes_a_machine_look_gone() {
+    for inner in [
+        "",
+        "<reservationSet><item><instancesSet><item><instanceId>i-0000000000000dead</instanceId><instanceState><name>terminated</name></instanceState></item></instancesSet></item></reservationSet>",
+        "<reservationSet><item><instancesSet><item><instanceState><name>running</name></instanceState></item></instancesSet></item></reservationSet>",
+        "<reservationSet><item><instancesSet><item><instanceId>i-0000000000000dead</instanceId></item></instancesSet></item></reservationSet>",
+    ] {
+        let aws = Aws1::new();
+        let body = format!("<DescribeInstancesResponse>{inner}</DescribeInstancesResponse>");
+        let fault = Fault::raw("DescribeInstances", 200, body.into_bytes());
+        aws.cloud.state().faults.push(fault);
+        let id = aws.provider_id(&aws.member(WORKERS));
+        let failure = aws.call(|world| Aws::node_state(world, &id)).unwrap_err();
+        assert_eq!(failure.code, FailureCode::Unavailable, "{inner}");
     }
 }
 
