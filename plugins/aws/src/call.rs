@@ -1,6 +1,10 @@
 //! One call of a Query API: made, sent, and what came of it in the contract's words. Decides nothing and repeats nothing.
 
-use crate::{ids::shown, settings::Config, xml};
+use crate::{
+    ids::{has, shown, shown_to},
+    settings::Config,
+    xml,
+};
 use numo_provider_sdk::{
     Failure, FailureCode,
     failure::{failure, of_host, of_status, retry_after},
@@ -60,7 +64,7 @@ impl Refusal {
 
     /// Whether its own words have these in them, in any case.
     pub fn says(&self, words: &str) -> bool {
-        self.words.to_ascii_lowercase().contains(words)
+        has(&self.words.to_ascii_lowercase(), words)
     }
 }
 
@@ -274,8 +278,7 @@ fn refusal(query: &Query, about: &str, response: &Response, text: &str) -> Refus
         );
         return of_status(response, sentence).into();
     };
-    let short: String = words.chars().take(WORDS).collect();
-    let short = short.replace(char::is_control, " ");
+    let short = shown_to(&words, WORDS);
     let sentence = format!("{about}: {}: {}: {short}", query.title(), shown(&code));
     let mut failure = match meaning(&code, &words) {
         Some(meaning) => failure(meaning, sentence),
@@ -353,13 +356,13 @@ const INVALID: [&str; 10] = [
 /// What a code of AWS means; none where only the status tells.
 fn meaning(code: &str, words: &str) -> Option<FailureCode> {
     let words = words.to_ascii_lowercase();
-    let has = |codes: &[&str]| codes.contains(&code);
+    let is = |codes: &[&str]| codes.contains(&code);
     let ends = |ends: &[&str]| ends.iter().any(|end| code.ends_with(end));
-    let says = |parts: &[&str]| parts.iter().any(|part| words.contains(part));
+    let says = |parts: &[&str]| parts.iter().any(|part| has(&words, part));
     Some(match code {
-        _ if has(&THROTTLED) => FailureCode::Throttled,
-        _ if has(&DENIED) => FailureCode::Denied,
-        _ if has(&UNAVAILABLE) => FailureCode::Unavailable,
+        _ if is(&THROTTLED) => FailureCode::Throttled,
+        _ if is(&DENIED) => FailureCode::Denied,
+        _ if is(&UNAVAILABLE) => FailureCode::Unavailable,
         _ if ends(&[
             "LimitExceeded",
             "QuotaExceeded",
@@ -369,16 +372,16 @@ fn meaning(code: &str, words: &str) -> Option<FailureCode> {
         {
             FailureCode::Exhausted
         }
-        _ if code.starts_with("Insufficient") || has(&["SpotMaxPriceTooLow", "LimitExceeded"]) => {
+        _ if code.starts_with("Insufficient") || is(&["SpotMaxPriceTooLow", "LimitExceeded"]) => {
             FailureCode::Exhausted
         }
         // Auto Scaling has one code for most of what it refuses.
-        "ValidationError" if says(&["above max value", "max size", "equals minsize", "min size"]) => {
+        "ValidationError" if says(&["above max value", "max-size", "equals minsize", "min size"]) => {
             FailureCode::Exhausted
         }
         "ValidationError" if says(&["not found", "does not exist"]) => FailureCode::NotFound,
         _ if ends(&["NotFound", "NotFoundException", ".Unavailable"]) => FailureCode::NotFound,
-        _ if ends(&[".Malformed"]) || has(&INVALID) => FailureCode::Invalid,
+        _ if ends(&[".Malformed"]) || is(&INVALID) => FailureCode::Invalid,
         _ => return None,
     })
 }

@@ -127,7 +127,14 @@ fn begin<H: Cloud + Clock + Log>(
         // It may be the machine of this very request that fills the group.
         return match look(host, config, asked)? {
             Some(machine) => go_on(host, config, asked, &machine),
-            None => Err(full(asked, &format!("found {}", group.max), group.desired + 1)),
+            None => {
+                let found = group.max.to_string();
+                Err(full(
+                    asked,
+                    &found,
+                    &format!("{} or more", group.desired.saturating_add(1)),
+                ))
+            }
         };
     }
     let subnets = place::order(host, config, &group, asked.request)?;
@@ -144,9 +151,9 @@ fn begin<H: Cloud + Clock + Log>(
     Ok(pending(token.write(), seconds, WAITS_TO_LOOK))
 }
 
-fn full(asked: Asked<'_>, found: &str, wanted: i64) -> Failure {
+fn full(asked: Asked<'_>, found: &str, wanted: &str) -> Failure {
     let message = format!(
-        "auto scaling group {}, MaxSize: {found}, wanted {wanted} or more, since a new machine joins before the old one goes",
+        "auto scaling group {}, MaxSize: found {found}, wanted {wanted}, since a new machine joins before the old one goes",
         asked.group
     );
     failure(FailureCode::Exhausted, message)
@@ -292,26 +299,25 @@ fn refused(
     if !refusal.is(&["ValidationError"]) {
         return Err(refusal.failure);
     }
-    let ours = format!("autoscalinggroup:{}", asked.group.to_ascii_lowercase());
     if refusal.says("already part of") {
-        let said = refusal.words.to_ascii_lowercase().replace(' ', "");
-        if said.trim_end_matches('.').ends_with(&ours.replace(' ', "")) {
-            return Ok(Creation::Created(created));
-        }
-        return Err(refusal.failure);
+        let words = refusal.words.to_ascii_lowercase();
+        let group = asked.group.to_ascii_lowercase();
+        let before = words.trim_end_matches('.').strip_suffix(group.as_str());
+        return match before {
+            Some(before) if before.trim_end().ends_with(':') => Ok(Creation::Created(created)),
+            _ => Err(refusal.failure),
+        };
     }
-    if refusal.says("correct state") || refusal.says("running") {
-        let message = format!("instance {} is not ready to be attached", machine.id);
-        return Ok(pending(Token::Made { at: now }.write(), START_SECONDS, message));
-    }
-    if refusal.says("max") {
+    if refusal.says("max-size") || refusal.says("maximum") {
         let found = format!(
-            "instance {} runs and does not fit ({})",
+            "too little for instance {}, which runs ({})",
             machine.id, refusal.words
         );
-        let mut failure = full(asked, &found, 0);
-        failure.message = failure.message.replace("wanted 0 or more", "wanted one more");
-        return Err(failure);
+        return Err(full(asked, &found, "one more"));
+    }
+    if refusal.says("correct state") || refusal.says("running' state") {
+        let message = format!("instance {} is not ready to be attached", machine.id);
+        return Ok(pending(Token::Made { at: now }.write(), START_SECONDS, message));
     }
     Err(refusal.failure)
 }

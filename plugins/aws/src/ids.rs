@@ -8,9 +8,20 @@ const NAME_BYTES: usize = 253;
 
 /// The part of a text that may stand in a message.
 pub fn shown(text: &str) -> String {
-    let cut = text.chars().take(128);
+    shown_to(text, 128)
+}
+
+/// The same, to so many characters.
+pub fn shown_to(text: &str, most: usize) -> String {
+    let cut = text.chars().take(most);
     cut.map(|letter| if letter.is_control() { ' ' } else { letter })
         .collect()
+}
+
+/// Whether a text has another in it. `str::contains` is faster on long texts, and much larger in a component.
+pub fn has(text: &str, part: &str) -> bool {
+    let mut windows = text.as_bytes().windows(part.len().max(1));
+    windows.any(|window| window == part.as_bytes())
 }
 
 /// The instance of a providerID, `aws:///ZONE/INSTANCE`.

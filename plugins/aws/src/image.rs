@@ -104,7 +104,7 @@ fn version(host: &impl Cloud, config: &Config, template: &Template) -> Result<Ve
     let about = format!("launch template {}, version {}", template.id, template.version);
     let found = ask(host, config, &about, &query, |root| {
         let item = xml::first(root, "launchTemplateVersionSet");
-        let item = item.ok_or_else(|| failure(FailureCode::NotFound, format!("{about}: EC2 has none")))?;
+        let item = item.ok_or_else(|| unreadable(&query, &about))?;
         let number = xml::text(item, "versionNumber").and_then(|text| text.parse().ok());
         let data = xml::child(item, "launchTemplateData");
         let image = data.and_then(|data| xml::text(data, "imageId"));

@@ -68,7 +68,10 @@ fn an_answer_that_is_none_is_a_failure_and_the_next_try_goes_on() {
                 let fault = Fault::raw(action, status, body.clone());
                 aws.cloud.state().faults.push(Fault { times, ..fault });
                 let codes = ask_all(&aws);
-                assert!(!codes.is_empty(), "{action}: {:?}", &body[..body.len().min(40)]);
+                // These two answer nothing but that they are done, which the name of the answer says.
+                let is_empty = ["AttachInstances", "TerminateInstanceInAutoScalingGroup"].contains(&action);
+                let begins = &body[..body.len().min(40)];
+                assert!(is_empty || !codes.is_empty(), "{action}: {begins:?}");
                 assert!(
                     codes.iter().all(|code| *code == FailureCode::Unavailable),
                     "{action}, {status}: {codes:?}"
