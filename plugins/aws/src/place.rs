@@ -58,9 +58,10 @@ fn zones(host: &impl Cloud, config: &Config, group: &Group, subnets: &[String]) 
 }
 
 /// Subnet and zone.
-type Zones = Vec<(String, String)>;
+pub type Zones = Vec<(String, String)>;
 
-fn sorted(group: &Group, subnets: &[String], zones: &Zones, request: &str) -> Vec<String> {
+/// The same where the zones are known.
+pub fn sorted(group: &Group, subnets: &[String], zones: &Zones, request: &str) -> Vec<String> {
     let zone = |subnet: &str| {
         let mut zones = zones.iter();
         let found = zones.find(|(id, _)| id == subnet);
@@ -87,53 +88,4 @@ fn sorted(group: &Group, subnets: &[String], zones: &Zones, request: &str) -> Ve
     order_list(&mut ranked, |a, b| (a.0, a.1) < (b.0, b.1));
     let chosen = ranked.into_iter().take(MOST_SUBNETS);
     chosen.map(|(_, _, subnet)| subnet.clone()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::group::Member;
-
-    fn member(zone: &str, lifecycle: &str) -> Member {
-        Member {
-            id: "i-0".to_owned(),
-            zone: zone.to_owned(),
-            lifecycle: lifecycle.to_owned(),
-        }
-    }
-
-    #[test]
-    fn the_zone_with_the_fewest_members_goes_first_and_each_zone_before_one_twice() {
-        let group = Group {
-            members: vec![
-                member("a", "InService"),
-                member("a", "InService"),
-                member("b", "InService"),
-                member("c", "Terminating"),
-                member("c", "Terminating:Wait"),
-            ],
-            ..Group::default()
-        };
-        let subnets = ["s-a", "s-a2", "s-b", "s-c"].map(str::to_owned);
-        let zones = [("s-a", "a"), ("s-a2", "a"), ("s-b", "b"), ("s-c", "c")];
-        let zones = zones
-            .map(|(subnet, zone)| (subnet.to_owned(), zone.to_owned()))
-            .into();
-        let order = sorted(&group, &subnets, &zones, "r");
-        assert_eq!(order.first().map(String::as_str), Some("s-c"));
-        assert_eq!(order.get(1).map(String::as_str), Some("s-b"));
-        assert_eq!(order.len(), 4);
-        assert_eq!(order, sorted(&group, &subnets, &zones, "r"), "the same again");
-    }
-
-    #[test]
-    fn equal_zones_are_not_always_tried_in_the_same_order() {
-        let subnets = ["s-a", "s-b", "s-c"].map(str::to_owned);
-        let zones = [("s-a", "a"), ("s-b", "b"), ("s-c", "c")];
-        let zones: Zones = zones.map(|(s, z)| (s.to_owned(), z.to_owned())).to_vec();
-        let first =
-            |n: usize| sorted(&Group::default(), &subnets, &zones, &format!("request-{n}")).swap_remove(0);
-        let firsts: std::collections::BTreeSet<String> = (0..30).map(first).collect();
-        assert_eq!(firsts.len(), 3, "{firsts:?}");
-    }
 }

@@ -199,7 +199,7 @@ fn a_mixed_policy_gives_its_first_type() {
     let aws = Aws1::new();
     let types = "<member><InstanceType>m6i.large</InstanceType></member><member><InstanceType>m5.large</InstanceType></member>";
     change(&mut aws.cloud.state(), |group| {
-        group.overrides = Some(types.to_owned())
+        group.overrides = Some(types.to_owned());
     });
     let node = aws.create(WORKERS, "numo-1a").unwrap();
     assert_eq!(

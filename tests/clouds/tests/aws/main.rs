@@ -17,3 +17,5 @@ mod images;
 mod replacement;
 mod setup;
 mod signed;
+mod units;
+mod vectors;
