@@ -125,17 +125,11 @@ fn begin<H: Cloud + Clock + Log>(
     let recipe = Recipe::of(&group)?;
     if group.desired >= group.max {
         // It may be the machine of this very request that fills the group.
-        return match look(host, config, asked)? {
-            Some(machine) => go_on(host, config, asked, &machine),
-            None => {
-                let found = group.max.to_string();
-                Err(full(
-                    asked,
-                    &found,
-                    &format!("{} or more", group.desired.saturating_add(1)),
-                ))
-            }
-        };
+        if let Some(machine) = look(host, config, asked)? {
+            return go_on(host, config, asked, &machine);
+        }
+        let wanted = format!("{} or more", group.desired.saturating_add(1));
+        return Err(full(asked, &group.max.to_string(), &wanted));
     }
     let subnets = place::order(host, config, &group, asked.request)?;
     if subnets.len() == 1 {

@@ -70,6 +70,7 @@ fn the_smallest_size_is_named_with_its_field_and_nothing_is_deleted() {
         "{}",
         failure.message
     );
+    assert_eq!(aws.actions(), ["DescribeAutoScalingGroups"]);
     assert!(aws.cloud.state().instance(&id).unwrap().lives());
 
     // Somebody raises it between the look and the deletion.
