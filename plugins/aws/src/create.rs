@@ -4,7 +4,8 @@
 //!
 //! `RunInstances` with the request as client token and as tag, from the group's launch template and in one of its subnets; once the instance
 //! runs, `AttachInstances`, which raises DesiredCapacity by one, puts the group's tags on the instance and registers it with the group's load
-//! balancers. No call is repeated within one operation: what is not known yet is pending.
+//! balancers. What is not known yet is pending: nothing waits in
+//! here, and only a launch that EC2 has refused for its form is made in another.
 //!
 //! # Why not otherwise
 //!
@@ -26,7 +27,8 @@
 //! - Another subnet is tried only once EC2 has refused the one before it, and this, too, is in the token first.
 //! - A repetition with other parameters (somebody gave the group another template) is refused by EC2 (`IdempotentParameterMismatch`): the
 //!   instance is there, and is looked for by its tag.
-//! - Should there be two for one request all the same, the one that is no member is ended ([`keep_one`]).
+//! - What is left: numo was started anew, EC2 lists the instance later than that, and the members of the zones have changed meanwhile. Then
+//!   there are two; the one that is no member is ended as soon as both are seen ([`keep_one`]), if that is before the first is attached.
 //!
 //! What others do to the group meanwhile does not matter: no size is read to be written.
 
