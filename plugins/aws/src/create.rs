@@ -4,8 +4,7 @@
 //!
 //! `RunInstances` with the request as client token and as tag, from the group's launch template and in one of its subnets; once the instance
 //! runs, `AttachInstances`, which raises DesiredCapacity by one, puts the group's tags on the instance and registers it with the group's load
-//! balancers. What is not known yet is pending: nothing waits in
-//! here, and only a launch that EC2 has refused for its form is made in another.
+//! balancers. What is not known yet is pending: nothing waits in here, and only a launch that EC2 has refused for its form is made in another.
 //!
 //! # Why not otherwise
 //!
@@ -21,14 +20,14 @@
 //! EC2 promises it for one client token and one availability zone. So what can go wrong is that a repetition chooses another zone:
 //!
 //! - A group with one subnet has one zone. It is asked for at once.
-//! - With several, the order of the subnets is chosen first and is in the token, and the instance is made [`SETTLE_SECONDS`] later, if none
+//! - With several, the order of the subnets is chosen first and is in the token, and the instance is made `SETTLE_SECONDS` later, if none
 //!   with the tag of the request is there. A repetition with the token asks for the same zone; one without (numo was started anew) lets
 //!   EC2's lists settle before it looks, and finds what was made. It chooses anew only what the group's members then say.
 //! - Another subnet is tried only once EC2 has refused the one before it, and this, too, is in the token first.
 //! - A repetition with other parameters (somebody gave the group another template) is refused by EC2 (`IdempotentParameterMismatch`): the
 //!   instance is there, and is looked for by its tag.
 //! - What is left: numo was started anew, EC2 lists the instance later than that, and the members of the zones have changed meanwhile. Then
-//!   there are two; the one that is no member is ended as soon as both are seen ([`keep_one`]), if that is before the first is attached.
+//!   there are two; the one that is no member is ended as soon as both are seen (`keep_one`), if that is before the first is attached.
 //!
 //! What others do to the group meanwhile does not matter: no size is read to be written.
 
