@@ -5,7 +5,7 @@ use crate::{
     engine::Engine,
     inspect::{Inspection, World},
     load::rule,
-    provider::{MachineProvider, load::provider},
+    provider::load::{MachineProvider, provider},
     reason::Refused,
     rule::Rule,
 };

@@ -6,7 +6,7 @@
 //! host a img1 group:w components:c2 heir:b donor:c the machine `m-a` of node a, and what is noted on the node; `bare` notes nothing,
 //!                                                  `nowhere` has no machine
 //! group w image:img2 role:ControlPlane             the ScalingGroup of group `g-w`; `of:<NodeVersion>`
-//! pending p node:b machine:m-b group:w Ready       a PendingNode that is to join; `leave`, `for:<node>`, `late:<seconds>`, `reached`
+//! pending p node:b machine:m-b group:w Ready       a PendingNode that is to join; `leave`, `for:<node>`, `said:<words>`, `late:<seconds>`, `reached`
 //! joining j node:a components:c2 late:-1           a JoiningNode
 //! strategy on replicas:1                           the AutoscalingStrategy, and its Deployment; `gone`, `deployment:<another name>`
 //! replacing a Cordoned since:-60 entries:…         the NodeChange of node a; `failed:2` machines did not join; `machine:`, `heir:` its pin
@@ -234,6 +234,10 @@ impl Cluster {
             annotations: turn
                 .map(|turn| (marks::PENDING_FOR.to_owned(), turn.name))
                 .into_iter()
+                .chain(
+                    line.option("said")
+                        .map(|words| (marks::PROVIDER_SAID.to_owned(), words.to_owned())),
+                )
                 .collect(),
             spec: PendingNodeSpec {
                 provider_id: line.option("machine").map(str::to_owned),
@@ -582,6 +586,9 @@ pub fn done(action: &FleetAction) -> String {
         } => {
             let name = if name.starts_with("numo-") { "it" } else { name };
             match annotations.first() {
+                Some(said) if said.key == marks::PROVIDER_SAID => {
+                    format!("note of {name} {}", or_none(&said.to))
+                }
                 Some(_) => format!("claim {name}"),
                 None => format!(
                     "rewrite {name} {:?} {}",

@@ -504,9 +504,25 @@ fn a_machine_is_intended_before_it_is_made() {
     check(
         &of("again:20 problem:quota"),
         "node a PreRules ProviderUnavailable ~ quota
+         > note of it quota",
+    );
+    check(
+        &of("again:-1 problem:quota"),
+        "> make a machine of G-w
+         > note of it quota",
+    );
+    // The words are written once, stay where numo starts anew and has heard nothing yet, and go once the provider has begun.
+    let noted = |more: &str| of(more).replace("request for:a", "request for:a said:quota");
+    check(
+        &noted("again:20 problem:quota"),
+        "node a PreRules ProviderUnavailable ~ quota
          > nothing",
     );
-    check(&of("again:-1 problem:quota"), "> make a machine of G-w");
+    check(&noted("again:20"), "> note of it -");
+    check(
+        &two("replacing a Admitted\n pending request for:a said:quota"),
+        "> make a machine of G-w",
+    );
     check(
         &two("replacing a Admitted\n pending request for:a node:new machine:m-new Creating"),
         "node a PreRules Joining ~ m-new
@@ -655,7 +671,7 @@ fn the_old_node_is_cordoned_drained_and_let_go() {
             "replacing a Released cordoned machine:m-a heir:new\n {leaving} Ready\n told m-a again:10 problem:quota"
         )),
         "node a Released ProviderUnavailable ~ quota
-         > nothing",
+         > note of a quota",
     );
 }
 
@@ -694,7 +710,7 @@ fn a_machine_whose_node_is_gone_is_deleted_until_it_is_gone_too() {
             "{turn}\n pending a leave node:a machine:m-a Ready\n told m-a again:10 problem:quota"
         )),
         "node a Released ProviderUnavailable ~ quota
-         > nothing",
+         > note of a quota",
     );
     check(
         &gone(&format!(

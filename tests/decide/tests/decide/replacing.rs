@@ -1012,58 +1012,6 @@ fn machines_that_do_not_boot_and_a_provider_that_refuses_hold_nothing_up() {
 }
 
 #[test]
-fn what_the_provider_refuses_is_written_down_until_it_does_it() {
-    let trouble = Trouble {
-        refusals: 1,
-        ..Trouble::default()
-    };
-    let mut world = World::new(&[("red", 1)], r#"{"surge": 1}"#, trouble);
-    let said = |world: &World| {
-        let mut pending = world.observed.fleet.pending.values();
-        pending.find_map(|one| one.annotations.get(numo_api::marks::PROVIDER_SAID).cloned())
-    };
-    // Until a machine is asked for the provider answers; then it refuses, and says why.
-    world.trouble.refusals = 0;
-    for _ in 0..MOST_PASSES {
-        if world.observed.fleet.pending.values().next().is_some() {
-            break;
-        }
-        world.pass();
-        world.tick();
-    }
-    world.observed.fleet.provider.found.clear();
-    let request = world
-        .observed
-        .fleet
-        .pending
-        .keys()
-        .next()
-        .expect("a request")
-        .clone();
-    world.under_way.clear();
-    world.tell_later(&request, Some("Exhausted: no quota"));
-    world.pass();
-    assert_eq!(said(&world).as_deref(), Some("Exhausted: no quota"));
-    // numo starts anew, and has heard nothing yet.
-    world.observed.fleet.provider.told.clear();
-    let decision = world.decide();
-    let takes_back = |planned: &numo_core::action::Planned| {
-        matches!(
-            &planned.action,
-            Action::Fleet(FleetAction::WritePendingNode { .. })
-        )
-    };
-    assert!(
-        !decision.actions.iter().any(takes_back),
-        "{:#?}",
-        decision.actions
-    );
-    world.roll();
-    world.has_rolled(1);
-    assert_eq!(said(&world), None);
-}
-
-#[test]
 fn an_image_that_never_boots_stops_and_the_old_nodes_stay() {
     let trouble = Trouble {
         duds: 1,
