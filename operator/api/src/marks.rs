@@ -177,6 +177,8 @@ pub mod openshift {
     pub const RELEASE_VERSION: &str = "machineconfiguration.openshift.io/release-image-version";
     /// Node label of workers.
     pub const WORKER: &str = "node-role.kubernetes.io/worker";
+    /// Node label of masters.
+    pub const MASTER: &str = "node-role.kubernetes.io/master";
     /// Node label of zones.
     pub const ZONE: &str = "topology.kubernetes.io/zone";
     /// Node label of the operating system.

@@ -2,7 +2,7 @@
 
 use super::{
     case::{CaseFile, Prepared, Wanted},
-    engine::{engine_with, load},
+    engine::{engine_with, load, load_rule},
     output::OutputArgs,
     said::Said,
     source::SourceArgs,
@@ -66,7 +66,7 @@ pub(crate) async fn bench(args: &BenchArgs) -> Result<(), CliError> {
     let (bytes, _) = args.source.read(&fresh).await?;
     let name = &args.source.component;
     let begin = Instant::now();
-    let rule = load(&fresh, name, &bytes).await?;
+    let rule = load_rule(&fresh, name, &bytes).await?;
     let compiled = begin.elapsed();
     let cached = cached_load(name, &bytes).await?;
     let cases = prepared(args, file.as_ref(), &rule)?;

@@ -57,15 +57,15 @@ pub(crate) async fn build(args: &BuildArgs) -> Result<(), CliError> {
     }
     let component =
         component::encode(&bytes).map_err(|why| CliError::Wrong(format!("{}: {why}", source.display())))?;
-    let rule = load(&engine()?, &source.display().to_string(), &component).await?;
+    let loaded = load(&engine()?, &source.display().to_string(), &component).await?;
     std::fs::write(&out, &component).map_err(file(&out))?;
     let bytes = component.len();
-    let words = format!("{} {} {}", out.display(), rule.digest(), size(bytes as u64));
-    let mut built = inspect::summary_json(&rule);
+    let words = format!("{} {} {}", out.display(), loaded.digest(), size(bytes as u64));
+    let mut built = inspect::summary_json(&loaded);
     built["file"] = json!(out.display().to_string());
     built["bytes"] = json!(bytes);
     args.output.say(&words, &built)?;
-    eprintln!("{}", inspect::summary(&rule));
+    eprintln!("{}", inspect::summary(&loaded));
     Ok(())
 }
 

@@ -5,8 +5,10 @@ use clap::Args;
 use numo_cli::{CliError, files::read_text};
 use numo_core::rules::clip;
 use numo_plugin::{
-    Rule,
+    Component,
+    description::Want,
     oci::Pinned,
+    provider,
     signature::{Candidate, PublicKey, TrustRoot, Verifier},
 };
 use serde_json::json;
@@ -104,37 +106,44 @@ fn signer(verifiers: &[&dyn Verifier], pinned: &Pinned, candidate: &Candidate) -
 
 /// Says in a line whether numo would run it.
 pub(crate) async fn check(args: &CheckArgs) -> Result<(), CliError> {
-    let (rule, _) = args.source.load().await?;
-    args.output.say(&summary(&rule), &summary_json(&rule))
+    let (component, _) = args.source.load().await?;
+    args.output.say(&summary(&component), &summary_json(&component))
 }
 
 /// The same for programs.
-pub(crate) fn summary_json(rule: &Rule) -> serde_json::Value {
-    let about = rule.description();
-    json!({
-        "name": about.name,
-        "version": about.version,
-        "contract": rule.inspection().contract.to_string(),
-        "phases": about.phases,
-        "digest": rule.digest().to_string(),
-    })
+pub(crate) fn summary_json(component: &Component) -> serde_json::Value {
+    let inspection = component.inspection();
+    let mut summary = json!({
+        "name": component.name(),
+        "version": component.version(),
+        "world": inspection.world,
+        "contract": inspection.contract.to_string(),
+        "digest": component.digest(),
+    });
+    match component {
+        Component::Rule(rule) => summary["phases"] = json!(rule.description().phases),
+        Component::Provider(provider) => summary["hosts"] = json!(provider.description().hosts),
+    }
+    summary
 }
 
 /// A component that numo would run, in a line.
-pub(crate) fn summary(rule: &Rule) -> String {
-    let about = rule.description();
+pub(crate) fn summary(component: &Component) -> String {
+    let does = match component {
+        Component::Rule(rule) => format!("can be evaluated in {}", rule.description().phases.join(", ")),
+        Component::Provider(_) => "makes and deletes machines".to_owned(),
+    };
     format!(
-        "{} {} speaks contract {} and can be evaluated in {}",
-        about.name,
-        about.version,
-        rule.inspection().contract,
-        about.phases.join(", ")
+        "{} {} speaks contract {} and {does}",
+        component.name(),
+        component.version(),
+        component.inspection().contract,
     )
 }
 
 /// Shows all there is to know without asking it.
 pub(crate) async fn inspect(args: &InspectArgs) -> Result<(), CliError> {
-    let (rule, pinned) = args.source.load().await?;
+    let (component, pinned) = args.source.load().await?;
     let signatures = match &pinned {
         None => None,
         Some(pinned) => Some(args.signatures(pinned).await?),
@@ -154,64 +163,156 @@ pub(crate) async fn inspect(args: &InspectArgs) -> Result<(), CliError> {
         });
         let value = serde_json::json!({
             "image": pinned.map(|pinned| pinned.to_string()),
-            "digest": rule.digest(),
-            "inspection": rule.inspection(),
-            "description": rule.description(),
+            "digest": component.digest(),
+            "inspection": component.inspection(),
+            "description": description(&component),
             "signatures": signatures,
         });
         args.output.print(&value)?;
     } else {
-        print!("{}", words(&rule, pinned.as_ref(), signatures.as_ref()));
+        print!("{}", words(&component, pinned.as_ref(), signatures.as_ref()));
     }
     Ok(())
 }
 
-fn words(rule: &Rule, pinned: Option<&Pinned>, signatures: Option<&Result<Vec<Found>, String>>) -> String {
-    let (about, inspection) = (rule.description(), rule.inspection());
-    let mut text = String::new();
-    let _ = writeln!(text, "{} {}", about.name, about.version);
-    let _ = writeln!(text, "{}", about.summary);
-    text.push('\n');
-    let mut line = |name: &str, value: &str| {
-        let _ = writeln!(text, "{name:<11}{value}");
-    };
-    if let Some(pinned) = pinned {
-        line("image", &pinned.to_string());
+/// What it says of itself.
+fn description(component: &Component) -> serde_json::Value {
+    match component {
+        Component::Rule(rule) => json!(rule.description()),
+        Component::Provider(provider) => json!(provider.description()),
     }
-    line("digest", rule.digest());
-    line("size", &format!("{} bytes", inspection.size));
-    line("contract", &inspection.contract.to_string());
-    line("phases", &about.phases.join(", "));
+}
+
+/// A name and what is to be told below it.
+type Line = (&'static str, String);
+
+fn words(
+    component: &Component,
+    pinned: Option<&Pinned>,
+    signatures: Option<&Result<Vec<Found>, String>>,
+) -> String {
+    let inspection = component.inspection();
+    let mut lines: Vec<Line> = Vec::new();
+    lines.extend(pinned.map(|pinned| ("image", pinned.to_string())));
+    lines.push(("digest", component.digest().to_owned()));
+    lines.push(("size", format!("{} bytes", inspection.size)));
+    lines.push(("contract", inspection.contract.to_string()));
+    lines.push(match component {
+        Component::Rule(rule) => ("phases", rule.description().phases.join(", ")),
+        Component::Provider(provider) => ("hosts", hosts(provider.description())),
+    });
     for import in &inspection.imports {
         let functions = import.functions.join(", ");
-        line(
-            "imports",
-            &format!(
-                "{}/{}@{} {functions}",
-                import.package, import.name, import.version
-            ),
+        let words = format!(
+            "{}/{}@{} {functions}",
+            import.package, import.name, import.version
         );
+        lines.push(("imports", words));
     }
-    for want in &about.wants {
-        let optional = if want.optional { " (optional)" } else { "" };
-        line(
-            "wants",
-            &format!("{} {}{optional}: {}", want.capability, want.target, want.purpose),
-        );
+    if let Component::Rule(rule) = component {
+        lines.extend(rule.description().wants.iter().map(want));
     }
-    match signatures {
-        None => {}
-        Some(Err(problem)) => line("signature", problem),
-        Some(Ok(signatures)) if signatures.is_empty() => line("signature", "none"),
-        Some(Ok(signatures)) => {
-            for found in signatures {
-                let who = match &found.signer {
-                    Ok(signer) => format!("by {signer}"),
-                    Err(why) => why.clone(),
-                };
-                line("signature", &format!("{}, {who}", found.layout));
-            }
-        }
+    lines.extend(signatures.into_iter().flat_map(signed));
+    let mut text = format!(
+        "{} {}\n{}\n\n",
+        component.name(),
+        component.version(),
+        component.summary()
+    );
+    for (name, value) in lines {
+        let _ = writeln!(text, "{name:<11}{value}");
     }
     text
+}
+
+/// The servers that a provider calls; one that only writes objects calls none.
+fn hosts(about: &provider::Description) -> String {
+    if about.hosts.is_empty() {
+        return "none".to_owned();
+    }
+    about.hosts.join(", ")
+}
+
+fn want(want: &Want) -> Line {
+    let optional = if want.optional { " (optional)" } else { "" };
+    let words = format!("{} {}{optional}: {}", want.capability, want.target, want.purpose);
+    ("wants", words)
+}
+
+fn signed(signatures: &Result<Vec<Found>, String>) -> Vec<Line> {
+    let found = match signatures {
+        Err(problem) => return vec![("signature", problem.clone())],
+        Ok(found) if found.is_empty() => return vec![("signature", "none".to_owned())],
+        Ok(found) => found,
+    };
+    let line = |found: &Found| {
+        let who = match &found.signer {
+            Ok(signer) => format!("by {signer}"),
+            Err(why) => why.clone(),
+        };
+        ("signature", format!("{}, {who}", found.layout))
+    };
+    found.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_provider_is_shown_with_the_servers_that_it_calls() {
+        let calls = |all: &[&str]| provider::Description {
+            name: "gcp".to_owned(),
+            version: "0.1.0".to_owned(),
+            summary: "managed instance groups".to_owned(),
+            hosts: all.iter().map(|host| (*host).to_owned()).collect(),
+        };
+        assert_eq!(hosts(&calls(&[])), "none");
+        assert_eq!(
+            hosts(&calls(&["a.example:443", "b.example:443"])),
+            "a.example:443, b.example:443"
+        );
+        assert_eq!(
+            json!(calls(&["a.example:443"])),
+            json!({"name": "gcp", "version": "0.1.0", "summary": "managed instance groups", "hosts": ["a.example:443"]})
+        );
+    }
+
+    #[test]
+    fn a_want_says_whether_the_rule_can_do_without_it() {
+        let wanted = |optional: bool| Want {
+            capability: "numo:host/http".to_owned(),
+            target: "status.example.com:443".to_owned(),
+            purpose: "asks".to_owned(),
+            optional,
+        };
+        let line = |words: &str| ("wants", words.to_owned());
+        assert_eq!(
+            want(&wanted(false)),
+            line("numo:host/http status.example.com:443: asks")
+        );
+        assert_eq!(
+            want(&wanted(true)),
+            line("numo:host/http status.example.com:443 (optional): asks")
+        );
+    }
+
+    #[test]
+    fn no_signature_is_said_and_so_is_one_by_nobody_known() {
+        let line = |words: &str| ("signature", words.to_owned());
+        assert_eq!(signed(&Ok(Vec::new())), [line("none")]);
+        assert_eq!(
+            signed(&Err("the registry is away".to_owned())),
+            [line("the registry is away")]
+        );
+        let found = |signer: Result<&str, &str>| Found {
+            layout: "bundle",
+            signer: signer.map(str::to_owned).map_err(str::to_owned),
+        };
+        let both = Ok(vec![found(Ok("key a")), found(Err("no key given"))]);
+        assert_eq!(
+            signed(&both),
+            [line("bundle, by key a"), line("bundle, no key given")]
+        );
+    }
 }

@@ -1,5 +1,5 @@
-//! The rule author's toolkit, `numo plugin`: what the author of a rule does with its component. Only `numo plugin run` asks a
-//! cluster, through a [`Cluster`] that the program lends, and changes nothing.
+//! The author's toolkit, `numo plugin`: what the author of a rule, or of a provider of machines, does with its component. Only `numo plugin
+//! run` asks a cluster, through a [`Cluster`] that the program lends, and changes nothing.
 
 // The macros that print stand before std's: nobody prints past them.
 #[macro_use]
@@ -46,7 +46,7 @@ enum PluginVerb<C: Args> {
     Build(build::BuildArgs),
     /// Say whether numo would run a component, by loading it as numo does
     Check(inspect::CheckArgs),
-    /// Show what a component is: phases, imports, wants, size, digest, signatures
+    /// Show what a component is: phases or hosts, imports, wants, size, digest, signatures
     Inspect(inspect::InspectArgs),
     /// Evaluate a component with the cases of a file, in numo's sandbox, and compare its verdicts
     Test(test::TestArgs),

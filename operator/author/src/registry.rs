@@ -141,12 +141,11 @@ pub(crate) async fn push(args: &PushArgs) -> Result<(), CliError> {
         path: args.component.clone(),
         source,
     })?;
-    let rule = load(&engine()?, &args.component.display().to_string(), &component).await?;
-    let inspection = rule.inspection();
+    let loaded = load(&engine()?, &args.component.display().to_string(), &component).await?;
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
     let push = Push {
         component,
-        surface: ComponentSurface::from(inspection),
+        surface: ComponentSurface::from(loaded.inspection()),
         created: created_from_epoch(epoch.as_deref()).map_err(CliError::Wrong)?,
         annotations,
         ..Push::default()

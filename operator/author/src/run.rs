@@ -2,7 +2,7 @@
 //! answers of a recording. Of the cluster it gets and lists; it changes nothing.
 
 use super::{
-    engine::{engine, load},
+    engine::{engine, load_rule},
     expect::{self, Difference},
     fixtures::Gaps,
     output::OutputArgs,
@@ -93,7 +93,7 @@ pub(crate) struct RunArgs<C: Args> {
 pub(crate) async fn run<C: Cluster>(args: &RunArgs<C>) -> Result<(), CliError> {
     let engine = engine()?;
     let (bytes, _) = args.source.read(&engine).await?;
-    let rule = load(&engine, &args.source.component, &bytes).await?;
+    let rule = load_rule(&engine, &args.source.component, &bytes).await?;
     match &args.replay {
         Some(path) => replay(args, &rule, &Recording::read(path)?).await,
         None => live(args, &rule).await,

@@ -21,7 +21,7 @@ pub(crate) struct ScaffoldArgs {
 
 /// Prints it.
 pub(crate) async fn scaffold(args: &ScaffoldArgs) -> Result<(), CliError> {
-    let (rule, pinned) = args.source.load().await?;
+    let (rule, pinned) = args.source.load_rule().await?;
     let about = rule.description();
     let name = args.name.as_deref().unwrap_or(&about.name);
     let from = match &pinned {

@@ -1,13 +1,13 @@
 //! Where a component comes from.
 
 use super::{
-    engine::{engine, load},
+    engine::{engine, load, rule},
     registry::RegistryArgs,
 };
 use clap::Args;
 use numo_cli::CliError;
 use numo_plugin::{
-    Engine, Rule,
+    Component, Engine, Rule,
     oci::{Pinned, Reference},
 };
 use std::path::PathBuf;
@@ -45,10 +45,16 @@ impl SourceArgs {
     }
 
     /// Loads it as the operator does.
-    pub(crate) async fn load(&self) -> Result<(Rule, Option<Pinned>), CliError> {
+    pub(crate) async fn load(&self) -> Result<(Component, Option<Pinned>), CliError> {
         let engine = engine()?;
         let (bytes, pinned) = self.read(&engine).await?;
-        let rule = load(&engine, &self.component, &bytes).await?;
-        Ok((rule, pinned))
+        let component = load(&engine, &self.component, &bytes).await?;
+        Ok((component, pinned))
+    }
+
+    /// The same of a rule, for those that take nothing else.
+    pub(crate) async fn load_rule(&self) -> Result<(Rule, Option<Pinned>), CliError> {
+        let (component, pinned) = self.load().await?;
+        Ok((rule(&self.component, component)?, pinned))
     }
 }

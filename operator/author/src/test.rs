@@ -2,7 +2,7 @@
 
 use super::{
     case::{CaseFile, Prepared, Wanted},
-    engine::{engine, load},
+    engine::{engine, load_rule},
     expect::{self, Difference},
     output::OutputArgs,
     said::Said,
@@ -107,7 +107,7 @@ async fn loaded(
         path: path.clone(),
         source,
     })?;
-    let rule = load(engine, &path.display().to_string(), &bytes).await?;
+    let rule = load_rule(engine, &path.display().to_string(), &bytes).await?;
     rules.insert(path, rule.clone());
     Ok(rule)
 }

@@ -213,7 +213,7 @@ fn budgets(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observed::{DisruptionBudgetView, Map};
+    use crate::observed::{DisruptionBudgetView, Map, Pairs};
     use serde_json::json;
 
     fn pod(name: &str) -> PodView {
@@ -253,8 +253,8 @@ mod tests {
             name: "n".to_owned(),
             uid: String::new(),
             created: Timestamp::UNIX_EPOCH,
-            labels: Map::new(),
-            annotations: Map::new(),
+            labels: Pairs::default(),
+            annotations: Pairs::default(),
             has_annotations: false,
             unschedulable: false,
             taints: serde_json::Value::Null,

@@ -30,6 +30,7 @@ pub mod observed;
 pub mod owner;
 pub mod owners;
 pub mod pace;
+pub mod pairs;
 pub mod pass;
 pub mod place;
 pub mod pools;

@@ -3,7 +3,7 @@
 
 use crate::{
     action::Change,
-    observed::{Map, NodeView, PoolView},
+    observed::{Map, NodeView, PoolView, Values},
 };
 use numo_api::marks;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -95,8 +95,8 @@ pub fn render(mark: &impl Serialize) -> String {
     serde_json::to_string(mark).unwrap_or_default()
 }
 
-fn read<T: DeserializeOwned>(annotations: &Map, key: &str) -> Option<T> {
-    serde_json::from_str(annotations.get(key)?).ok()
+fn read<T: DeserializeOwned>(annotations: &impl Values, key: &str) -> Option<T> {
+    serde_json::from_str(annotations.value(key)?).ok()
 }
 
 /// Who paused the pool, if numo did.
@@ -133,7 +133,7 @@ pub fn shielded(node: &NodeView) -> Option<Shielded> {
 }
 
 /// Who shields the Machine, or pauses the MachineHealthCheck, if numo does.
-pub fn shielded_by(annotations: &Map) -> Option<Shielded> {
+pub fn shielded_by(annotations: &impl Values) -> Option<Shielded> {
     read(annotations, marks::SHIELDED_BY)
 }
 
@@ -182,7 +182,7 @@ pub fn unshielding(annotations: &Map) -> Change {
 
 /// Who labelled the node, if numo did.
 pub fn labelled_by(node: &NodeView) -> Option<LabelledBy<'_>> {
-    let mut words = node.annotations.get(marks::LABELLED_BY)?.split(' ');
+    let mut words = node.annotations.value(marks::LABELLED_BY)?.split(' ');
     Some(LabelledBy {
         owner: words.next()?,
         labels: words.next().unwrap_or_default(),

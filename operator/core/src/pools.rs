@@ -5,9 +5,8 @@
 //! and the node is not updated; Windows nodes are not managed.
 
 use crate::{
-    key::Map,
     mark,
-    observed::{ClusterVersionView, NodeView, Observed, PoolView},
+    observed::{ClusterVersionView, NodeView, Observed, PoolView, Values},
     selector::selects,
 };
 use numo_api::marks::openshift;
@@ -30,7 +29,7 @@ pub enum Home<'a> {
 }
 
 /// The node's primary pool under the given selectors.
-pub fn home<'a, 's>(labels: &Map, pools: impl Iterator<Item = (&'a str, &'s Value)>) -> Home<'a> {
+pub fn home<'a, 's>(labels: &impl Values, pools: impl Iterator<Item = (&'a str, &'s Value)>) -> Home<'a> {
     home_among(
         labels,
         pools.map(|(name, selector)| (name, selects(selector, labels))),
@@ -38,14 +37,14 @@ pub fn home<'a, 's>(labels: &Map, pools: impl Iterator<Item = (&'a str, &'s Valu
 }
 
 /// The primary pool of a node with these labels under the selectors that the pools have now.
-pub fn home_now<'a>(observed: &'a Observed, labels: &Map) -> Home<'a> {
+pub fn home_now<'a>(observed: &'a Observed, labels: &impl Values) -> Home<'a> {
     let pools = observed.pools.values();
     home(labels, pools.map(|pool| (pool.name.as_str(), &pool.selector)))
 }
 
 /// The node's primary pool, given which pools select it.
-pub fn home_among<'a>(labels: &Map, pools: impl Iterator<Item = (&'a str, bool)>) -> Home<'a> {
-    if labels.get(openshift::OS).is_some_and(|os| os == "windows") {
+pub fn home_among<'a>(labels: &impl Values, pools: impl Iterator<Item = (&'a str, bool)>) -> Home<'a> {
+    if labels.value(openshift::OS) == Some("windows") {
         return Home::None;
     }
     let (mut master, mut worker, mut arbiter, mut custom) = (None, None, None, Vec::new());
@@ -92,7 +91,7 @@ pub fn outdated(observed: &Observed, pool: &PoolView) -> usize {
     let would_roll = |node: &&NodeView| {
         let current = node.annotation(openshift::CURRENT_CONFIG);
         // The label counts where the configuration has no version, as for the nodes of a run.
-        let label = || node.labels.get(openshift::RELEASE_VERSION).map(String::as_str);
+        let label = || node.labels.value(openshift::RELEASE_VERSION);
         let is_behind = |asked| {
             version(current)
                 .or_else(label)
@@ -144,7 +143,7 @@ pub fn max_unavailable(pool: &PoolView, total: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::selector::Selector;
+    use crate::{key::Map, selector::Selector};
     use serde_json::json;
 
     fn labels(pairs: &[(&str, &str)]) -> Map {

@@ -1,6 +1,6 @@
 //! Label selectors (`matchLabels`, `matchExpressions`): what one selects, and what keeps one from being understood.
 
-use crate::{key::Map, names};
+use crate::{names, pairs::Values};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -22,14 +22,14 @@ impl<'s> Selector<'s> {
     }
 
     /// As [`selects`].
-    pub fn selects(self, labels: &Map) -> bool {
+    pub fn selects(self, labels: &impl Values) -> bool {
         let is_empty = self.labels.is_none_or(serde_json::Map::is_empty) && self.expressions.is_empty();
         !is_empty && self.matches(labels)
     }
 
     /// As [`matches`].
-    pub fn matches(self, labels: &Map) -> bool {
-        let holds = |(key, value): (&String, &Value)| labels.get(key).map(String::as_str) == value.as_str();
+    pub fn matches(self, labels: &impl Values) -> bool {
+        let holds = |(key, value): (&String, &Value)| labels.value(key) == value.as_str();
         self.labels.into_iter().flatten().all(holds)
             && self
                 .expressions
@@ -39,12 +39,12 @@ impl<'s> Selector<'s> {
 }
 
 /// Whether a selector selects these labels. Null and `{}` select nothing, as in the machine-config operator.
-pub fn selects(selector: &Value, labels: &Map) -> bool {
+pub fn selects(selector: &Value, labels: &impl Values) -> bool {
     Selector::of(selector).selects(labels)
 }
 
 /// Whether every requirement of a selector holds; one without requirements holds for all.
-pub fn matches(selector: &Value, labels: &Map) -> bool {
+pub fn matches(selector: &Value, labels: &impl Values) -> bool {
     Selector::of(selector).matches(labels)
 }
 
@@ -67,11 +67,11 @@ pub(crate) fn one_label(selector: &Value) -> Option<(&str, &str)> {
     Some((key.as_str(), value.as_str()?)).filter(|_| is_all)
 }
 
-fn expression_holds(expression: &Value, labels: &Map) -> bool {
+fn expression_holds(expression: &Value, labels: &impl Values) -> bool {
     let Some(key) = expression.get("key").and_then(Value::as_str) else {
         return false;
     };
-    let found = labels.get(key).map(String::as_str);
+    let found = labels.value(key);
     let among = || {
         expression
             .get("values")
@@ -132,6 +132,7 @@ pub fn problem(field: &str, given: Option<&impl Serialize>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key::Map;
     use serde_json::json;
 
     #[test]

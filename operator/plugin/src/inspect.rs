@@ -182,8 +182,8 @@ impl Inspection {
 /// Validates `bytes` and reads their type.
 ///
 /// Errors: `TooLarge` above [`Limits::component_bytes`], before anything is parsed; `CompileFailed` when they are no
-/// valid component; `WrongWorld` for a core module and for a component that is no rule; `UnknownImport`; `HostTooOld`
-/// with the function's name.
+/// valid component; `WrongWorld` for a core module and for a component that is neither a rule nor a provider of machines;
+/// `UnknownImport`; `HostTooOld` with the function's name.
 pub fn inspect(bytes: &[u8], limits: &Limits) -> Result<Inspection, Refused> {
     check_size(bytes, limits)?;
     if Parser::is_core_wasm(bytes) {
@@ -282,8 +282,8 @@ fn imported(name: &str, world: World, types: TypesRef<'_>) -> Result<Option<Inte
         Some(ComponentEntityType::Instance(instance)) => instance,
         // A type alone is no capability.
         Some(ComponentEntityType::Type { .. }) => return Ok(None),
-        Some(ComponentEntityType::Module(_)) => return Err(unknown("no rule is given a core module")),
-        Some(ComponentEntityType::Component(_)) => return Err(unknown("no rule is given a component")),
+        Some(ComponentEntityType::Module(_)) => return Err(unknown("no component is given a core module")),
+        Some(ComponentEntityType::Component(_)) => return Err(unknown("no component is given another")),
         Some(ComponentEntityType::Func(_) | ComponentEntityType::Value(_)) | None => {
             return Err(unknown("numo offers whole interfaces of numo:host, nothing else"));
         }
@@ -306,9 +306,13 @@ fn imported(name: &str, world: World, types: TypesRef<'_>) -> Result<Option<Inte
         granted((package, interface, &version), &functions, &LENT_TO_PROVIDERS)?;
     } else if let Some(part) = package.strip_prefix("wasi:") {
         if !WASI.contains(&part) {
-            return Err(unknown(
-                "sockets and HTTP of WASI are never given; use numo:host/http",
-            ));
+            let instead = match world {
+                World::Rule => "numo:host/http",
+                World::Provider => "numo:provider/cloud-api",
+            };
+            return Err(unknown(&format!(
+                "sockets and HTTP of WASI are never given; use {instead}"
+            )));
         }
         if (version.major, version.minor) != (0, 2) {
             return Err(unknown("only WASI 0.2 is linked"));
@@ -389,4 +393,41 @@ fn exported(name: &str, types: TypesRef<'_>) -> Result<Option<(World, Version)>,
         }
     }
     Ok(Some((world, version)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Why a component that exports an interface may not import another.
+    fn refusal(exports: &str, imports: &str) -> String {
+        let text = format!(
+            r#"(component (import "{imports}" (instance)) (instance $it) (export "{exports}" (instance $it)))"#
+        );
+        let refused = inspect(&wat::parse_str(text).unwrap(), &Limits::default()).unwrap_err();
+        assert_eq!(refused.reason, Reason::UnknownImport, "{refused}");
+        refused.message
+    }
+
+    #[test]
+    fn who_may_not_import_something_is_told_what_there_is_for_it_instead() {
+        let (rule, provider) = ("numo:rule/evaluation@1.0.0", "numo:provider/machines@1.0.0");
+        for (exports, imports, words) in [
+            (rule, "wasi:http/types@0.2.0", "use numo:host/http"),
+            (provider, "wasi:http/types@0.2.0", "use numo:provider/cloud-api"),
+            (
+                provider,
+                "numo:host/http@1.0.0",
+                "a provider of machines is not given",
+            ),
+            (
+                rule,
+                "numo:provider/cloud-api@1.0.0",
+                "not an interface of numo:host",
+            ),
+        ] {
+            let said = refusal(exports, imports);
+            assert!(said.contains(words), "{exports} {imports}: {said}");
+        }
+    }
 }

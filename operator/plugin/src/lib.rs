@@ -1,8 +1,8 @@
-//! The WASM rule host: bytes of a component become a [`Rule`], and a rule is asked under limits and grants.
+//! The WASM host: bytes of a component become a [`Rule`], or a provider of machines ([`provider`]), and are asked under limits and grants.
 //!
 //! ```text
-//! bytes ─► in a child: scan ─► inspect (valid? a rule? which imports?) ─► compile ─┐
-//!                                          link ─► describe ─► Rule ◄──────────────┘
+//! bytes ─► in a child: scan ─► inspect (valid? for what? which imports?) ─► compile ─┐
+//!                                          link ─► describe ─► Rule ◄────────────────┘
 //! Input + Grants + Services ─► fresh store, deadline, limiter ─► evaluate ─► checks ─► Verdict, or Refused{reason}
 //! ```
 //!
@@ -10,6 +10,7 @@
 //! computing is behind the traits in [`services`], asked only after a grant was found. Nothing that goes wrong here is
 //! ever a pass. The contract with components is `wit/`.
 
+mod any;
 mod bindings;
 mod budget;
 mod cache;
@@ -53,6 +54,7 @@ pub mod spec;
 pub mod text;
 pub mod verdict;
 
+pub use any::Component;
 pub use compile::{COMPILE_VERB, compile_child};
 pub use description::Description;
 pub use digest::digest;

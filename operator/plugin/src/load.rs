@@ -28,29 +28,48 @@ impl Engine {
 
     /// As [`Self::load`], for a tenant: those that wait for the one compiler are served in turn.
     pub async fn load_for(&self, tenant: &str, bytes: &[u8]) -> Result<Rule, Refused> {
-        let inner = self.0.clone();
-        check_size(bytes, &inner.limits)?;
-        let digest = digest(bytes);
-        let (inspection, compiled, _loading) = inner.compiled((tenant, &digest), bytes).await?;
-        is_of(&inspection, World::Rule)?;
-        let (component, compiled_bytes) = component(&inner, compiled)?;
-        let pre = inner
-            .linker
-            .instantiate_pre(&component)
-            .map_err(|error| not_linked(&error))?;
-        let pre =
-            RulePre::new(pre).map_err(|error| Refused::new(Reason::WrongWorld, format!("{error:#}")))?;
-        let description = evaluate::describe(&inner, &pre, inspection.state_bytes).await?;
-        Ok(Rule(Arc::new(Loaded {
-            engine: inner,
-            pre,
-            description,
-            inspection,
-            compiled_bytes,
-            digest,
-            reasons: Mutex::default(),
-        })))
+        let prepared = self.0.prepared(tenant, bytes).await?;
+        is_of(&prepared.inspection, World::Rule)?;
+        Box::pin(rule(self.0.clone(), prepared)).await
     }
+}
+
+/// A component that is inspected and compiled, and not yet linked.
+pub(crate) struct Prepared {
+    /// What its type says it is.
+    pub(crate) inspection: Inspection,
+    /// Its compiled form.
+    pub(crate) compiled: Vec<u8>,
+    /// `sha256:…` of its bytes.
+    pub(crate) digest: String,
+    /// The memory in which it is loaded: given back once it is.
+    pub(crate) share: Share,
+}
+
+/// Makes a rule of what is known to be one.
+pub(crate) async fn rule(engine: Arc<Inner>, prepared: Prepared) -> Result<Rule, Refused> {
+    let Prepared {
+        inspection,
+        compiled,
+        digest,
+        share: _loading,
+    } = prepared;
+    let (component, compiled_bytes) = component(&engine, compiled)?;
+    let pre = engine
+        .linker
+        .instantiate_pre(&component)
+        .map_err(|error| not_linked(&error))?;
+    let pre = RulePre::new(pre).map_err(|error| Refused::new(Reason::WrongWorld, format!("{error:#}")))?;
+    let description = evaluate::describe(&engine, &pre, inspection.state_bytes).await?;
+    Ok(Rule(Arc::new(Loaded {
+        engine,
+        pre,
+        description,
+        inspection,
+        compiled_bytes,
+        digest,
+        reasons: Mutex::default(),
+    })))
 }
 
 /// Whether the component is of the world that is asked for.
@@ -75,9 +94,22 @@ pub(crate) fn component(engine: &Inner, compiled: Vec<u8>) -> Result<(Component,
 }
 
 impl Inner {
+    /// What any component needs before it is linked, whatever its world.
+    pub(crate) async fn prepared(&self, tenant: &str, bytes: &[u8]) -> Result<Prepared, Refused> {
+        check_size(bytes, &self.limits)?;
+        let digest = digest(bytes);
+        let (inspection, compiled, share) = self.compiled((tenant, &digest), bytes).await?;
+        Ok(Prepared {
+            inspection,
+            compiled,
+            digest,
+            share,
+        })
+    }
+
     /// Type and compiled form, from the cache or from the compiler, and the share of memory in which it is loaded. What is in the cache was
     /// inspected before.
-    pub(crate) async fn compiled(
+    async fn compiled(
         &self,
         of: (&str, &str),
         bytes: &[u8],
@@ -128,7 +160,7 @@ impl Inner {
                 .map_err(std::io::Error::other)
                 .and_then(|about| cache.put(of, bytes, &about, &compiled))
         {
-            tracing::warn!(%error, digest = of.1, "the compiled rule is not cached");
+            tracing::warn!(%error, digest = of.1, "the compiled component is not cached");
         }
         Ok((inspection, compiled))
     }

@@ -9,7 +9,8 @@ use wasmtime::Trap;
 /// Why a rule gave no verdict. The name is stable: it becomes the reason of conditions and events, and a metric label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Reason {
-    /// It is a component, but none that exports `numo:rule/evaluation` in a major version that this host knows.
+    /// It is a component, but none that exports what is wanted (`numo:rule/evaluation`, `numo:provider/machines`) in a major version that
+    /// this host knows.
     WrongWorld,
     /// It calls a host function that only a later numo has; the message names it.
     HostTooOld,

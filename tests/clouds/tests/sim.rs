@@ -1,4 +1,10 @@
 //! The provider `sim` against objects in memory.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a failed step of a test is its failure"
+)]
 
 use numo_clouds::objects::{Cluster, NAMESPACE, map, text};
 use numo_provider_sdk::{

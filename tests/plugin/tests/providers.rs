@@ -8,7 +8,8 @@
 
 use async_trait::async_trait;
 use numo_plugin::{
-    Engine, ObjectRef, Reason, RuleLimits, Services, Setup,
+    Component, Engine, ObjectRef, Reason, RuleLimits, Services, Setup,
+    inspect::World,
     provider::{
         Ask, Cloud, CloudRequest, Creation, Failed, FailureCode, Lent, MachineProvider, MachineState, Made,
         ProviderGrants, Said, Writer,
@@ -157,6 +158,35 @@ async fn a_provider_is_no_rule_and_a_rule_no_provider() {
     // What changes something is lent to no rule.
     let core = Core::default().component().unwrap();
     assert!(engine.load_provider(&core).await.is_err());
+}
+
+#[tokio::test]
+async fn a_component_of_either_world_is_loaded_as_what_it_is() {
+    let (engine, provider) = engine().await;
+    let Component::Provider(found) = engine.load_any(&guest::provider().unwrap()).await.unwrap() else {
+        panic!("wanted a provider");
+    };
+    assert_eq!(found.digest(), provider.digest());
+    assert_eq!(found.inspection(), provider.inspection());
+    assert_eq!(found.inspection().world, World::Provider);
+    let of_provider = Component::Provider(found);
+    assert_eq!(
+        (of_provider.name(), of_provider.version(), of_provider.summary()),
+        ("conformance", "1.0.0", "misbehaves")
+    );
+    let said = serde_json::to_value(provider.description()).unwrap();
+    assert_eq!(said["hosts"], json!(["127.0.0.1:443"]));
+
+    let rule = engine
+        .load_any(&guest::rust(Target::Unknown).unwrap())
+        .await
+        .unwrap();
+    assert!(matches!(rule, Component::Rule(_)), "{rule:?}");
+    assert_eq!(rule.inspection().world, World::Rule);
+    // What is of neither world is refused as before.
+    let neither = wat::parse_str("(component)").unwrap();
+    let refused = engine.load_any(&neither).await.unwrap_err();
+    assert_eq!(refused.reason, Reason::WrongWorld, "{refused}");
 }
 
 #[tokio::test]

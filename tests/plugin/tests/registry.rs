@@ -1,4 +1,4 @@
-//! Rules in two real registries with TLS and a user: pushed, found, pulled, signed, mirrored, and gone.
+//! Rules and a provider of machines in two real registries with TLS and a user: pushed, found, pulled, signed, mirrored, and gone.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,13 +12,17 @@ use aws_lc_rs::{
     signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair},
 };
 use numo_plugin::{
+    Component, Engine,
     oci::{
         ComponentSurface, Credentials, Login, MirrorSet, Mirrors, OciError, Pinned, Push, Reference,
         Registry, Setup, SourcePolicy,
     },
     signature::{Candidate, Identity, Layout, Mode, Policy, SignatureError, Signer, SigningKey},
 };
-use numo_plugin_tests::registry::{Kind, Running, USER};
+use numo_plugin_tests::{
+    guest,
+    registry::{Kind, Running, USER},
+};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -337,6 +341,46 @@ async fn both_layouts_and_both_kinds_of_keys_are_found_and_checked() {
             let error = policy(&one).check(&second.digest, &candidates, &[]).unwrap_err();
             assert_eq!(error.reason(), "SignatureMismatch");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_provider_of_machines_is_pushed_signed_and_loaded_as_rules_are() {
+    let engine = Engine::new(numo_plugin::Setup::default()).unwrap();
+    let bytes = guest::provider().unwrap();
+    let loaded = engine.load_any(&bytes).await.unwrap();
+    let push = Push {
+        surface: ComponentSurface::from(loaded.inspection()),
+        component: bytes.clone(),
+        ..Push::default()
+    };
+    assert_eq!(push.surface.exports, ["numo:provider/machines@1.0.0"]);
+    let [key, stranger] = keys();
+    for kind in Kind::ALL {
+        let world = world(kind);
+        let (registry, credentials) = (&world.registry, &world.credentials);
+        let to = reference(&world.running.at("team/provider:1"));
+        let pushed = registry.push(&to, credentials, &push).await.unwrap();
+        let found = registry.resolve(&to, credentials).await.unwrap();
+        assert_eq!(found, pushed, "{kind:?}");
+
+        let candidates = registry.signatures(&found, credentials).await.unwrap();
+        let error = policy(&key).check(&found.digest, &candidates, &[]).unwrap_err();
+        assert_eq!(error.reason(), "Unsigned", "{kind:?}: {error}");
+        let signed = registry.sign(&found, credentials, &key, Layout::Bundle).await;
+        signed.unwrap();
+        let candidates = registry.signatures(&found, credentials).await.unwrap();
+        let signers = policy(&key).check(&found.digest, &candidates, &[]);
+        assert_eq!(signers, Ok(vec![Signer::Key(key.public().id())]), "{kind:?}");
+        let error = policy(&stranger).check(&found.digest, &candidates, &[]);
+        assert_eq!(error.unwrap_err().reason(), "SignatureMismatch", "{kind:?}");
+
+        let artifact = registry.pull(&found, credentials, MIB).await.unwrap();
+        assert_eq!(artifact.component, bytes);
+        assert_eq!(artifact.config.component.as_ref(), Some(&push.surface));
+        let pulled = engine.load_any(&artifact.component).await.unwrap();
+        assert!(matches!(&pulled, Component::Provider(_)), "{pulled:?}");
+        assert_eq!(pulled.digest(), loaded.digest());
     }
 }
 

@@ -53,7 +53,16 @@ pub fn bench_cluster(nodes: usize) -> Observed {
             break;
         }
     }
+    take_in(&mut setup.world.truth);
     setup.world.truth
+}
+
+/// Has the nodes be as the operator's store takes them in, whatever the world has edited.
+fn take_in(seen: &mut Observed) {
+    for node in seen.nodes.values_mut() {
+        node.labels.put_at_hand();
+        node.annotations.put_at_hand();
+    }
 }
 
 /// The same with all that says when and in what order: 20 MutexWindows, which are open, some of them hour by hour, ten waves, and 30
@@ -94,6 +103,7 @@ pub fn bench_cluster_with_order(nodes: usize) -> Observed {
         let domains = serde_json::json!({"key": openshift::ZONE, "atOnce": 1});
         run.spec.domains = serde_json::from_value(domains).ok();
     }
+    take_in(&mut seen);
     seen
 }
 

@@ -40,17 +40,63 @@ from. Each is of a ConfigMap or a Secret, which is mounted, or is there in the p
 {{- toYaml $files -}}
 {{- end -}}
 
-{{/* Whether machines are replaced: true, or nothing. YAML reads off without quotes as false. */}}
+{{/*
+The values of machines, as YAML. An upgrade with --reuse-values from a chart that had none, or not all of them, has no defaults: nothing else reads
+.Values.machines.
+*/}}
+{{- define "numo.machineValues" -}}
+{{- toYaml (.Values.machines | default dict) -}}
+{{- end -}}
+
+{{/* Who makes and deletes machines: off, sim or component. YAML reads off without quotes as false. */}}
+{{- define "numo.machineProvider" -}}
+{{- $values := include "numo.machineValues" . | fromYaml -}}
+{{- $provider := $values.provider | default "off" | toString -}}
+{{- if and (eq $provider "component") (not $values.config) -}}
+{{- fail "machines.config: found nothing beside machines.provider component; wanted the provider's configuration (operator/docs/node-versions.md#providers)" -}}
+{{- end -}}
+{{- $provider -}}
+{{- end -}}
+
+{{/* Whether machines are replaced: true, or nothing. */}}
 {{- define "numo.machines" -}}
-{{- if not (has (toString .Values.machines.provider) (list "off" "false")) -}}
+{{- if ne (include "numo.machineProvider" .) "off" -}}
 true
 {{- end -}}
 {{- end -}}
 
-{{/* The Secret by which numo talks to etcd: nothing where no machine is replaced. */}}
+{{/* The configuration of the provider that is a component, as YAML: nothing where no component makes machines. */}}
+{{- define "numo.machineConfig" -}}
+{{- if eq (include "numo.machineProvider" .) "component" -}}
+{{- toYaml (include "numo.machineValues" . | fromYaml).config -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Annotations of Machines that this component may write, as a list of JSON; none where no component makes machines. */}}
+{{- define "numo.machineAnnotations" -}}
+{{- if include "numo.machineConfig" . -}}
+{{- (include "numo.machineValues" . | fromYaml).machineAnnotations | default list | toJson -}}
+{{- else -}}
+[]
+{{- end -}}
+{{- end -}}
+
+{{/* Annotations of numo's pods, as YAML. numo reads the configuration of its provider once: with another one its pods are made anew. */}}
+{{- define "numo.podAnnotations" -}}
+{{- $annotations := deepCopy (.Values.podAnnotations | default dict) -}}
+{{- with include "numo.machineConfig" . -}}
+{{- $annotations = set $annotations "checksum/machine-provider" (sha256sum .) -}}
+{{- end -}}
+{{- toYaml $annotations -}}
+{{- end -}}
+
+{{/* How numo talks to etcd, as YAML: secret and endpoints. Nothing where no machine is replaced, or no certificate is named. */}}
 {{- define "numo.etcd" -}}
 {{- if include "numo.machines" . -}}
-{{ .Values.machines.etcd.secret }}
+{{- $etcd := (include "numo.machineValues" . | fromYaml).etcd | default dict -}}
+{{- if $etcd.secret -}}
+{{- toYaml $etcd -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
@@ -62,8 +108,14 @@ true
 {{- $mounted = append $mounted . -}}
 {{- end -}}
 {{- end -}}
-{{- with include "numo.etcd" . -}}
-{{- $mounted = append $mounted (dict "name" "etcd" "of" (dict "secret" .)) -}}
+{{- with include "numo.etcd" . | fromYaml -}}
+{{- $mounted = append $mounted (dict "name" "etcd" "of" (dict "secret" .secret)) -}}
+{{- end -}}
+{{- if include "numo.machineConfig" . -}}
+{{- $mounted = append $mounted (dict "name" "machines" "of" (dict "configMap" "numo-machine-provider")) -}}
+{{- with ((include "numo.machineValues" . | fromYaml).credentials | default dict).secret -}}
+{{- $mounted = append $mounted (dict "name" "machine-credentials" "of" (dict "secret" .)) -}}
+{{- end -}}
 {{- end -}}
 {{- toYaml $mounted -}}
 {{- end -}}
@@ -78,6 +130,8 @@ true
 {{- range .Values.signatures.identities -}}
 {{- $identities = append $identities (printf "%s,%s" .issuer .subject) -}}
 {{- end -}}
+{{- $provider := include "numo.machineProvider" . -}}
+{{- $etcd := include "numo.etcd" . | fromYaml -}}
 {{- $set := list
   (list "NUMO_RUN_NAMESPACES" (.Values.runNamespaces | join ","))
   (list "NUMO_PROMETHEUS_URL" .Values.prometheus.url)
@@ -85,9 +139,10 @@ true
   (list "NUMO_PLAIN_REGISTRIES" (.Values.registries.plain | join ","))
   (list "NUMO_RULE_IDENTITIES" ($identities | join ";"))
   (list "NUMO_REQUIRE_SIGNATURES" (ternary "true" "" .Values.signatures.required))
-  (list "NUMO_MACHINE_PROVIDER" (ternary (toString .Values.machines.provider) "" (eq (include "numo.machines" .) "true")))
-  (list "NUMO_ETCD_CERTS" (ternary "/etc/numo/etcd" "" (ne (include "numo.etcd" .) "")))
-  (list "NUMO_ETCD_ENDPOINTS" (ternary (.Values.machines.etcd.endpoints | join ",") "" (ne (include "numo.etcd" .) "")))
+  (list "NUMO_MACHINE_PROVIDER" (ternary $provider "" (ne $provider "off")))
+  (list "NUMO_MACHINE_PROVIDER_CONFIG" (ternary "/etc/numo/machines/provider.yaml" "" (eq $provider "component")))
+  (list "NUMO_ETCD_CERTS" (ternary "/etc/numo/etcd" "" (not (empty $etcd))))
+  (list "NUMO_ETCD_ENDPOINTS" ($etcd.endpoints | default list | join ","))
   (list "NUMO_LOG" (ternary "" .Values.log.level (eq .Values.log.level "info")))
   (list "NUMO_LOG_FORMAT" (ternary "" .Values.log.format (eq .Values.log.format "json")))
 -}}

@@ -4,7 +4,12 @@
 //! A node may begin when fewer domains before its own than `atOnce` are unfinished, and when no more domains than that, its own among
 //! them, have nodes in turn. Nobody knows where a node without the label belongs: it does not begin.
 
-use crate::{key::Index, ledger, observed::NodeView, why::Why};
+use crate::{
+    key::Index,
+    ledger,
+    observed::{NodeView, Values},
+    why::Why,
+};
 use numo_api::{Reason, domains::Domains as Given};
 use std::{cell::RefCell, collections::BTreeMap};
 
@@ -62,7 +67,7 @@ impl<'a> DomainOrder<'a> {
 
     /// The domain of a node, if it has one.
     fn domain<'n>(&self, node: &'n NodeView) -> Option<&'n str> {
-        let value = node.labels.get(self.key).map(String::as_str);
+        let value = node.labels.value(self.key);
         value.filter(|value| !value.is_empty())
     }
 

@@ -13,7 +13,7 @@ use crate::{
     decision::Decision,
     key::Key,
     ledger::{self, Ledger},
-    observed::{ChangeView, NodeView, Observed, WindowView},
+    observed::{ChangeView, NodeView, Observed, Values, WindowView},
     pace::{self, Whose},
     rules::Admission,
     selector::{self, Selector, one_label},
@@ -152,8 +152,8 @@ impl<'a> Shut<'a> {
     fn find(&mut self, node: &NodeView) {
         self.places.clear();
         for (key, by_value) in &self.by_label {
-            let value = node.labels.get(*key);
-            let places = value.and_then(|value| by_value.get(value.as_str()));
+            let value = node.labels.value(key);
+            let places = value.and_then(|value| by_value.get(value));
             self.places.extend(places.into_iter().flatten());
         }
         for place in &self.others {

@@ -16,7 +16,7 @@ use crate::{
     failures,
     key::{Index, Key},
     ledger,
-    observed::{IntOrPercent, NodeView},
+    observed::{IntOrPercent, NodeView, Values},
     report::{NO_WAVE, WaveOver, WaveReport},
     selector::{self, Selector},
     text::counted,
@@ -77,8 +77,12 @@ pub(crate) struct Due {
 #[derive(Debug, Default)]
 pub(crate) struct Waves<'a> {
     groups: Vec<Group<'a>>,
-    /// The wave of each node that is in one. Whoever goes through it sorts.
-    places: Index<&'a str, usize>,
+    /// The wave of each row that is in one, by the places of the rows.
+    places: Vec<Option<usize>>,
+    /// The names of the rows, by their places.
+    names: Vec<&'a str>,
+    /// The wave of each node that is in one, by its name, once somebody asks by that. Whoever goes through it sorts.
+    by_name: OnceCell<Index<&'a str, usize>>,
     /// The nodes of no wave that were left out before their turn. They count nowhere, and were approved with the others.
     left_out: Vec<&'a str>,
     /// The wave under way, and until when it soaks if its nodes are done.
@@ -110,13 +114,11 @@ impl<'a> Waves<'a> {
                 group.add(row);
             }
         }
-        let placed = rows.iter().zip(&places);
-        all.places = placed
-            .filter_map(|(row, place)| Some((row.name, (*place)?)))
-            .collect();
         all.current = all.under_way(now);
         all.room = all.own_room(rows, &places);
         all.set_budgets();
+        all.names = rows.iter().map(|row| row.name).collect();
+        all.places = places;
         all
     }
 
@@ -136,7 +138,7 @@ impl<'a> Waves<'a> {
                 }
                 Takes::Labels(selector) => {
                     if let Some((key, value)) = selector::one_label(selector) {
-                        let look_up = |row: &Row<'a>| row.node.labels.get(key).map(String::as_str);
+                        let look_up = |row: &Row<'a>| row.node.labels.value(key);
                         let found = values.entry(key);
                         let found = found.or_insert_with(|| rows.iter().map(look_up).collect());
                         let are_of = found.iter().map(|found| *found == Some(value));
@@ -316,17 +318,49 @@ impl<'a> Waves<'a> {
         }
     }
 
+    /// The waves of nodes by their names. An owner of thousands asks by the places of its rows instead.
+    fn by_name(&self) -> &Index<&'a str, usize> {
+        self.by_name.get_or_init(|| {
+            let placed = self.names.iter().zip(&self.places);
+            placed
+                .filter_map(|(name, place)| Some((*name, (*place)?)))
+                .collect()
+        })
+    }
+
+    fn of_node(&self, node: &str) -> Option<usize> {
+        self.by_name().get(node).copied()
+    }
+
+    fn of_row(&self, row: usize) -> Option<usize> {
+        self.places.get(row).copied().flatten()
+    }
+
     /// Whether a node waits for another wave.
     pub fn keeps_waiting(&self, node: &str) -> bool {
-        let own = || self.places.get(node);
         self.current
-            .is_some_and(|(current, _)| own().is_some_and(|own| *own > current))
+            .is_some_and(|(current, _)| self.of_node(node).is_some_and(|own| own > current))
+    }
+
+    /// The same of the node of the row at this place.
+    pub fn keeps_row_waiting(&self, row: usize) -> bool {
+        self.current
+            .is_some_and(|(current, _)| self.of_row(row).is_some_and(|own| own > current))
     }
 
     /// Why a node waits for another wave, if so.
     pub fn refusal(&self, node: &str) -> Option<Why> {
-        let (current, soaks) = self.current?;
-        let own = self.places.get(node).copied().filter(|own| *own > current)?;
+        self.current?;
+        self.refusal_of_wave(self.of_node(node)?)
+    }
+
+    /// The same of the node of the row at this place.
+    pub fn refusal_of_row(&self, row: usize) -> Option<Why> {
+        self.refusal_of_wave(self.of_row(row)?)
+    }
+
+    fn refusal_of_wave(&self, own: usize) -> Option<Why> {
+        let (current, soaks) = self.current.filter(|(current, _)| own > *current)?;
         let group = self.groups.get(own)?;
         let waits = group.waits.get_or_init(|| self.waits(own, current, soaks));
         waits.clone()
@@ -338,7 +372,7 @@ impl<'a> Waves<'a> {
             return WaveRules::default();
         }
         WaveRules {
-            places: self.places.clone(),
+            places: self.by_name().clone(),
             rules: self.groups.iter().map(|group| group.rules.clone()).collect(),
             ..WaveRules::default()
         }
@@ -409,12 +443,12 @@ impl<'a> Waves<'a> {
 
     /// Whether the node is in the wave of this place.
     pub fn has(&self, wave: usize, node: &str) -> bool {
-        self.places.get(node) == Some(&wave)
+        self.of_node(node) == Some(wave)
     }
 
     /// The names of the nodes of one wave, or of all, sorted. A node that was left out stays among those that were approved.
     pub fn names(&self, wave: Option<usize>) -> Vec<&'a str> {
-        let all = self.places.iter();
+        let all = self.by_name().iter();
         let of_wave = all.filter(|(_, place)| wave.is_none_or(|wave| **place == wave));
         let mut names: Vec<&str> = of_wave.map(|(name, _)| *name).collect();
         let is_rest = |wave: usize| self.groups.get(wave).is_some_and(|group| group.field.is_empty());

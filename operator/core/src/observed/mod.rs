@@ -37,8 +37,11 @@ pub use self::{
     rule::{EVALUATED_PASS_SECONDS, EvaluationView, RuleAnswer, RuleView, RuleWords, Validity},
     settings::{PlanJobSettings, Settings},
 };
-pub use crate::key::{Key, Map};
 use crate::owner::{Owner, OwnerKind};
+pub use crate::{
+    key::{Key, Map},
+    pairs::{Pairs, Values},
+};
 use jiff::Timestamp;
 use numo_api::marks;
 use std::collections::{BTreeMap, BTreeSet};

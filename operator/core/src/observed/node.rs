@@ -1,6 +1,9 @@
 //! Nodes, the Machines that they run on, and what tells that somebody takes one away.
 
-use crate::key::Map;
+use crate::{
+    key::Map,
+    pairs::{Pairs, Values},
+};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -14,9 +17,9 @@ pub struct NodeView {
     /// Creation time.
     pub created: Timestamp,
     /// All labels.
-    pub labels: Map,
+    pub labels: Pairs,
     /// The annotations in use: OpenShift's and ours.
-    pub annotations: Map,
+    pub annotations: Pairs,
     /// Whether the object has any annotation at all: a patch of one that has none makes the whole map.
     pub has_annotations: bool,
     /// `spec.unschedulable`.
@@ -39,8 +42,9 @@ pub struct NodeView {
 
 impl NodeView {
     /// An annotation, or "" where it is absent or empty.
+    #[inline]
     pub fn annotation(&self, key: &str) -> &str {
-        self.annotations.get(key).map_or("", String::as_str)
+        self.annotations.value(key).unwrap_or_default()
     }
 
     /// The first taint with this key, of whatever effect.
@@ -50,8 +54,9 @@ impl NodeView {
     }
 
     /// A label, or "" where it is absent or empty.
+    #[inline]
     pub fn label(&self, key: &str) -> &str {
-        self.labels.get(key).map_or("", String::as_str)
+        self.labels.value(key).unwrap_or_default()
     }
 }
 

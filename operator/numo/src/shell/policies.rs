@@ -21,8 +21,9 @@ const COMPONENT: &str =
 const NODES: &str = "numo-nodes";
 /// The one that says where Jobs may use the host.
 const HOSTS: &str = "numo-hosts";
-/// The variables of `numo-nodes` that are an administrator's to fill: further labels, annotations and taints of Nodes that numo may write.
-const LISTED: [&str; 3] = ["listed", "listedAnnotations", "listedTaints"];
+/// The variables that are an administrator's to fill: further labels, annotations and taints of Nodes that numo may write, and annotations of
+/// Machines that a provider of machines may.
+const LISTED: [&str; 4] = ["listed", "listedAnnotations", "listedTaints", "listedOfMachines"];
 /// What a binding must do.
 const DENY: &str = "Deny";
 
@@ -313,6 +314,24 @@ mod tests {
         ] {
             assert_eq!(found(other), 1, "{other}");
         }
+    }
+
+    #[test]
+    fn annotations_of_machines_are_an_administrators_to_list_and_none_ships() {
+        let found = |expression: &str| {
+            let (mut policies, bindings) = installed();
+            let variables = policies
+                .iter_mut()
+                .filter(|one| one.name_any() == "numo-metadata")
+                .filter_map(|one| one.spec.as_mut()?.variables.as_mut());
+            let mut listed: Vec<_> = variables.flatten().filter(|one| one.name == LISTED[3]).collect();
+            assert_eq!(listed.len(), 1);
+            assert_eq!(listed[0].expression, "[]");
+            listed[0].expression = expression.to_owned();
+            faults(&policies, &bindings).len()
+        };
+        assert_eq!(found("['cluster.x-k8s.io/delete-machine']"), 0);
+        assert_eq!(found("variables.annotations.map(key, key)"), 1);
     }
 
     #[test]

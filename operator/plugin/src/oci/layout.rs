@@ -181,8 +181,9 @@ impl From<&Inspection> for ComponentSurface {
     /// The surface of a component that numo takes.
     fn from(inspection: &Inspection) -> Self {
         let imports = inspection.imports.iter();
+        let (package, interface) = inspection.world.exports();
         Self {
-            exports: vec![format!("numo:rule/evaluation@{}", inspection.contract)],
+            exports: vec![format!("{package}/{interface}@{}", inspection.contract)],
             imports: imports
                 .map(|import| format!("{}/{}@{}", import.package, import.name, import.version))
                 .collect(),
@@ -194,6 +195,33 @@ impl From<&Inspection> for ComponentSurface {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inspect::{Interface, World};
+
+    #[test]
+    fn a_component_offers_what_its_world_exports() {
+        let surface = |world: World| {
+            ComponentSurface::from(&Inspection {
+                world,
+                contract: "1.2.0".parse().unwrap(),
+                imports: vec![Interface {
+                    package: "numo:host".to_owned(),
+                    name: "log".to_owned(),
+                    version: "1.0.0".parse().unwrap(),
+                    functions: Vec::new(),
+                }],
+                size: 1,
+                state_bytes: 0,
+            })
+        };
+        for (world, exports) in [
+            (World::Rule, "numo:rule/evaluation@1.2.0"),
+            (World::Provider, "numo:provider/machines@1.2.0"),
+        ] {
+            let surface = surface(world);
+            assert_eq!(surface.exports, [exports]);
+            assert_eq!(surface.imports, ["numo:host/log@1.0.0"]);
+        }
+    }
 
     fn manifest(config: &str, layers: &[(&str, u64)]) -> Manifest {
         let layers = layers.iter().map(|(media_type, size)| {

@@ -105,7 +105,7 @@ impl MachineProvider {
         let turn = turn(engine, TENANT, limits.memory_bytes).await;
         let work = async move {
             let time = Duration::from_secs(limits.evaluation_seconds);
-            let limits = (Arc::new(limits), loaded.state_bytes);
+            let limits = (Arc::new(limits), loaded.inspection.state_bytes);
             let granted = Some((Arc::new(lent.grants.reads()), services));
             let mut store = store(&loaded.engine, limits, Instant::now() + time, granted);
             store.data_mut().lend(lent);

@@ -2,14 +2,15 @@
 
 use std::{fmt, sync::Arc, time::Instant};
 
+use serde::Serialize;
+
 use super::bindings::{ProviderPre, exports::numo::provider::machines as wit};
 use crate::{
     call::{LOADING, bounded, on_own_runtime, store, turn},
-    digest::digest,
     engine::{Engine, Inner},
     host::Sandbox,
-    inspect::{World, check_size},
-    load::{component, is_of, not_linked},
+    inspect::{Inspection, World},
+    load::{Prepared, component, is_of, not_linked},
     reason::{Reason, Refused},
     rule::describe_time,
     text::clean,
@@ -23,13 +24,14 @@ pub struct MachineProvider(pub(super) Arc<Loaded>);
 pub(super) struct Loaded {
     pub(super) engine: Arc<Inner>,
     pub(super) pre: ProviderPre<Sandbox>,
-    pub(super) state_bytes: u64,
+    pub(super) inspection: Inspection,
     description: Description,
     digest: String,
 }
 
 /// What a provider says it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Description {
     /// At most 128 bytes.
     pub name: String,
@@ -54,6 +56,11 @@ impl MachineProvider {
         &self.0.description
     }
 
+    /// What its type says it is.
+    pub fn inspection(&self) -> &Inspection {
+        &self.0.inspection
+    }
+
     /// `sha256:…` of the component.
     pub fn digest(&self) -> &str {
         &self.0.digest
@@ -65,27 +72,35 @@ impl Engine {
     ///
     /// Errors: as those of [`Engine::load`]; `WrongWorld` for a rule.
     pub async fn load_provider(&self, bytes: &[u8]) -> Result<MachineProvider, Refused> {
-        let inner = self.0.clone();
-        check_size(bytes, &inner.limits)?;
-        let digest = digest(bytes);
-        let (inspection, compiled, _loading) = inner.compiled((LOADING, &digest), bytes).await?;
-        is_of(&inspection, World::Provider)?;
-        let (component, _) = component(&inner, compiled)?;
-        let pre = inner
-            .provider_linker
-            .instantiate_pre(&component)
-            .map_err(|error| not_linked(&error))?;
-        let wrong = |error: wasmtime::Error| Refused::new(Reason::WrongWorld, format!("{error:#}"));
-        let pre = ProviderPre::new(pre).map_err(wrong)?;
-        let description = describe(&inner, &pre, inspection.state_bytes).await?;
-        Ok(MachineProvider(Arc::new(Loaded {
-            engine: inner,
-            pre,
-            state_bytes: inspection.state_bytes,
-            description,
-            digest,
-        })))
+        let prepared = self.0.prepared(LOADING, bytes).await?;
+        is_of(&prepared.inspection, World::Provider)?;
+        Box::pin(provider(self.0.clone(), prepared)).await
     }
+}
+
+/// Makes a provider of what is known to be one.
+pub(crate) async fn provider(engine: Arc<Inner>, prepared: Prepared) -> Result<MachineProvider, Refused> {
+    let Prepared {
+        inspection,
+        compiled,
+        digest,
+        share: _loading,
+    } = prepared;
+    let (component, _) = component(&engine, compiled)?;
+    let pre = engine
+        .provider_linker
+        .instantiate_pre(&component)
+        .map_err(|error| not_linked(&error))?;
+    let wrong = |error: wasmtime::Error| Refused::new(Reason::WrongWorld, format!("{error:#}"));
+    let pre = ProviderPre::new(pre).map_err(wrong)?;
+    let description = describe(&engine, &pre, inspection.state_bytes).await?;
+    Ok(MachineProvider(Arc::new(Loaded {
+        engine,
+        pre,
+        inspection,
+        description,
+        digest,
+    })))
 }
 
 async fn describe(

@@ -8,7 +8,7 @@ pub mod call;
 pub mod cloud;
 pub mod grants;
 pub mod lent;
-mod load;
+pub(crate) mod load;
 
 pub use answer::{Creation, Failed, Failure, FailureCode, Group, MachineState, Made, Pending, Said};
 pub use call::Ask;

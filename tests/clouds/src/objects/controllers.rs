@@ -175,11 +175,17 @@ impl State {
         }
     }
 
-    /// Old MachineSets by age.
+    /// Old MachineSets in the order in which they shrink: those first that have no marked Machine, which the documentation allows.
     fn old_sets(&self, deployment: &Value, newest: &str) -> Vec<Value> {
         let mut old = self.owned("MachineSet", uid(deployment));
         old.retain(|set| name(set) != newest && replicas(set) > 0);
-        old.sort_by_key(revision);
+        old.sort_by_key(|set| {
+            let machines = self.owned("Machine", uid(set));
+            let marked = machines
+                .iter()
+                .filter(|machine| annotation(machine, DELETE).is_some());
+            (marked.count() > 0, revision(set))
+        });
         old
     }
 
@@ -308,7 +314,7 @@ impl State {
             let made = name(&machine).to_owned();
             if is_going(&machine) {
                 let steps = number(&machine, "/status/goingFor") + 1;
-                if steps > STEPS_TO_GO {
+                if steps > STEPS_TO_GO + self.linger {
                     self.remove("Machine", &made);
                     self.remove("DockerMachine", &made);
                 } else {

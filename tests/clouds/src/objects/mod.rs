@@ -60,6 +60,8 @@ pub struct State {
     pub unseen: u32,
     /// Machines whose Node never joins.
     pub never_joins: bool,
+    /// Machines that are being deleted take so many steps more.
+    pub linger: i64,
     /// Machines that the cloud has room for; none: any number.
     pub quota: Option<usize>,
     lists_of: BTreeMap<String, u32>,

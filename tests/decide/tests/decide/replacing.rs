@@ -388,7 +388,7 @@ impl World {
                 .filter(|(key, _)| key.contains("kubernetes.io/") && !key.contains("medik8s"))
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect(),
-            annotations: Map::new(),
+            annotations: Map::new().into(),
             unschedulable: false,
             ready: true,
             not_ready_since: None,

@@ -110,6 +110,45 @@ async fn a_new_rule_is_built_tested_and_checked_without_anything_of_numo_but_its
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_provider_of_machines_is_checked_and_shown_and_taken_for_no_rule() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let folder = folder.path();
+    let sim = component("provider-sim").await?;
+    let checked = numo(folder, &["plugin", "check", &sim]).await?;
+    assert!(
+        checked.starts_with("sim ")
+            && checked.ends_with("speaks contract 1.0.0 and makes and deletes machines\n"),
+        "{checked}"
+    );
+    let shown = numo(folder, &["plugin", "inspect", &sim]).await?;
+    assert!(
+        shown.contains("\nhosts      none\n") && shown.contains("numo:provider/objects@1.0.0 "),
+        "{shown}"
+    );
+    assert!(!shown.contains("phases"), "{shown}");
+    let shown: Value =
+        serde_json::from_str(&numo(folder, &["plugin", "inspect", &sim, "-o", "json"]).await?)?;
+    assert_eq!(shown["inspection"]["world"], "provider");
+    assert_eq!(shown["description"]["hosts"], json!([]));
+
+    let cases = manifests::root().join("plugins/pdb-headroom/tests/cases.yaml");
+    let cases = cases.display().to_string();
+    for call in [
+        &["plugin", "scaffold", &sim][..],
+        &["plugin", "run", &sim, "--node", "worker-0"],
+        &["plugin", "test", &cases, "--component", &sim],
+        &["plugin", "bench", &sim],
+    ] {
+        let said = fails(folder, call).await?;
+        assert!(
+            said.err.contains("found a provider of machines") && said.err.contains("wanted a rule"),
+            "{call:?}: {said:?}"
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_rules_that_ship_pass_their_cases_in_the_sandbox() -> Result<()> {
     let names = [
         "pdb-headroom",

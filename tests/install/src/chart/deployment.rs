@@ -45,7 +45,7 @@ pub(super) fn deployment() -> Result<String> {
         (PRIORITY.0, &priority),
         (
             "    metadata:\n      labels:\n        app.kubernetes.io/name: numo\n",
-            "    metadata:\n      {{- with .Values.podAnnotations }}\n      annotations:\n        {{- toYaml . | nindent 8 }}\n      {{- end }}\n      labels:\n        {{- with .Values.podLabels }}\n        {{- toYaml . | nindent 8 }}\n        {{- end }}\n        app.kubernetes.io/name: numo\n",
+            "    metadata:\n      {{- with include \"numo.podAnnotations\" . | fromYaml }}\n      annotations:\n        {{- toYaml . | nindent 8 }}\n      {{- end }}\n      labels:\n        {{- with .Values.podLabels }}\n        {{- toYaml . | nindent 8 }}\n        {{- end }}\n        app.kubernetes.io/name: numo\n",
         ),
         (
             "          args: [run]\n",

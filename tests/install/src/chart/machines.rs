@@ -1,5 +1,6 @@
 //! What the component `node-version` has, as templates: only where `machines.provider` names one. Its patches become conditions in the
-//! templates of what they patch.
+//! templates of what they patch. What a provider that is a component has beside it is written by hand (`machine_provider.yaml`): in an overlay it
+//! is the user's.
 
 use anyhow::{Context as _, Result, ensure};
 use std::fmt::Write as _;
@@ -33,7 +34,7 @@ pub(super) fn templates() -> Result<[(&'static str, String); 2]> {
         (
             "node_version_sim",
             only_if(
-                r#"eq (toString .Values.machines.provider) "sim""#,
+                r#"eq (include "numo.machineProvider" .) "sim""#,
                 &component("node-version-sim/role")?,
             ),
         ),
@@ -53,7 +54,9 @@ pub(super) fn definitions() -> Result<Vec<(String, String)>> {
     );
     let of = |file: &&str| {
         definition(FOLDER, file, |object| {
-            format!("and ({ASKED}) (include \"numo.shared\" (list .Values.crds.nodeVersions {object}))")
+            format!(
+                "and ({ASKED}) (include \"numo.shared\" (list (dig \"nodeVersions\" \"auto\" .Values.crds) {object}))"
+            )
         })
     };
     names.iter().map(of).collect()
@@ -104,7 +107,7 @@ pub(super) fn policies(text: &str) -> Result<String> {
             &listed,
             &format!("- name: {name}\n      expression: \"[]\"\n"),
             &format!(
-                "- name: {name}\n      expression: {{{{ .Values.machines.{of} | default list | toJson | quote }}}}\n"
+                "- name: {name}\n      expression: {{{{ (include \"numo.machineValues\" . | fromYaml).{of} | default list | toJson | quote }}}}\n"
             ),
         )?;
     }

@@ -247,12 +247,17 @@ fn value(text: &str, key: &str, of: &str) -> Result<String> {
     Ok(out.join("\n") + "\n")
 }
 
-/// The policies, with the labels that the user lists.
+/// The policies, with the labels of Nodes and the annotations of Machines that the user lists.
 fn admission_policy() -> Result<String> {
-    once(
+    let text = once(
         &base("admission_policy")?,
-        "      expression: \"[]\"\n",
-        "      expression: {{ .Values.nodeLabels | default list | toJson | quote }}\n",
+        "    - name: listed\n      expression: \"[]\"\n",
+        "    - name: listed\n      expression: {{ .Values.nodeLabels | default list | toJson | quote }}\n",
+    )?;
+    once(
+        &text,
+        "    - name: listedOfMachines\n      expression: \"[]\"\n",
+        "    - name: listedOfMachines\n      expression: {{ include \"numo.machineAnnotations\" . | quote }}\n",
     )
 }
 

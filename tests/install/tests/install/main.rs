@@ -14,6 +14,7 @@ mod gitops;
 mod helm;
 mod image;
 mod kustomize;
+mod machines;
 mod manifest;
 mod monitoring;
 mod olm;

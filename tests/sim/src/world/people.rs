@@ -9,8 +9,8 @@ use numo_api::{
 use numo_core::{
     Owner, names,
     observed::{
-        Annotated, ChangeView, Key, LeaseView, Leaving, MachineApi, MachineView, Map, NodeView, RuleView,
-        TargetView,
+        Annotated, ChangeView, Key, LeaseView, Leaving, MachineApi, MachineView, Map, NodeView, Pairs,
+        RuleView, TargetView,
     },
 };
 use rand::Rng;
@@ -32,7 +32,7 @@ pub struct Meant {
     /// Pools that people paused.
     pub paused: BTreeSet<String>,
     /// The labels of each node, by uid.
-    pub labels: BTreeMap<String, Map>,
+    pub labels: BTreeMap<String, Pairs>,
     /// The annotations of each node that are not OpenShift's, by uid.
     pub annotations: BTreeMap<String, Map>,
     /// Nodes that people cordoned.
@@ -276,8 +276,8 @@ impl World {
             name: name.to_owned(),
             uid,
             created: self.time(),
-            labels,
-            annotations,
+            labels: labels.into(),
+            annotations: annotations.into(),
             has_annotations: true,
             unschedulable: false,
             ready: true,

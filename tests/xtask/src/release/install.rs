@@ -39,6 +39,9 @@ const OWNERS_TYPES: [&str; 2] = [
     "application/vnd.cncf.artifacthub.repository-metadata.layer.v1.yaml",
 ];
 
+/// What examples have where only a digest may stand, of what is not released yet.
+pub const NO_DIGEST: &str = "sha256:0000000000000000000000000000000000000000000000000000000000000000";
+
 /// Images by digest: `REPOSITORY@sha256:…`.
 #[derive(Clone, Debug)]
 pub struct Images {
@@ -132,26 +135,30 @@ pub fn artifact_hub(facts: &Facts, layout: &Layout, to: &Path) -> Result<Option<
     Ok(Some(layout.manifest(&config, &[layer], &json!({}))?))
 }
 
-/// The examples: rules by their digests.
-pub fn examples(facts: &Facts, to: &Path, rules: &BTreeMap<String, String>) -> Result<()> {
+/// The examples: components by their digests, which `pinned` has by their paths below the registry.
+pub fn examples(facts: &Facts, to: &Path, pinned: &BTreeMap<String, String>) -> Result<()> {
     let from = step::root().join("examples");
     for path in files(&from)? {
         if path.extension().is_none_or(|extension| extension != "yaml") {
             continue;
         }
         let name = path.strip_prefix(&from)?;
-        let mut text = facts.publisher.fill(&fs::read_to_string(&path)?);
-        for (rule, pinned) in rules {
-            let tagged = format!(
-                "{}/rules/{rule}:{}",
-                facts.publisher.get("registry"),
-                facts.version
-            );
-            text = text.replace(&tagged, pinned);
-        }
-        write(&to.join(name), &text)?;
+        let text = facts.publisher.fill(&fs::read_to_string(&path)?);
+        let of = (facts.publisher.get("registry"), facts.version.as_str());
+        write(&to.join(name), &pinned_in(&text, of, pinned))?;
     }
     Ok(())
+}
+
+/// The text with components by their digests in place of a tag of this version, or of [`NO_DIGEST`].
+fn pinned_in(text: &str, (registry, version): (&str, &str), pinned: &BTreeMap<String, String>) -> String {
+    let mut text = text.to_owned();
+    for (path, pinned) in pinned {
+        for version in [format!(":{version}"), format!("@{NO_DIGEST}")] {
+            text = text.replace(&format!("{registry}/{path}{version}"), pinned);
+        }
+    }
+    text
 }
 
 /// Files as a folder holds them, by their paths in it.
@@ -328,4 +335,31 @@ fn of_files(
         ..Image::default()
     };
     image.index(layout, &platforms.iter().map(of).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_example_names_a_component_by_its_digest_whichever_way_it_named_it() {
+        let place = "registry.numo.internal/ada";
+        let pinned = |path: &str| (path.to_owned(), format!("{place}/{path}@sha256:1234"));
+        let all = BTreeMap::from([pinned("rules/http-check"), pinned("providers/gcp")]);
+        let by_digest = |text: &str| pinned_in(text, (place, "0.1.0"), &all);
+        let (gcp, aws) = (
+            format!("providers/gcp@{NO_DIGEST}"),
+            format!("providers/aws@{NO_DIGEST}"),
+        );
+        for (found, wanted) in [
+            ("rules/http-check:0.1.0", "rules/http-check@sha256:1234"),
+            ("rules/http-check:0.2.0", "rules/http-check:0.2.0"),
+            (gcp.as_str(), "providers/gcp@sha256:1234"),
+            // It is none of the release.
+            (aws.as_str(), aws.as_str()),
+        ] {
+            let said = by_digest(&format!("image: {place}/{found}\n"));
+            assert_eq!(said, format!("image: {place}/{wanted}\n"));
+        }
+    }
 }

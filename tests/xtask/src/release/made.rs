@@ -65,7 +65,7 @@ impl Named {
     }
 }
 
-/// The bills of material: of the program, and of the rules.
+/// The bills of material: of the program, and of the components that ship.
 struct Bills {
     numo: Value,
     rules: Value,
@@ -132,16 +132,7 @@ fn bills(parts: &Parts) -> Result<Bills> {
         .map(|(platform, _)| platform.target())
         .collect();
     let numo = crates::of(".", &["numo"], &targets)?;
-    let names: Vec<String> = fs::read_dir(&parts.rules)?
-        .filter_map(|entry| Some(entry.ok()?.path().file_stem()?.to_string_lossy().into_owned()))
-        .filter(|name| {
-            step::root()
-                .join("plugins")
-                .join(name)
-                .join("Cargo.toml")
-                .is_file()
-        })
-        .collect();
+    let names = rules::packages(&parts.rules)?;
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let rules = crates::of("plugins", &names, &["wasm32-unknown-unknown"])?;
     let both: Crates = numo.clone().into_iter().chain(rules.clone()).collect();
@@ -150,7 +141,7 @@ fn bills(parts: &Parts) -> Result<Bills> {
         rules: sbom::bill(
             &parts.facts,
             "numo-rules",
-            "The rules that ship with numo",
+            "The rules and providers of machines that ship with numo",
             &rules,
         )?,
         licences: sbom::licences(&both)?,
@@ -208,15 +199,11 @@ fn artifacts(parts: &Parts, to: &Path, layout: &Layout, licences: &str) -> Resul
         catalog,
     ));
     let mut pinned = BTreeMap::new();
-    for (name, descriptor) in rules::all(layout, facts, &parts.rules)? {
-        let rule = Named::new(
-            &format!("rule {name}"),
-            &format!("{registry}/rules/{name}"),
-            version,
-            descriptor,
-        );
-        pinned.insert(name, rule.pinned());
-        all.push(rule);
+    for shipped in rules::all(layout, facts, &parts.rules)? {
+        let (what, path) = (shipped.what(), shipped.path());
+        let named = Named::new(&what, &format!("{registry}/{path}"), version, shipped.descriptor);
+        pinned.insert(path, named.pinned());
+        all.push(named);
     }
     install::examples(facts, &to.join("examples"), &pinned)?;
     Ok(all)
@@ -374,7 +361,7 @@ fn vouch(parts: &Parts, layout: &mut Layout, one: &Named, bills: &Bills, provena
     put(PREDICATES[0], &signature)?;
     let bill = match one.what.as_str() {
         "image" | "image for OpenShift" => &bills.numo,
-        rule if rule.starts_with("rule ") => &bills.rules,
+        what if what.starts_with("rule ") || what.starts_with("provider ") => &bills.rules,
         _ => return put(PREDICATES[2], provenance),
     };
     let subject = [(one.repository.clone(), digest.hex().to_owned())];

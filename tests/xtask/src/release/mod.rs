@@ -37,7 +37,7 @@ use binary::{Binary, Platform};
 use publisher::Publisher;
 use signing::Signer;
 
-/// Where `cargo components` puts the rules.
+/// Where `cargo components` puts the rules and providers.
 const RULES: &str = "target/plugins/wasm32-unknown-unknown/release/components";
 
 /// What `cargo xtask release` takes.
@@ -63,7 +63,7 @@ pub struct Arguments {
     /// How to build: a profile of cargo
     #[arg(long, value_name = "PROFILE", default_value = "release")]
     profile: String,
-    /// The components of the rules, built already [default: they are built]
+    /// The components of the rules and providers, built already [default: they are built]
     #[arg(long, value_name = "DIR")]
     rules: Option<PathBuf>,
     /// An OCI layout of Red Hat's ubi-micro, the base of the image for OpenShift: skopeo copy --all docker://… oci:DIR

@@ -50,7 +50,7 @@ pub fn admit<'m>(
     let elsewhere = of_run::run::held_elsewhere(view);
     let room = room(view, &view.members, |_| true);
     let may_be_next = |member: &Member<'_>| {
-        !elsewhere.contains_key(member.pool.name.as_str()) && !waves.keeps_waiting(&member.node.name)
+        !elsewhere.contains_key(member.pool.name.as_str()) && !waves.keeps_row_waiting(member.row)
     };
     queue::admit(&mut Waiting {
         decision,
@@ -180,7 +180,7 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
     fn against(&mut self, member: Self::One, gate: Gate) -> Option<Why> {
         match gate {
             Gate::Owner => self.hold.cloned(),
-            Gate::Wave => self.waves.refusal(&member.node.name),
+            Gate::Wave => self.waves.refusal_of_row(member.row),
             Gate::Domain => self.domains.as_ref()?.refusal(member.node),
             Gate::Approval => self.approvals.refusal(&self.waves, &member.node.name),
             Gate::Room => {

@@ -5,14 +5,18 @@ use crate::{
     intent::{self, Intent},
     key::Index,
     mark,
-    observed::{ChangeView, LeaseView, NodeView, Observed, PoolView},
+    observed::{ChangeView, LeaseView, NodeView, Observed, PoolView, Values},
     pools::{self, Home},
     selector::Selector,
     turn::directive::retry_asked,
     walk::Walk,
     why::Why,
 };
-use numo_api::{Reason, Step, marks, mutex_run_config::Order};
+use numo_api::{
+    Reason, Step,
+    marks::{self, openshift},
+    mutex_run_config::Order,
+};
 use std::collections::BTreeMap;
 
 /// A node of the run. What every pass reads of every node is found out once, while the node is at hand: with thousands of them each look-up
@@ -24,6 +28,8 @@ pub struct Member<'a> {
     pub node: &'a NodeView,
     /// Its place among all nodes by name.
     pub(super) place: usize,
+    /// Its place among the members, in the order of their turns.
+    pub(super) row: usize,
     /// Its home pool, whatever numo made of labels and selectors for the time being. A node that left its
     /// pool in flight keeps the one it was admitted in.
     pub pool: &'a PoolView,
@@ -104,14 +110,14 @@ impl<'a> Making<'a> {
     ) -> Member<'a> {
         let notes = Notes::of(node);
         let Notes { current, desired, .. } = notes;
-        let labelled = node.labels.get(marks::openshift::RELEASE_VERSION);
-        let labelled = labelled.map(String::as_str);
+        let labelled = node.labels.value(openshift::RELEASE_VERSION);
         let (no_zone, zone, age) = intent::turn(self.order, node);
         let zones = self.zones.len();
         let zone = *self.zones.entry(zone).or_insert(zones);
         Member {
             node,
             place,
+            row: 0,
             pool,
             strayed,
             current,
@@ -271,11 +277,12 @@ fn put_in_turn(members: &mut [Member<'_>], zones: &Index<&str, usize>) {
         let (rank, no_zone, zone, age) = member.turn;
         (rank, no_zone, places.get(zone).copied(), age)
     });
+    for (row, member) in members.iter_mut().enumerate() {
+        member.row = row;
+    }
 }
 
-/// The annotations that every pass reads of every node, by going through them once: with thousands of nodes
-/// each lookup by key counts.
-#[derive(Default)]
+/// The annotations that every pass reads of every node.
 struct Notes<'a> {
     current: &'a str,
     desired: &'a str,
@@ -286,20 +293,14 @@ struct Notes<'a> {
 
 impl<'a> Notes<'a> {
     fn of(node: &'a NodeView) -> Self {
-        let mut notes = Self::default();
-        for (key, value) in &node.annotations {
-            match key.as_str() {
-                marks::openshift::CURRENT_CONFIG => notes.current = value,
-                marks::openshift::DESIRED_CONFIG => notes.desired = value,
-                marks::openshift::STATE => notes.state = value,
-                marks::openshift::CURRENT_IMAGE | marks::openshift::DESIRED_IMAGE => {
-                    notes.layered |= !value.is_empty();
-                }
-                marks::SHIELDED_BY => notes.shielded = true,
-                _ => {}
-            }
+        let has_image = |key| !node.annotation(key).is_empty();
+        Self {
+            current: node.annotation(openshift::CURRENT_CONFIG),
+            desired: node.annotation(openshift::DESIRED_CONFIG),
+            state: node.annotation(openshift::STATE),
+            layered: has_image(openshift::CURRENT_IMAGE) || has_image(openshift::DESIRED_IMAGE),
+            shielded: node.annotations.value(marks::SHIELDED_BY).is_some(),
         }
-        notes
     }
 }
 

@@ -34,13 +34,13 @@ use std::sync::Arc;
 
 /// What is the same for every node of a pass.
 #[derive(Debug)]
-pub struct Pass<'m> {
+pub struct Pass<'p, 'm> {
     /// Why nothing may begin, if so.
-    pub hold: Option<&'m Why>,
+    pub hold: Option<&'p Why>,
     /// Why the run is being left, if it is.
-    pub leaving: Option<&'m Why>,
+    pub leaving: Option<&'p Why>,
     /// Which nodes go before others, and what a person has approved.
-    pub order: &'m Order<'m>,
+    pub order: &'p Order<'m>,
     /// Nodes that were admitted and are not to begin.
     pub out_of_turn: BTreeMap<&'m str, Why>,
 }
@@ -48,7 +48,7 @@ pub struct Pass<'m> {
 /// One node's turn in the making.
 pub(super) struct Turn<'t, 'm> {
     pub(super) decision: &'t mut RunDecision<'m>,
-    pub(super) pass: &'t Pass<'t>,
+    pub(super) pass: &'t Pass<'t, 'm>,
     pub(super) member: &'m Member<'m>,
     pub(super) change: &'m ChangeView,
     /// Home configuration the node is pinned to.
@@ -62,7 +62,7 @@ pub(super) struct Turn<'t, 'm> {
 }
 
 /// Moves every node that has its turn one step further. One that has two of them stays where it is.
-pub fn advance_all(decision: &mut RunDecision<'_>, pass: &Pass<'_>) {
+pub fn advance_all<'m>(decision: &mut RunDecision<'m>, pass: &Pass<'_, 'm>) {
     let view = decision.view;
     let twice = contradiction::twice(view.changes());
     for member in &view.members {
@@ -82,7 +82,7 @@ pub fn advance_all(decision: &mut RunDecision<'_>, pass: &Pass<'_>) {
 /// Moves a node that has its turn one step further.
 fn advance<'m>(
     decision: &mut RunDecision<'m>,
-    pass: &Pass<'_>,
+    pass: &Pass<'_, 'm>,
     member: &'m Member<'m>,
     change: &'m ChangeView,
 ) {

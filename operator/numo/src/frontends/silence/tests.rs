@@ -1,6 +1,6 @@
 use super::*;
 use numo_api::{NodeChangeStatus, marks};
-use numo_core::observed::NodeView;
+use numo_core::observed::{NodeView, Pairs};
 use std::collections::BTreeMap;
 
 const UID: &str = "0a1b";
@@ -285,7 +285,7 @@ fn node(name: &str, cordoned: bool) -> NodeView {
         name: name.to_owned(),
         uid: format!("{name}-uid"),
         created: now(),
-        labels: BTreeMap::new(),
+        labels: Pairs::default(),
         annotations: mark.into_iter().collect(),
         has_annotations: cordoned,
         unschedulable: cordoned,

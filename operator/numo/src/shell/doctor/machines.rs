@@ -1,5 +1,5 @@
 //! Checks that NodeVersions are served where that was asked for: by the flag, the five definitions and the ClusterRole of the component
-//! `node-version` together.
+//! `node-version` together, and that a provider which is a component has its configuration.
 
 use super::{
     deployment::own_deployment,
@@ -26,8 +26,36 @@ const COMPONENT: &str =
 enum Asked {
     No,
     Yes,
+    /// Flag and configuration do not fit: numo does not start.
+    Unfit(Unfit),
     /// It is told elsewhere, or runs elsewhere.
     Unknown,
+}
+
+/// How flag and configuration do not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unfit {
+    /// A component without a configuration.
+    NoConfig,
+    /// A configuration, and no component.
+    NoComponent,
+}
+
+impl Unfit {
+    /// What was found, and what ends it.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::NoConfig => (
+                "numo was told --machine-provider component and no --machine-provider-config: it does not start",
+                "set --machine-provider-config (NUMO_MACHINE_PROVIDER_CONFIG) to a file that is mounted; the component \
+                 deploy/kustomize/components/node-version-component and the value machines.config of the chart do both",
+            ),
+            Self::NoComponent => (
+                "numo was told --machine-provider-config without --machine-provider component: it does not start",
+                "set --machine-provider (NUMO_MACHINE_PROVIDER) to component, or take --machine-provider-config away",
+            ),
+        }
+    }
 }
 
 impl Asked {
@@ -35,11 +63,29 @@ impl Asked {
         let Some(deployment) = deployment else {
             return Self::Unknown;
         };
-        match told::told(deployment, "--machine-provider", "NUMO_MACHINE_PROVIDER") {
-            Told::Nothing => Self::No,
-            Told::This(text) if ["", "off"].contains(&text.trim()) => Self::No,
-            Told::This(_) => Self::Yes,
-            Told::Elsewhere => Self::Unknown,
+        let provider = told::told(deployment, "--machine-provider", "NUMO_MACHINE_PROVIDER");
+        let config = told::told(
+            deployment,
+            "--machine-provider-config",
+            "NUMO_MACHINE_PROVIDER_CONFIG",
+        );
+        let provider = match provider {
+            Told::Elsewhere => return Self::Unknown,
+            Told::Nothing => String::new(),
+            Told::This(text) => text,
+        };
+        let has_config = match config {
+            Told::Nothing => Some(false),
+            Told::This(file) => Some(!file.is_empty()),
+            Told::Elsewhere => None,
+        };
+        let provider = provider.trim();
+        let is_component = provider == "component";
+        match has_config {
+            Some(false) if is_component => Self::Unfit(Unfit::NoConfig),
+            Some(true) if !is_component => Self::Unfit(Unfit::NoComponent),
+            _ if ["", "off"].contains(&provider) => Self::No,
+            _ => Self::Yes,
         }
     }
 }
@@ -104,6 +150,10 @@ fn judge(asked: Asked, installed: Installed<'_>) -> Option<(State, String, Optio
     }
     let lacks = lacks.join(" and ");
     match asked {
+        Asked::Unfit(unfit) => {
+            let (message, cure) = unfit.words();
+            Some((State::Wrong, message.to_owned(), Some(cure.to_owned())))
+        }
         Asked::Yes if lacks.is_empty() => {
             let message =
                 "NodeVersions are served: --machine-provider is set, and the component node-version is there";
@@ -179,6 +229,40 @@ mod tests {
         assert_eq!(Asked::of(None), Asked::Unknown);
     }
 
+    #[test]
+    fn a_component_has_a_configuration_and_nobody_else_has() {
+        let of = |args: Value, env: Value| Asked::of(Some(&with(&args, &env)));
+        let variables = |provider: &str, config: &str| {
+            json!([
+                {"name": "NUMO_MACHINE_PROVIDER", "value": provider},
+                {"name": "NUMO_MACHINE_PROVIDER_CONFIG", "value": config},
+            ])
+        };
+        let run = || json!(["run"]);
+        let file = "/etc/numo/machines/provider.yaml";
+        assert_eq!(of(run(), variables("component", file)), Asked::Yes);
+        let by_flags = json!([
+            "run",
+            "--machine-provider=component",
+            "--machine-provider-config",
+            file
+        ]);
+        assert_eq!(of(by_flags, json!([])), Asked::Yes);
+        let no_config = Asked::Unfit(Unfit::NoConfig);
+        assert_eq!(of(run(), variables("component", "")), no_config);
+        let alone = json!(["run", "--machine-provider", "component"]);
+        assert_eq!(of(alone, json!([])), no_config);
+        let no_component = Asked::Unfit(Unfit::NoComponent);
+        for provider in ["", "off", "sim"] {
+            assert_eq!(of(run(), variables(provider, file)), no_component, "{provider}");
+        }
+        let elsewhere = json!([
+            {"name": "NUMO_MACHINE_PROVIDER", "value": "component"},
+            {"name": "NUMO_MACHINE_PROVIDER_CONFIG", "valueFrom": {"configMapKeyRef": {"name": "numo", "key": "file"}}},
+        ]);
+        assert_eq!(of(run(), elsewhere), Asked::Yes);
+    }
+
     /// The state of what is said, and the message; nothing where nothing is.
     fn said(asked: Asked, missing: &[String], has_role: bool) -> String {
         let installed = Installed {
@@ -220,6 +304,13 @@ mod tests {
         ] {
             let found = said(asked, missing, has_role);
             assert!(found.starts_with(&wanted), "wanted {wanted}, found {found}");
+        }
+        for unfit in [Unfit::NoConfig, Unfit::NoComponent] {
+            let found = said(Asked::Unfit(unfit), &[], true);
+            assert!(
+                found.starts_with("Wrong: numo was told --machine-provider"),
+                "{found}"
+            );
         }
         for (asked, missing, has_role) in [
             (Asked::No, none, false),

@@ -217,6 +217,26 @@ grants:
     }
 
     #[test]
+    fn the_examples_are_understood() {
+        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/machines");
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&examples).unwrap() {
+            let folder = entry.unwrap().path();
+            let config = ProviderConfig::read(&folder.join("provider.yaml")).unwrap();
+            let has_credentials = config.credentials.names().next().is_some();
+            assert_eq!(
+                has_credentials,
+                !config.grants.cloud.is_empty(),
+                "{}",
+                folder.display()
+            );
+            names.push(folder.file_name().unwrap().to_string_lossy().into_owned());
+        }
+        names.sort();
+        assert_eq!(names, ["aws", "azure", "cluster-api", "gcp"]);
+    }
+
+    #[test]
     fn a_cloud_configuration_goes_along_without_its_secrets() {
         let azure = r#"{"tenantId": "t", "aadClientSecret": "s3cret", "deep": [{"Token": "s3cret"}]}"#;
         let shown = without_secrets(azure);

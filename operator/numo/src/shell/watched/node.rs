@@ -235,9 +235,9 @@ pub fn node(node: SlimNode) -> (NodeView, OfNode) {
         leaving,
         name: node.metadata.name.unwrap_or_default(),
         uid: node.metadata.uid.unwrap_or_default(),
-        labels: node.metadata.labels.unwrap_or_default(),
+        labels: node.metadata.labels.unwrap_or_default().into(),
         has_annotations: node.metadata.annotations.is_some(),
-        annotations: node.metadata.annotations.unwrap_or_default(),
+        annotations: node.metadata.annotations.unwrap_or_default().into(),
     };
     let rest = OfNode {
         volumes,

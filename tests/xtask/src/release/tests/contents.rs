@@ -66,7 +66,9 @@ fn what_a_release_names_is_in_it_by_its_digest() {
         "{examples:?}"
     );
     for path in examples {
-        let text = fs::read_to_string(path).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        let shown = path.display();
+        assert!(!text.contains(install::NO_DIGEST), "{shown}: a digest of nothing");
         for object in objects(&text).unwrap() {
             if let Some(image) = object.pointer("/spec/wasm/image").and_then(Value::as_str) {
                 let (repository, _) = image.split_once('@').unwrap();
@@ -345,13 +347,10 @@ fn the_bill_of_materials_has_every_crate_that_the_program_has() {
         }
     }
     let rules: Value = serde_json::from_str(&made.text("numo-rules.cdx.json")).unwrap();
-    assert!(
-        rules["components"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .any(|one| one["name"] == "pdb-headroom")
-    );
+    for name in ["pdb-headroom", "provider-sim", "numo-provider-sdk"] {
+        let mut components = rules["components"].as_array().unwrap().iter();
+        assert!(components.any(|one| one["name"] == name), "{name}");
+    }
 }
 
 #[test]

@@ -40,6 +40,7 @@ async fn images_and_artifacts_are_pushed_pulled_and_their_signatures_hold() {
             pinned("/bundle", version()),
             pinned("/catalog", version()),
             pinned("/rules/pdb-headroom", version()),
+            pinned("/providers/sim", version()),
         ];
         for reference in signed {
             let (repository, digest) = reference.split_once('@').unwrap();
