@@ -6,6 +6,7 @@
     reason = "a failed step of a test is its failure, in what it calls too"
 )]
 
+mod aws;
 mod azure;
 mod gcp;
 mod replacement;
