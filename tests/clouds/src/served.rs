@@ -136,5 +136,9 @@ fn send(loopback: &Loopback, request: &Request) -> Result<Response, String> {
         .iter()
         .map(|(name, value)| (name.as_str(), value.as_bytes()));
     let signed = signed.iter().map(|text| ("x-authorization", text.as_bytes()));
-    loopback.send((method, &request.url), own.chain(signed), request.body.clone())
+    loopback.send(
+        (method, request.url.as_str()),
+        own.chain(signed),
+        request.body.clone(),
+    )
 }
