@@ -6,10 +6,7 @@ use anyhow::{Context, Result, ensure};
 pub use numo_plugin_tests::guest::components;
 use numo_plugin_tests::registry::{Kind, PASSWORD, Running, USER};
 use serde_json::{Value, json};
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, path::Path};
 use tokio::process::Command;
 
 /// What stands in the examples before the name of a rule.
