@@ -188,8 +188,7 @@ fn values_of_an_older_chart_are_taken() -> Result<()> {
 #[test]
 fn a_wrong_configuration_is_refused_before_it_is_installed() -> Result<()> {
     let mut tag = values("gcp")?;
-    tag["machines"]["config"]["component"]["image"] =
-        json!("registry.example.com/numo/providers/gcp:0.1.0");
+    tag["machines"]["config"]["component"]["image"] = json!("registry.example.com/numo/providers/gcp:0.1.0");
     let mut both = values("gcp")?;
     both["machines"]["config"]["component"]["file"] = json!("/etc/numo/provider.wasm");
     let mut unknown = values("gcp")?;
