@@ -7,4 +7,4 @@ pub mod gcp;
 pub mod objects;
 mod served;
 
-pub use served::{Served, native};
+pub use served::{Loopback, Served, native};

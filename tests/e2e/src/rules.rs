@@ -3,38 +3,16 @@
 
 use crate::process::binary;
 use anyhow::{Context, Result, ensure};
+pub use numo_plugin_tests::guest::components;
 use numo_plugin_tests::registry::{Kind, PASSWORD, Running, USER};
 use serde_json::{Value, json};
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, path::Path};
 use tokio::process::Command;
 
 /// What stands in the examples before the name of a rule.
 const PLACE: &str = "registry.example.com/numo/rules/";
 /// The pull secret.
 const SECRET: &str = "rules-registry";
-
-/// Where the components of these rules are: in the folder `NUMO_RULES`, or built now; cargo says whether they have
-/// to be.
-pub async fn components(names: &[&str]) -> Result<PathBuf> {
-    if let Some(folder) = std::env::var_os("NUMO_RULES") {
-        return Ok(folder.into());
-    }
-    let root = crate::manifests::root();
-    let target = root.join("target/plugins");
-    let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["run", "--quiet", "--package", "components", "--"])
-        .args(names)
-        .current_dir(root.join("plugins"))
-        .env("CARGO_TARGET_DIR", &target)
-        .stdout(std::process::Stdio::null())
-        .status()
-        .await?;
-    ensure!(status.success(), "cargo components: {status}");
-    Ok(target.join("wasm32-unknown-unknown/release/components"))
-}
 
 /// A registry with some of the rules.
 #[derive(Debug)]

@@ -481,6 +481,26 @@ pub fn provider() -> Result<Vec<u8>> {
     Ok(known.insert(component).clone())
 }
 
+/// Where the components of these rules and providers of `plugins/` are: in the folder `NUMO_RULES`, or built now; cargo says whether they have
+/// to be.
+pub async fn components(names: &[&str]) -> Result<PathBuf> {
+    if let Some(folder) = std::env::var_os("NUMO_RULES") {
+        return Ok(folder.into());
+    }
+    let target = root().join("target/plugins");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = tokio::process::Command::new(cargo)
+        .args(["run", "--quiet", "--package", "components", "--"])
+        .args(names)
+        .current_dir(root().join("plugins"))
+        .env("CARGO_TARGET_DIR", &target)
+        .stdout(std::process::Stdio::null())
+        .status()
+        .await?;
+    ensure!(status.success(), "cargo components: {status}");
+    Ok(target.join("wasm32-unknown-unknown/release/components"))
+}
+
 fn build(triple: &str) -> Result<Vec<u8>> {
     build_in("", "numo_conformance", triple)
 }

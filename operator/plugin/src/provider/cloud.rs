@@ -40,38 +40,43 @@ impl Signed {
     pub fn new(direct: Arc<Direct>, credentials: Arc<Credentials>) -> Self {
         Self { direct, credentials }
     }
+}
 
-    /// The headers of a request, those of its signature among them.
-    async fn headers(&self, request: &CloudRequest) -> Result<Vec<(HeaderName, HeaderValue)>, HostError> {
-        let Some(signing) = &request.signing else {
-            return Ok(request.headers.clone());
-        };
-        let built = Request::builder()
-            .method(request.method.clone())
-            .uri(request.url.as_str());
-        let built = built
-            .body(())
-            .map_err(|error| HostError::new(ErrorCode::Invalid, format!("the request: {error}")))?;
-        let (mut parts, ()) = built.into_parts();
-        parts.headers.extend(request.headers.iter().cloned());
-        let tokens = Tokens(&self.direct);
-        let signed = self.credentials.sign(
-            &signing.credential,
-            &signing.scheme,
-            &signing.parameters,
-            &mut parts,
-            &request.body,
-            request.now,
-            &tokens,
-        );
-        signed.await.map_err(|refusal| refused(&refusal))?;
-        // Of a name that comes again, the map gives the name once: a component has each of its headers once.
-        Ok(parts
-            .headers
-            .iter()
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect())
-    }
+/// The headers of a request, those of its signature among them: all that goes out with it.
+///
+/// Errors: `denied` where the credential gives none, `invalid` for what cannot be signed, `unavailable` where nobody gives a token.
+pub async fn signed_headers(
+    request: &CloudRequest,
+    credentials: &Credentials,
+    tokens: &dyn Exchange,
+) -> Result<Vec<(HeaderName, HeaderValue)>, HostError> {
+    let Some(signing) = &request.signing else {
+        return Ok(request.headers.clone());
+    };
+    let built = Request::builder()
+        .method(request.method.clone())
+        .uri(request.url.as_str());
+    let built = built
+        .body(())
+        .map_err(|error| HostError::new(ErrorCode::Invalid, format!("the request: {error}")))?;
+    let (mut parts, ()) = built.into_parts();
+    parts.headers.extend(request.headers.iter().cloned());
+    let signed = credentials.sign(
+        &signing.credential,
+        &signing.scheme,
+        &signing.parameters,
+        &mut parts,
+        &request.body,
+        request.now,
+        tokens,
+    );
+    signed.await.map_err(|refusal| refused(&refusal))?;
+    // Of a name that comes again, the map gives the name once: a component has each of its headers once.
+    Ok(parts
+        .headers
+        .iter()
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect())
 }
 
 /// A refusal in the words of the contract with components.
@@ -87,7 +92,7 @@ fn refused(refusal: &Refusal) -> HostError {
 #[async_trait]
 impl Cloud for Signed {
     async fn send(&self, request: CloudRequest) -> Result<FetchResponse, HostError> {
-        let headers = self.headers(&request).await?;
+        let headers = signed_headers(&request, &self.credentials, &Tokens(&self.direct)).await?;
         let asked = FetchRequest {
             head: request.method == Method::HEAD,
             url: request.url,

@@ -12,7 +12,7 @@ pub(crate) mod load;
 
 pub use answer::{Creation, Failed, Failure, FailureCode, Group, MachineState, Made, Pending, Said};
 pub use call::Ask;
-pub use cloud::Signed;
+pub use cloud::{Signed, signed_headers};
 pub use grants::{CloudGrant, ObjectGrant, ProviderGrants, Write};
 pub use lent::{Cloud, CloudRequest, Lent, Signing, Writer};
 pub use load::{Description, MachineProvider};

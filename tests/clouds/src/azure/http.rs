@@ -19,6 +19,8 @@ struct Asked {
     path: Vec<String>,
     query: Vec<(String, String)>,
     if_match: Option<String>,
+    /// The access token.
+    bearer: Option<String>,
     body: Value,
 }
 
@@ -73,6 +75,7 @@ async fn answer(Shared(state): Shared<Arc<Mutex<State>>>, request: Request) -> R
             .collect(),
         query: query.collect(),
         if_match: header("if-match"),
+        bearer: header("authorization").and_then(|value| value.strip_prefix("Bearer ").map(str::to_owned)),
         body: serde_json::from_slice(&bytes).unwrap_or_default(),
     };
     let signed = header("authorization").is_some_and(|value| value.to_lowercase().starts_with("bearer "))
@@ -115,6 +118,13 @@ impl State {
         if !signed {
             let words = "Authentication failed. The 'Authorization' header is missing.";
             return Some(Reply::error(401, "AuthenticationFailed", words));
+        }
+        if self.token.is_some() && asked.bearer != self.token {
+            return Some(Reply::error(
+                401,
+                "InvalidAuthenticationToken",
+                "The access token is invalid.",
+            ));
         }
         if self.throttled > 0 {
             self.throttled -= 1;

@@ -82,6 +82,8 @@ pub struct State {
     pub page: usize,
     /// So many requests are throttled.
     pub throttled: u32,
+    /// The only access token that is taken; none: every request that says how it is signed is.
+    pub token: Option<String>,
     /// Methods that the caller has no permission for.
     pub denied: Option<&'static str>,
     /// Largest capacity that the quota allows.
@@ -178,6 +180,7 @@ impl Default for State {
             log: Vec::new(),
             page: 2,
             throttled: 0,
+            token: None,
             denied: None,
             quota: 100,
             without_room: 0,

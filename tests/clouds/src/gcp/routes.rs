@@ -24,6 +24,10 @@ pub(super) async fn serve(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
+    let latency = state.lock().unwrap_or_else(PoisonError::into_inner).knobs.latency;
+    if !latency.is_zero() {
+        tokio::time::sleep(latency).await;
+    }
     let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
     state.pass();
     let path = uri.path().trim_start_matches('/').to_owned();
@@ -84,12 +88,11 @@ fn answer(
             body: b"<!DOCTYPE html><title>Error 404 (Not Found)!!1</title>".to_vec(),
         });
     }
-    let is_signed =
-        header("x-authorization").starts_with("bearer ") || header("authorization").starts_with("Bearer ");
-    if !is_signed {
-        let message = "Request is missing required authentication credential. Expected OAuth 2 access token.";
-        return Err(Answer::error(401, "required", message));
-    }
+    admit(
+        state.knobs.token.as_deref(),
+        header("authorization"),
+        header("x-authorization"),
+    )?;
     if let Some(answer) = odd(state, path) {
         return Err(answer);
     }
@@ -116,6 +119,21 @@ fn answer(
     };
     let body = body.map_err(|_| Answer::error(400, "parseError", "Parse Error"))?;
     route(state, method, (path, rest), query, &body)
+}
+
+/// Whether a request is signed: by a real access token, or natively by the name of a credential.
+fn admit(token: Option<&str>, authorization: &str, named: &str) -> Result<(), Answer> {
+    let bearer = authorization.strip_prefix("Bearer ");
+    let is_named = named.starts_with("bearer ") && token.is_none();
+    if bearer.is_none() && !is_named {
+        let message = "Request is missing required authentication credential. Expected OAuth 2 access token.";
+        return Err(Answer::error(401, "required", message));
+    }
+    if token.is_some() && bearer != token {
+        let message = "Request had invalid authentication credentials. Expected OAuth 2 access token.";
+        return Err(Answer::error(401, "authError", message));
+    }
+    Ok(())
 }
 
 /// What is asked of the project.

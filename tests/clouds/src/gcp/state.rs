@@ -1,7 +1,10 @@
 //! What is in the cloud, and how it goes on by itself: operations end, groups make and delete their members, machines boot.
 
 use numo_provider_sdk::serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
 
 /// What URLs of resources start with.
 pub(super) const PREFIX: &str = "https://www.googleapis.com/compute/v1/";
@@ -39,6 +42,10 @@ pub struct Knobs {
     pub taken_late: bool,
     /// Code of the error that the next operation ends with.
     pub fail_operation: Option<(String, String)>,
+    /// The only access token that is taken; none: every request that says how it is signed is.
+    pub token: Option<String>,
+    /// How long each answer takes, in real time.
+    pub latency: Duration,
 }
 
 impl Default for Knobs {
@@ -59,6 +66,8 @@ impl Default for Knobs {
             unreachable: false,
             taken_late: false,
             fail_operation: None,
+            token: None,
+            latency: Duration::ZERO,
         }
     }
 }

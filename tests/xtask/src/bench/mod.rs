@@ -8,6 +8,7 @@ mod latency;
 mod memory;
 mod notified;
 mod plans;
+mod provider;
 mod siege;
 mod stop;
 mod wasm;
@@ -65,7 +66,7 @@ enum Bound {
 }
 use Bound::{AtLeast, AtMost};
 
-const MEASURES: [Measure; 32] = [
+const MEASURES: [Measure; 33] = [
     Measure {
         name: "added_latency_seconds_per_node",
         unit: "s",
@@ -140,6 +141,11 @@ const MEASURES: [Measure; 32] = [
         name: "wasm_growth_kib_10000",
         unit: "KiB",
         bound: Some(AtMost(64.0)),
+    },
+    Measure {
+        name: "provider_wall_ratio",
+        unit: "x",
+        bound: Some(AtMost(1.2)),
     },
     Measure {
         name: "plan_roll_200_wall_seconds",
@@ -310,6 +316,7 @@ pub async fn measure(arguments: &Arguments) -> Result<ExitCode> {
             "child_start_ms" => wasm::child_start().await,
             "wasm_idle_rule_kib" => wasm::idle().await,
             "wasm_growth_kib_10000" => wasm::growth().await,
+            "provider_wall_ratio" => provider::ratio().await,
             "plan_roll_200_wall_seconds" => plans::roll(Part::Wall).await,
             "plan_roll_200_cpu_seconds" => plans::roll(Part::Cpu).await,
             "plan_roll_200_resident_mib" => plans::roll(Part::Resident).await,

@@ -61,7 +61,7 @@ fn component() -> Result<Vec<u8>> {
 }
 
 /// An engine as the operator has it: components are compiled in a child, by the numo beside this binary.
-fn engine(cache: Option<PathBuf>) -> Result<Engine> {
+pub(super) fn engine(cache: Option<PathBuf>) -> Result<Engine> {
     let program = std::env::current_exe()?.with_file_name("numo");
     Ok(Engine::new(Setup {
         compile: Compile::Child {
@@ -186,7 +186,8 @@ fn each(begin: Instant) -> f64 {
     begin.elapsed().as_secs_f64() * 1e6 / f64::from(ROUNDS)
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// The value in the middle.
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     percentile(&values, 0.5)
 }
