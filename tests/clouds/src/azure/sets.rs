@@ -283,7 +283,7 @@ impl Set {
                 "vmId": machine.vm_id,
                 "timeCreated": machine.created,
                 "provisioningState": machine.provisioning,
-                "osProfile": { "computerName": format!("{}{:06}", self.name, machine.instance) },
+                "osProfile": { "computerName": format!("{}{:06}", self.name.replace('_', "-"), machine.instance) },
                 "storageProfile": { "imageReference": machine.image },
             },
         });

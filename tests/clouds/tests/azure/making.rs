@@ -42,7 +42,7 @@ fn replaced(azure: &Azure, world: &mut World) {
     );
 
     let node = made(world, "numo-a").unwrap();
-    assert_eq!(node.node_name, "pool_a000003", "in lower case");
+    assert_eq!(node.node_name, "pool-a000003", "in lower case");
     assert_eq!(node.provider_id, State::provider_id(POOL, 3));
     assert_eq!(
         Cloud::node_state(world, &node.provider_id).unwrap(),

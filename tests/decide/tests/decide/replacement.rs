@@ -508,8 +508,8 @@ fn a_machine_is_intended_before_it_is_made() {
     );
     check(
         &of("again:-1 problem:quota"),
-        "> make a machine of G-w
-         > note of it quota",
+        "> note of it quota
+         > make a machine of G-w",
     );
     // The words are written once, stay where numo starts anew and has heard nothing yet, and go once the provider has begun.
     let noted = |more: &str| of(more).replace("request for:a", "request for:a said:quota");
