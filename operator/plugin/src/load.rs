@@ -54,7 +54,8 @@ pub(crate) async fn rule(engine: Arc<Inner>, prepared: Prepared) -> Result<Rule,
         digest,
         share: _loading,
     } = prepared;
-    let (component, compiled_bytes) = component(&engine, compiled)?;
+    let (component, compiled_bytes) = component(&engine, &compiled)?;
+    drop(compiled);
     let pre = engine
         .linker
         .instantiate_pre(&component)
@@ -82,10 +83,10 @@ pub(crate) fn is_of(inspection: &Inspection, wanted: World) -> Result<(), Refuse
     Err(Refused::new(Reason::WrongWorld, message))
 }
 
-/// The component of a compiled form, and the bytes of that form. The component has its own copy: while it describes itself there is no
-/// need for two.
-pub(crate) fn component(engine: &Inner, compiled: Vec<u8>) -> Result<(Component, u64), Refused> {
-    let component = deserialize(&engine.wasmtime, &compiled)?;
+/// The component of a compiled form, and the bytes of that form. The component has its own copy: drop the form before the component
+/// describes itself.
+pub(crate) fn component(engine: &Inner, compiled: &[u8]) -> Result<(Component, u64), Refused> {
+    let component = deserialize(&engine.wasmtime, compiled)?;
     if component.resources_required().is_none() {
         let message = "the component imports core modules or instances";
         return Err(Refused::new(Reason::UnknownImport, message));

@@ -206,7 +206,7 @@ pub(super) fn pending(pending: wit::Pending) -> Result<Pending, Failed> {
     })
 }
 
-pub(super) fn failure(failure: wit::Failure) -> Failed {
+pub(super) fn failure(failure: &wit::Failure) -> Failed {
     let code = match failure.code {
         wit::FailureCode::Invalid => FailureCode::Invalid,
         wit::FailureCode::NotFound => FailureCode::NotFound,

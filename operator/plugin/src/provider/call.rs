@@ -121,7 +121,7 @@ async fn one(loaded: &Loaded, store: &mut Store<Sandbox>, time: Duration, ask: A
         let guest = loaded.pre.instantiate_async(&mut *store).await?;
         of_machine(&guest, store, ask).await
     });
-    answered.await?.and_then(|raw| raw.checked())
+    answered.await?.and_then(Raw::checked)
 }
 
 /// What the component said, before anything of it is believed.
@@ -188,7 +188,7 @@ async fn of_machine(guest: &Guest, store: &mut Store<Sandbox>, ask: Ask) -> Answ
         }
         of_groups => return of_group(guest, store, of_groups).await,
     };
-    Ok(said.map_err(answer::failure))
+    Ok(said.map_err(|failure| answer::failure(&failure)))
 }
 
 async fn of_group(guest: &Guest, store: &mut Store<Sandbox>, ask: Ask) -> Answered {
@@ -216,5 +216,5 @@ async fn of_group(guest: &Guest, store: &mut Store<Sandbox>, ask: Ask) -> Answer
             return Ok(Err(Refused::new(Reason::RuleError, message).into()));
         }
     };
-    Ok(said.map_err(answer::failure))
+    Ok(said.map_err(|failure| answer::failure(&failure)))
 }

@@ -86,7 +86,8 @@ pub(crate) async fn provider(engine: Arc<Inner>, prepared: Prepared) -> Result<M
         digest,
         share: _loading,
     } = prepared;
-    let (component, _) = component(&engine, compiled)?;
+    let (component, _) = component(&engine, &compiled)?;
+    drop(compiled);
     let pre = engine
         .provider_linker
         .instantiate_pre(&component)

@@ -60,16 +60,12 @@ fn invalid(message: String) -> HostError {
     HostError::new(ErrorCode::Invalid, message)
 }
 
-fn manager() -> Option<String> {
-    Some(FIELD_MANAGER.to_owned())
-}
-
 #[async_trait]
 impl Writer for ObjectWriter {
     async fn create(&self, object: &ObjectRef, body: &Value) -> Result<Value, HostError> {
         let (request, resource) = self.request(object).await?;
         let params = PostParams {
-            field_manager: manager(),
+            field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PostParams::default()
         };
         let request = request.create(&params, body.to_string().into_bytes());
@@ -81,7 +77,7 @@ impl Writer for ObjectWriter {
         let patch = serde_json::from_value(patch.clone());
         let patch = patch.map_err(|error| invalid(format!("the patch of {object}: {error}")))?;
         let params = PatchParams {
-            field_manager: manager(),
+            field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
         };
         let request = request.patch(&object.name, &params, &Patch::Json::<()>(patch));

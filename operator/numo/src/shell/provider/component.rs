@@ -217,7 +217,7 @@ impl Component {
         match self.said(ask).await {
             Ok(Said::Creation(Creation::Created(machine))) => self.done(request, made(machine)),
             Ok(Said::Creation(Creation::Pending(pending))) => self.pending(request, pending),
-            said => self.failed(request, tried, said),
+            said => self.failed(request, &tried, said),
         }
     }
 
@@ -231,7 +231,7 @@ impl Component {
         match self.said(ask).await {
             Ok(Said::Done(None)) => self.done(&key, ()),
             Ok(Said::Done(Some(pending))) => self.pending(&key, pending),
-            said => self.failed(&key, tried, said),
+            said => self.failed(&key, &tried, said),
         }
     }
 
@@ -247,7 +247,7 @@ impl Component {
         match self.said(ask).await {
             Ok(Said::Done(None)) => self.done(&key, ()),
             Ok(Said::Done(Some(pending))) => self.pending(&key, pending),
-            said => self.failed(&key, tried, said),
+            said => self.failed(&key, &tried, said),
         }
     }
 
@@ -282,7 +282,7 @@ impl Component {
         Called::Pending(i64::from(pending.retry_after_seconds))
     }
 
-    fn failed<T>(&self, what: &str, tried: Tried, said: Result<Said, Failure>) -> Called<T> {
+    fn failed<T>(&self, what: &str, tried: &Tried, said: Result<Said, Failure>) -> Called<T> {
         let failure = said
             .err()
             .unwrap_or_else(|| Failure::without_time(UNFIT.to_owned()));
