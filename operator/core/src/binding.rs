@@ -15,10 +15,10 @@ use crate::{
     intent,
     key::Key,
     names,
-    observed::{BindingView, Map, Observed},
+    observed::{BindingView, Map, NodeView, Observed},
     owner::{Owner, OwnerKind},
     selector,
-    text::counted,
+    text::{clip, counted},
     why::Why,
 };
 use numo_api::{
@@ -274,7 +274,7 @@ fn asks_nothing(spec: &MutexBindingSpec) -> bool {
     spec.drain.is_none() && spec.settings == nothing
 }
 
-/// That waves select no node of the cluster, in sentences. Owners of several nodes say it of their own; NodeMaintenances have one each.
+/// What selects no node of the cluster, in sentences. Owners of several nodes say it of their own; NodeMaintenances have one each.
 fn of_nobody(view: &BindingView, observed: &Observed) -> String {
     if view.spec.owner_selector.kind != "NodeMaintenance" || observed.nodes.is_empty() {
         return String::new();
@@ -288,6 +288,24 @@ fn of_nobody(view: &BindingView, observed: &Observed) -> String {
                 said,
                 " {} selects no Node of the cluster: nobody waits for it.",
                 wave.field
+            );
+        }
+    }
+    let has_any = |is_it: &dyn Fn(&NodeView) -> bool| observed.nodes.values().any(is_it);
+    let settings = &view.spec.settings;
+    let first = settings
+        .first
+        .as_ref()
+        .and_then(|first| serde_json::to_value(first).ok());
+    if first.is_some_and(|first| !has_any(&|node| selector::matches(&first, &node.labels))) {
+        said.push_str(" spec.first selects no Node of the cluster: no node goes first.");
+    }
+    for key in settings.mutex_keys.iter().flatten() {
+        if !has_any(&|node| node.labels.contains_key(key)) {
+            let key = clip(key, 100);
+            let _ = write!(
+                said,
+                " spec.mutexKeys: no Node of the cluster has the label {key:?}: it keeps no two of them apart."
             );
         }
     }

@@ -20,8 +20,8 @@ const HEADERS: usize = 32;
 const HEADER_BYTES: usize = 16 * 1024;
 /// Bytes of a URL.
 const URL_BYTES: usize = 8 * 1024;
-/// Headers that would change where a request goes, where it ends, or who asks.
-const REFUSED: [&str; 10] = [
+/// Headers that would change where a request goes, where it ends, who asks, or what is done.
+const REFUSED: [&str; 13] = [
     "authorization",
     "cookie",
     "host",
@@ -32,6 +32,9 @@ const REFUSED: [&str; 10] = [
     "te",
     "trailer",
     "expect",
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
 ];
 
 impl wit::Host for Sandbox {
@@ -249,6 +252,7 @@ mod tests {
             "HOST",
             "transfer-encoding",
             "Proxy-Authorization",
+            "X-HTTP-Method-Override",
             "a b",
             "",
         ] {

@@ -124,7 +124,7 @@ impl Exchange for Tokens<'_> {
             timeout: TOKEN,
             body_bytes: ANSWER_BYTES as u64 + 1,
         };
-        let answer = self.0.post(asked, form.as_bytes().to_vec()).await;
+        let answer = self.0.call(asked, (Method::POST, form.as_bytes().to_vec())).await;
         let FetchResponse { status, body, .. } = answer.map_err(|error| error.message)?;
         Ok(numo_credentials::Answer { status, body })
     }

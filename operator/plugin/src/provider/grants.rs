@@ -73,20 +73,27 @@ pub struct ObjectGrant {
     pub write: Vec<Write>,
 }
 
-/// API groups whose objects no provider writes: numo decides over them, or they say who may do what.
-const NOT_WRITTEN: [&str; 9] = [
-    "openshift-optional.skrzypek.io",
-    "update.edgeless.systems",
+/// API groups whose objects no provider writes, and those below them: numo decides over them, or other operators do.
+const NOT_WRITTEN: [&str; 7] = [
+    numo_api::GROUP,
+    numo_api::machines::UPDATE_GROUP,
     "upgrade.cattle.io",
     "nodemaintenance.medik8s.io",
-    "machineconfiguration.openshift.io",
-    "rbac.authorization.k8s.io",
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "coordination.k8s.io",
+    "nodemaintenance.kubevirt.io",
+    "openshift.io",
+    "k8s.io",
 ];
+/// Groups below `k8s.io` that belong to projects, as Cluster API's do.
+const OF_PROJECTS: &str = ".x-k8s.io";
 /// Kinds of `v1` that providers may write: `sim` plays machines with ConfigMaps.
 const WRITTEN_OF_CORE: [&str; 1] = ["ConfigMap"];
+
+/// Whether objects of a group may be written. One without a dot is Kubernetes' own: `apps`, `batch`.
+fn is_written(group: &str) -> bool {
+    let is_below = |one: &str| group == one || group.ends_with(&format!(".{one}"));
+    let is_refused = NOT_WRITTEN.iter().any(|one| is_below(one));
+    group.contains('.') && (!is_refused || group.ends_with(OF_PROJECTS))
+}
 
 impl ObjectGrant {
     /// What is wrong with it, if anything.
@@ -106,7 +113,7 @@ impl ObjectGrant {
         let group = self.api_version.split_once('/').map(|(group, _)| group);
         let is_refused = match group {
             None => !WRITTEN_OF_CORE.contains(&self.kind.as_str()),
-            Some(group) => NOT_WRITTEN.contains(&group),
+            Some(group) => !is_written(group),
         };
         is_refused.then(|| format!("{about}, write: no provider writes objects of this kind"))
     }
@@ -189,7 +196,12 @@ mod tests {
             ("v1", "Secret"),
             ("update.edgeless.systems/v1alpha1", "PendingNode"),
             ("rbac.authorization.k8s.io/v1", "ClusterRole"),
+            ("authorization.openshift.io/v1", "RoleBinding"),
+            ("machineconfiguration.openshift.io/v1", "MachineConfigPool"),
+            ("numo.openshift-optional.skrzypek.io/v1alpha1", "NodeChange"),
+            ("nodemaintenance.kubevirt.io/v1beta1", "NodeMaintenance"),
             ("coordination.k8s.io/v1", "Lease"),
+            ("apps/v1", "Deployment"),
         ] {
             assert!(grant(api_version, kind, &patch).fault().is_some(), "{kind}");
         }

@@ -280,6 +280,11 @@ fn a_binding_says_which_of_its_waves_selects_no_node() {
         said(&WAVES.replace("\"canary\":\"yes\"", "\"canary\":\"ture\"")),
         "The binding gates 1 NodeMaintenance. spec.waves[0] selects no Node of the cluster: nobody waits for it."
     );
+    assert_eq!(
+        said(r#""first":{"matchLabels":{"canary":"ture"}},"mutexKeys":["rack"]"#),
+        "The binding gates 1 NodeMaintenance. spec.first selects no Node of the cluster: no node goes first. spec.mutexKeys: no Node of \
+         the cluster has the label \"rack\": it keeps no two of them apart."
+    );
 }
 
 #[test]

@@ -229,7 +229,15 @@ impl Cluster {
         let view = PendingNodeView {
             uid: format!("uid-pending-{name}"),
             resource_version: "1".to_owned(),
-            created: at(line.number("created", -300)),
+            // Whoever has joined is younger.
+            created: at(line.number(
+                "created",
+                if line.option("node").is_some() {
+                    -1_000_000
+                } else {
+                    -300
+                },
+            )),
             owner_uid: line.option("owner").unwrap_or(UID).to_owned(),
             annotations: turn
                 .map(|turn| (marks::PENDING_FOR.to_owned(), turn.name))

@@ -1138,6 +1138,28 @@ fn a_machine_that_joins_with_another_image_is_a_failed_try() {
     );
 }
 
+/// A provider that gives out a node that serves for long as the machine that it made: the fleet would shrink by one for each.
+#[test]
+fn a_node_that_was_there_before_the_request_takes_nobodys_place() {
+    let text = |image: &str| {
+        format!(
+            "node a worker v0\n node new worker v0\n version img2 finalizer\n host a img1\n host new {image}
+             group w image:img2\n groups w
+             replacing a PreRules
+             pending request for:a created:-1 node:new machine:m-new Ready"
+        )
+    };
+    for image in ["img0", "img2"] {
+        check(
+            &text(image),
+            "problem ProviderContradicts ~ Node new was there before the machine was asked for
+             not note new obsolete
+             not forget it
+             not note a",
+        );
+    }
+}
+
 /// An image that never boots costs a bounded number of machines, and no old node.
 #[test]
 fn machines_that_do_not_join_are_tried_a_few_times() {

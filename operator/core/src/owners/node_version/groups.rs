@@ -3,7 +3,7 @@
 use super::{known::is_first, pass::Pass};
 use crate::{
     action::{FleetAction, FleetQuestion},
-    observed::{DISCOVERY_SECONDS, GroupFacts, POLL_SECONDS, ScalingGroupView, is_same},
+    observed::{DISCOVERY_SECONDS, GroupFacts, Heard, POLL_SECONDS, ScalingGroupView, is_same},
     why::Why,
 };
 use numo_api::{
@@ -124,10 +124,17 @@ impl<'a> Pass<'a> {
     /// Makes a ScalingGroup for each group of the provider, and takes those away whose group is gone.
     fn discover(&mut self) {
         let heard = self.fleet.provider.groups.as_ref();
-        let Some(heard) = heard.filter(|heard| heard.again(DISCOVERY_SECONDS) > self.now) else {
+        let pause = |heard: &Heard<_>| {
+            if heard.said.is_ok() {
+                DISCOVERY_SECONDS
+            } else {
+                POLL_SECONDS
+            }
+        };
+        let Some(heard) = heard.filter(|heard| heard.again(pause(heard)) > self.now) else {
             return self.ask(FleetQuestion::Groups);
         };
-        self.out.wake(heard.again(DISCOVERY_SECONDS));
+        self.out.wake(heard.again(pause(heard)));
         let found = match &heard.said {
             Ok(found) => found,
             Err(problem) => {

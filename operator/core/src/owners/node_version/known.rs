@@ -47,6 +47,9 @@ pub fn reservation(view: &NodeVersionView, node: &NodeView, namespace: &str) -> 
     reservation::reservation((&owner, &view.uid), node, target, false, namespace)
 }
 
+/// What ids of requests begin with.
+const REQUEST: &str = "numo-";
+
 /// Id of the request for the machine that is to take the place of a node, and name of its PendingNode. It is the same after a
 /// crash, and another one after each machine that did not join.
 pub fn request(change: &ChangeView) -> String {
@@ -61,7 +64,12 @@ pub(super) fn has_failed(change: &ChangeView, pending: &PendingNodeView) -> bool
 fn numbered(change: &ChangeView, number: usize) -> String {
     let number = number.to_string();
     let digits = names::hash(&["machine", &change.uid, &number], REQUEST_DIGITS);
-    format!("numo-{digits}")
+    format!("{REQUEST}{digits}")
+}
+
+/// Whether a PendingNode has its name of a request of numo's.
+pub(super) fn is_request(name: &str) -> bool {
+    name.starts_with(REQUEST)
 }
 
 /// How many machines did not join that were made for the node, in all its attempts.

@@ -5,7 +5,7 @@ use super::{
     heir::is_for,
     known::request,
     pass::Pass,
-    sets::{Class, is_node_of},
+    sets::{Class, is_node_of, is_older},
     turn::is_let_go,
 };
 use crate::{
@@ -63,7 +63,13 @@ impl<'a> Pass<'a> {
         let problem = told.and_then(|told| told.problem.as_deref());
         let words = problem.map(|problem| clip(problem, WORDS));
         let change = Change::of(&pending.annotations, marks::PROVIDER_SAID, words);
-        let is_known = change.from == change.to || !is_heard;
+        // Words that name a request or a time differ in each answer: what they begin with is the kind of failure.
+        let kind = |words: &Option<String>| {
+            words
+                .as_deref()
+                .and_then(|words| words.split(':').next().map(str::to_owned))
+        };
+        let is_known = kind(&change.from) == kind(&change.to) || !is_heard;
         if is_known || self.observed.settings.only_looks || self.writes(pending) {
             return;
         }
@@ -94,7 +100,10 @@ impl<'a> Pass<'a> {
         let what = match (other, host) {
             (Some(other), _) => format!("PendingNode {} has it too", other.name),
             (None, Some((node, _))) => format!("it is that of Node {node}"),
-            (None, None) => return false,
+            (None, None) => match self.older_node(pending) {
+                Some(node) => format!("Node {} was there before the machine was asked for", node.name),
+                None => return false,
+            },
         };
         let message = format!(
             "PendingNode {} spec.providerID: found {id}, and {what}; nothing is deleted on its word: delete the PendingNode that is wrong",
@@ -103,6 +112,13 @@ impl<'a> Pass<'a> {
         let why = Why::new(Reason::ProviderContradicts, message);
         self.out.report.problems.push(why);
         true
+    }
+
+    /// A node that cannot be the new one: it is older than the request.
+    fn older_node(&self, pending: &PendingNodeView) -> Option<&'a NodeView> {
+        let node = self.observed.nodes.get(pending.node());
+        let node = node.filter(|_| !pending.leaves())?;
+        (is_older(pending, node) && is_node_of(self.fleet, pending, node)).then_some(node)
     }
 
     /// The state of a machine, as far as it is known; it is asked for when that is due.

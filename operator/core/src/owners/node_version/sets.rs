@@ -1,7 +1,7 @@
 //! Which nodes are where on the way to the version: the reference's groups (`spec/constellation.md` §2, steps 3 to 5), and how many
 //! machines may be made. Nothing here decides what follows.
 
-use super::known::{components, has_group, is_first, pending};
+use super::known::{components, has_group, is_first, is_request, pending};
 use crate::{
     observed::{
         FleetView, Heard, MachineFacts, NodeVersionView, NodeView, Observed, PendingNodeView, is_same,
@@ -193,7 +193,16 @@ pub fn class(view: &NodeVersionView, fleet: &FleetView, node: &NodeView) -> Clas
 
 /// Whether the node is the one of this PendingNode, and its machine is ready. A node whose machine is another one only has its name.
 pub(super) fn has_joined(fleet: &FleetView, pending: &PendingNodeView, node: &NodeView) -> bool {
-    !pending.leaves() && is_node_of(fleet, pending, node) && pending.status.csp_state == Some(CspState::Ready)
+    !pending.leaves()
+        && is_node_of(fleet, pending, node)
+        && !is_older(pending, node)
+        && pending.status.csp_state == Some(CspState::Ready)
+}
+
+/// Whether a provider gives a node out as the new one that is older than numo's request for it. What another operator has made is handed
+/// over with its id, and may be older than its PendingNode.
+pub(super) fn is_older(pending: &PendingNodeView, node: &NodeView) -> bool {
+    is_request(&pending.name) && node.created < pending.created
 }
 
 /// Whether the node is the one of this PendingNode, by name and machine.

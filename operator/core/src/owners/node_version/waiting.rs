@@ -217,7 +217,9 @@ impl<'p, 'a> Waiting<'p, 'a> {
         }
         let group = node.annotation(annotations::SCALING_GROUP_ID);
         let found = self.pass.fleet.group(group).is_some();
-        (!found && !self.has_machine(node)).then(|| no_group(group))
+        // What makes a node obsolete is an annotation: of a group that nobody knows no machine is deleted on its word.
+        let is_obsolete = self.pass.sets.class_of(node) == Some(Class::Obsolete);
+        (!found && (is_obsolete || !self.has_machine(node))).then(|| no_group(group))
     }
 }
 

@@ -7,7 +7,6 @@ use super::{
     reader::{Access, RuleReader},
     writer::ObjectWriter,
 };
-use crate::shell::client::Connection;
 use numo_api::WasmRule;
 use numo_plugin::{
     provider::{MachineProvider, Writer},
@@ -36,22 +35,29 @@ pub enum Source {
 
 /// The objects that providers read and write, with numo's own rights.
 #[derive(Clone)]
-pub struct Objects(Arc<Access>);
+pub struct Objects {
+    /// What rules read through, and what bounds it: readers of a provider have a share of it as a namespace has.
+    read: Arc<Access>,
+    write: Arc<Access>,
+}
 
 impl Objects {
-    /// Of this cluster.
-    pub fn new(connection: &Connection) -> Self {
-        Self(Arc::new(Access::new(connection.write.clone())))
+    /// Of the cluster that rules are evaluated in.
+    pub fn new(evaluator: &Evaluator) -> Self {
+        Self {
+            read: evaluator.inner().access.clone(),
+            write: Arc::new(Access::new(evaluator.connection().write.clone())),
+        }
     }
 
     /// Reads for one call.
     pub fn reader(&self) -> Arc<dyn Reader> {
-        Arc::new(RuleReader::own(self.0.clone()))
+        Arc::new(RuleReader::own(self.read.clone()))
     }
 
-    /// Writes.
+    /// Writes. No page is read by it.
     pub fn writer(&self) -> Arc<dyn Writer> {
-        Arc::new(ObjectWriter::new(self.0.clone()))
+        Arc::new(ObjectWriter::new(self.write.clone()))
     }
 }
 

@@ -4,14 +4,12 @@
 use super::{
     answer::{Called, ProviderAnswer},
     config::ProviderConfig,
+    loader::Loader,
 };
 use crate::shell::{
     clock::ServerClock,
-    eval::{
-        evaluator::Evaluator,
-        provider::{Objects, Source},
-    },
-    lines::ProviderLines,
+    eval::{evaluator::Evaluator, provider::Objects},
+    lines::{LogShares, ProviderLines},
 };
 use numo_api::machines::CspState;
 use numo_core::observed::{FleetQuestion, GroupFacts, MachineFacts, MadeMachine};
@@ -19,40 +17,26 @@ use numo_plugin::{
     RuleLimits, Services,
     fetch::{Direct, FetchSetup},
     net::proxy::Proxies,
-    provider::{
-        Ask, Creation, Failed, FailureCode, Group, Lent, MachineProvider, MachineState, Made, Pending, Said,
-        Signed,
-    },
+    provider::{Ask, Creation, Failed, FailureCode, Group, Lent, MachineState, Made, Pending, Said, Signed},
 };
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
 };
 
-/// How long a component that could not be had is not fetched again.
-const FAILED: Duration = Duration::from_secs(30);
 /// Calls whose token, or number of failures, is remembered; beyond it all are forgotten: a call finds its work again without.
-const REMEMBERED: usize = 10_000;
+const REMEMBERED: usize = 1_000;
 
 /// A provider that is a component.
 pub struct Component {
-    evaluator: Evaluator,
+    loader: Loader,
+    log: Arc<LogShares>,
     clock: ServerClock,
-    namespace: String,
-    source: Source,
     uid: String,
     limits: RuleLimits,
     lent: Lent,
     objects: Objects,
-    loaded: tokio::sync::Mutex<Loading>,
     calls: Mutex<BTreeMap<String, Tried>>,
-}
-
-#[derive(Default)]
-struct Loading {
-    provider: Option<MachineProvider>,
-    failed: Option<(Instant, String)>,
 }
 
 /// What is remembered of a call until it is done.
@@ -66,7 +50,7 @@ struct Tried {
 impl std::fmt::Debug for Component {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Component")
-            .field("source", &self.source)
+            .field("loader", &self.loader)
             .finish_non_exhaustive()
     }
 }
@@ -86,12 +70,11 @@ impl Component {
             ..FetchSetup::trusting(&config.authorities).map_err(|error| format!("caFile: {error}"))?
         };
         let direct = Direct::new(setup).map_err(|error| error.to_string())?;
-        let objects = Objects::new(evaluator.connection());
+        let objects = Objects::new(&evaluator);
         Ok(Self {
             clock: evaluator.connection().clock.clone(),
-            evaluator,
-            namespace: namespace.to_owned(),
-            source: config.source.clone(),
+            log: evaluator.log_shares(),
+            loader: Loader::new(evaluator, namespace, config.source.clone()),
             uid: config.uid.clone(),
             limits: config.limits.clone(),
             lent: Lent {
@@ -105,45 +88,15 @@ impl Component {
                 writer: Some(objects.writer()),
             },
             objects,
-            loaded: tokio::sync::Mutex::default(),
             calls: Mutex::default(),
         })
     }
 
-    /// The component, loaded by whoever asks first.
-    async fn provider(&self) -> Result<MachineProvider, String> {
-        let mut loading = self.loaded.lock().await;
-        if let Some(provider) = &loading.provider {
-            return Ok(provider.clone());
-        }
-        if let Some((_, words)) = loading.failed.as_ref().filter(|(at, _)| at.elapsed() < FAILED) {
-            return Err(words.clone());
-        }
-        let loaded = self.evaluator.load_provider(&self.namespace, &self.source).await;
-        match &loaded {
-            Ok(provider) => {
-                let about = provider.description();
-                tracing::info!(
-                    name = about.name,
-                    version = about.version,
-                    digest = provider.digest(),
-                    "the provider of machines is loaded"
-                );
-                loading.provider = Some(provider.clone());
-            }
-            Err(words) => {
-                tracing::warn!(words, "the provider of machines cannot be loaded");
-                loading.failed = Some((Instant::now(), words.clone()));
-            }
-        }
-        loaded
-    }
-
     async fn said(&self, ask: Ask) -> Result<Said, Failure> {
-        let provider = self.provider().await.map_err(Failure::without_time)?;
+        let provider = self.loader.provider().await.map_err(Failure::without_time)?;
         let services = Services {
             reader: Some(self.objects.reader()),
-            log: Arc::new(ProviderLines(self.evaluator.log_shares())),
+            log: Arc::new(ProviderLines(self.log.clone())),
             ..Services::none(self.clock.now())
         };
         let said = provider
@@ -287,9 +240,10 @@ impl Component {
             .err()
             .unwrap_or_else(|| Failure::without_time(UNFIT.to_owned()));
         let failures = tried.failures.saturating_add(1);
-        // What it was given before may be why it fails.
+        // A call that is cut off may have done its work: the next one is to go on where it was. A token that cannot be right goes.
+        let is_wrong = failure.code == Some(FailureCode::Invalid);
         let tried = Tried {
-            token: None,
+            token: tried.token.clone().filter(|_| !is_wrong),
             failures,
         };
         self.remember(what, Some(tried));

@@ -2,7 +2,7 @@
 
 use crate::shell::eval::provider::Source;
 use numo_credentials::{Credentials, NamedSource};
-use numo_plugin::{RuleLimits, provider::ProviderGrants};
+use numo_plugin::{Limits, RuleLimits, provider::ProviderGrants};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::{
@@ -14,6 +14,9 @@ use std::{
 
 /// Bytes of the configuration, and of each file that it names, at most.
 const FILE_BYTES: u64 = 256 << 10;
+
+/// How long a call may take at most (seconds): less than numo waits for its answer.
+const MOST_SECONDS: u64 = 25;
 
 /// The file.
 #[derive(Clone, Debug, Deserialize)]
@@ -76,6 +79,14 @@ impl ProviderConfig {
 
     fn parse(text: &str) -> Result<Self, String> {
         let written: Written = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        let seconds = written.limits.evaluation_seconds.unwrap_or(MOST_SECONDS);
+        if seconds == 0 || seconds > MOST_SECONDS {
+            return Err(format!(
+                "limits.evaluationSeconds: found {seconds}, wanted 1 to {MOST_SECONDS}: a call that takes longer answers pending"
+            ));
+        }
+        let limits = Limits::default().with(&written.limits, &Limits::CEILINGS);
+        limits.map_err(|error| format!("limits: {error}"))?;
         if let Some(fault) = written.grants.fault() {
             return Err(fault);
         }
@@ -91,13 +102,18 @@ impl ProviderConfig {
                 ));
             }
         }
-        let cloud_config = written.cloud_config_file.as_deref().map(self::text).transpose()?;
+        let cloud_config = written.cloud_config_file.as_deref().map(|path| {
+            let shown = without_secrets(&self::text(path)?);
+            let shown = shown.map_err(|words| format!("cloudConfigFile {}: {words}", path.display()))?;
+            Ok::<_, String>(shown.into())
+        });
+        let cloud_config = cloud_config.transpose()?;
         let authorities = written.ca_file.as_deref().map(self::text).transpose()?;
         Ok(Self {
             source: source(written.component)?,
             uid: written.uid,
             config_json: Value::Object(written.config).to_string().into(),
-            cloud_config: cloud_config.map(|text| without_secrets(&text).into()),
+            cloud_config,
             authorities: authorities.unwrap_or_default().into_bytes(),
             grants: Arc::new(written.grants),
             credentials: Arc::new(credentials),
@@ -145,17 +161,38 @@ fn is_secret(name: &str) -> bool {
     SECRET.iter().any(|word| name.contains(word))
 }
 
-/// A cloud configuration file (JSON, or `key = value` in lines) without what may be a secret: its values are empty.
-fn without_secrets(text: &str) -> String {
+/// A cloud configuration file (JSON, or `name = value` in lines) without what may be a secret: such a value is empty.
+///
+/// Errors: a line is neither, so that nobody knows whether it has a secret.
+fn without_secrets(text: &str) -> Result<String, String> {
+    let text = text.trim_start_matches('\u{feff}');
     if let Ok(mut value) = serde_json::from_str::<Value>(text) {
         clear(&mut value);
-        return value.to_string();
+        return Ok(value.to_string());
     }
-    let line = |line: &str| match line.split_once('=') {
-        Some((name, _)) if is_secret(name) => format!("{name}="),
-        _ => line.to_owned(),
-    };
-    text.lines().map(line).collect::<Vec<_>>().join("\n")
+    let lines = text.lines().enumerate().map(|(index, line)| {
+        let trimmed = line.trim();
+        let is_kept = trimmed.is_empty() || (trimmed.starts_with('[') && trimmed.ends_with(']'));
+        if is_kept {
+            return Ok(line.to_owned());
+        }
+        if trimmed.starts_with(['#', ';']) {
+            return Ok(String::new());
+        }
+        let is_name = |name: &str| {
+            let mut bytes = name.trim().bytes();
+            bytes.len() > 0 && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+        };
+        match line.split_once('=').filter(|(name, _)| is_name(name)) {
+            Some((name, _)) if is_secret(name) => Ok(format!("{name}=")),
+            Some(_) => Ok(line.to_owned()),
+            None => Err(format!(
+                "line {}: found neither a [section] nor name = value, and the file is no JSON",
+                index + 1
+            )),
+        }
+    });
+    Ok(lines.collect::<Result<Vec<_>, _>>()?.join("\n"))
 }
 
 fn clear(value: &mut Value) {
@@ -200,6 +237,12 @@ grants:
             ("[gcp]", "[other]", "credentials: found \"other\""),
             ("uid: a1b2", "uuid: a1b2", "uuid"),
             (
+                "uid: a1b2",
+                "limits: {evaluationSeconds: 60}",
+                "limits.evaluationSeconds: found 60",
+            ),
+            ("uid: a1b2", "limits: {memoryBytes: 1099511627776}", "memoryBytes"),
+            (
                 "  cloud:",
                 "  kubernetes: [{apiVersion: v1, kind: Node, namespaces: [a], write: [patch]}]\n  cloud:",
                 "Node",
@@ -239,13 +282,27 @@ grants:
     #[test]
     fn a_cloud_configuration_goes_along_without_its_secrets() {
         let azure = r#"{"tenantId": "t", "aadClientSecret": "s3cret", "deep": [{"Token": "s3cret"}]}"#;
-        let shown = without_secrets(azure);
+        let shown = without_secrets(azure).unwrap();
         assert!(shown.contains("tenantId") && !shown.contains("s3cret"), "{shown}");
         let gce = "[global]\nproject-id = p\ntoken-body = s3cret\n";
-        let shown = without_secrets(gce);
+        let shown = without_secrets(gce).unwrap();
         assert!(
             shown.contains("project-id = p") && !shown.contains("s3cret"),
             "{shown}"
         );
+        // What is neither may have a secret anywhere.
+        for unknown in [
+            "aadClientSecret: s3cret\n",
+            "{\n  \"aadClientSecret\": \"s3cret==\",\n}",
+            "[global]\ns3cret\n",
+        ] {
+            let refused = without_secrets(unknown).unwrap_err();
+            assert!(
+                refused.contains("line ") && !refused.contains("s3cret"),
+                "{refused}"
+            );
+        }
+        let marked = format!("\u{feff}{azure}");
+        assert!(!without_secrets(&marked).unwrap().contains("s3cret"));
     }
 }

@@ -4,6 +4,7 @@
 pub mod answer;
 mod component;
 pub mod config;
+mod loader;
 mod sim;
 
 pub use answer::{Called, ProviderAnswer};
