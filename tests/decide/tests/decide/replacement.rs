@@ -185,7 +185,7 @@ fn a_nodeversion_is_over_with_a_node_that_nobody_knows_and_names_it() {
         &format!("{text}\n host a - bare\n facts m-a unknown:403 at:-1"),
         "phase Idle
          problem MachineUnknown ~ Node a, which is left as it is (machine m-a: 403)
-         node a Skipped MachineUnknown ~ found m-a, wanted a machine that the provider knows: 403
+         node a Skipped MachineUnknown ~ found m-a, wanted a machine that the provider knows: 403. The node is left out until the provider knows
          > nothing",
     );
     check(

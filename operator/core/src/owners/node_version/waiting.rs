@@ -388,9 +388,16 @@ fn unknown(pass: &Pass<'_>, node: &NodeView) -> String {
         Some(problem) => format!("found {machine}, wanted a machine that the provider knows: {problem}"),
         None => format!("found {machine}, wanted a machine that the provider knows"),
     };
+    let ends = if machine.is_empty() {
+        let version = &pass.view.name;
+        format!("; `numo acknowledge nodeversion/{version}` has the NodeVersion be Ready without it")
+    } else {
+        // The command line asks no provider, so it cannot acknowledge this one.
+        " until the provider knows its machine; if the machine is gone, delete the Node".to_owned()
+    };
     format!(
-        "Node {} spec.providerID: {found}. The node is left out; `numo acknowledge nodeversion/{}` has the NodeVersion be Ready without it",
-        node.name, pass.view.name
+        "Node {} spec.providerID: {found}. The node is left out{ends}",
+        node.name
     )
 }
 
