@@ -1,7 +1,7 @@
 //! Machines of Cluster API: how one is found, whose it is, how it stands. Writes nothing.
 //!
 //! The id of a machine is `spec.providerID` of its Machine, as its Node has it too. A Machine whose cloud has not answered yet has none:
-//! its id is `capi://NAMESPACE/NAME`, which is good for all calls, then and later.
+//! its id is `capi://NAMESPACE/NAME`, which is good for all calls, then and later; but by it nothing is deleted that has a Node (`delete`).
 
 use crate::{
     config::Config,
@@ -208,6 +208,11 @@ pub fn of_group(host: &impl Host, config: &Config, group: &Group) -> Result<Vec<
     let labels = format!("{CLUSTER}={},{key}={}", config.cluster, group.name);
     let found = objects::list(host, config.query("Machine", &group.namespace, labels, &READ))?;
     Ok(found.into_iter().map(Machine).collect())
+}
+
+/// Whether an id is the one that a Machine has until it has a providerID.
+pub fn is_early(id: &str) -> bool {
+    id.to_ascii_lowercase().starts_with(CAPI)
 }
 
 /// The Machine with an id, or none.

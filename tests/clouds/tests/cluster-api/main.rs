@@ -8,6 +8,7 @@
 
 mod crashes;
 mod faults;
+mod late;
 mod others;
 mod pools;
 mod replace;
