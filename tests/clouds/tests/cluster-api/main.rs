@@ -7,6 +7,7 @@
 )]
 
 mod crashes;
+mod elsewhere;
 mod faults;
 mod late;
 mod others;
