@@ -14,10 +14,12 @@ use numo_provider_sdk::{Failure, FailureCode, failure::failure, host::Cloud};
 
 /// Deletes a machine. One that is gone, or going, is success.
 ///
-/// Errors: it is in no managed group, the group may not become smaller, or AWS refuses or does not answer.
+/// Errors: it is not there and neither is a group of the cluster, it is in no managed group, the group may not become smaller, or AWS refuses or does not answer.
 pub fn delete(host: &impl Cloud, config: &Config, id: &str) -> Result<(), Failure> {
     let mut found: Option<(Group, Member)> = None;
+    let mut is_here = false;
     group::of_cluster(host, config, config.uid.as_deref(), &mut |group| {
+        is_here = true;
         let mut members = group.members.iter();
         let member = members.find(|member| member.id.eq_ignore_ascii_case(id)).cloned();
         found = member.map(|member| (group, member));
@@ -25,7 +27,7 @@ pub fn delete(host: &impl Cloud, config: &Config, id: &str) -> Result<(), Failur
     })?;
     match found {
         Some((group, member)) => from_group(host, config, &group, &member),
-        None => alone(host, config, id),
+        None => alone(host, config, id, is_here),
     }
 }
 
@@ -66,11 +68,18 @@ fn from_group(host: &impl Cloud, config: &Config, group: &Group, member: &Member
     }
 }
 
-/// A machine that no managed group has.
-fn alone(host: &impl Cloud, config: &Config, id: &str) -> Result<(), Failure> {
-    let Some(found) = machine::by_id(host, config, id)?.filter(|found| !found.is_ending()) else {
-        return Ok(());
+/// A machine that no managed group has; whether a group of the cluster is there.
+fn alone(host: &impl Cloud, config: &Config, id: &str, is_here: bool) -> Result<(), Failure> {
+    let Some(found) = machine::by_id(host, config, id)? else {
+        return if is_here {
+            Ok(())
+        } else {
+            Err(group::elsewhere(config, id))
+        };
     };
+    if found.is_ending() {
+        return Ok(());
+    }
     match (&found.member_of, &found.request) {
         (None, Some(_)) => machine::terminate(host, config, &found.id),
         (Some(group), Some(_)) => Err(failure(

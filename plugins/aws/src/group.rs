@@ -226,3 +226,33 @@ pub fn of_cluster(
         Ok(false)
     })
 }
+
+/// Makes sure that a machine which EC2 does not know is looked for where the cluster is: with the keys of another account, or in another region,
+/// every machine would be gone.
+///
+/// Errors: no group of the cluster is there, or Auto Scaling does not answer, or refuses.
+pub fn expect_any(host: &impl Cloud, config: &Config, id: &str) -> Result<(), Failure> {
+    let mut is_here = false;
+    of_cluster(host, config, config.uid.as_deref(), &mut |_| {
+        is_here = true;
+        true
+    })?;
+    if is_here {
+        Ok(())
+    } else {
+        Err(elsewhere(config, id))
+    }
+}
+
+/// A machine that is not there, and no group of the cluster either.
+pub fn elsewhere(config: &Config, id: &str) -> Failure {
+    let uid = config.uid.as_ref().map(|uid| format!("={uid}"));
+    let message = format!(
+        "instance {id}: found neither it nor an auto scaling group with tag {}{} in region {} with credential {}, wanted one of them; it may run in another account or region, and does not count as gone",
+        config.uid_tag,
+        uid.unwrap_or_default(),
+        config.region,
+        config.credential
+    );
+    failure(FailureCode::Unavailable, message)
+}

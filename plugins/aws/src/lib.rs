@@ -91,8 +91,11 @@ impl Provider for Aws {
     fn node_state(host: &impl Host, provider_id: &str) -> Result<NodeState, Failure> {
         let config = Config::read(host)?;
         let id = ids::instance(&config, provider_id)?;
-        let found = machine::by_id(host, &config, &id)?;
-        Ok(found.map_or(NodeState::Terminated, |machine| machine.node_state()))
+        if let Some(machine) = machine::by_id(host, &config, &id)? {
+            return Ok(machine.node_state());
+        }
+        group::expect_any(host, &config, &id)?;
+        Ok(NodeState::Terminated)
     }
 
     fn group_image(host: &impl Host, group_id: &str) -> Result<String, Failure> {

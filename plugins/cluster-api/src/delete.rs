@@ -16,7 +16,7 @@
 //! Or a replica was added before Cluster API saw that one was taken: it sees no change, and would leave the Machine for ever. Then the
 //! Machine is deleted by its uid.
 //!
-//! Nothing is deleted whose group is not of the cluster or whose owner is not of the group.
+//! Nothing is deleted whose group is not of the cluster or whose owner is not of the group, and nothing that has a Node by the id of before.
 
 use crate::{
     config::Config,
@@ -30,7 +30,7 @@ use numo_provider_sdk::{
     Failure, FailureCode,
     failure::failure,
     host::Host,
-    objects::{of_object, status, token},
+    objects::{of_object, status, text, token},
     serde_json::{Value, json},
 };
 
@@ -59,6 +59,7 @@ pub fn delete(host: &impl Host, provider_id: &str) -> Result<(), Failure> {
         if machine.is_going() && !machine.is_marked() {
             return Ok(());
         }
+        without_node(&machine, provider_id)?;
         let loaded = match machine.group()?.load(host, &config) {
             Err(failed) if machine.is_going() && failed.code == FailureCode::NotFound => return Ok(()),
             loaded => loaded?,
@@ -74,6 +75,21 @@ pub fn delete(host: &impl Host, provider_id: &str) -> Result<(), Failure> {
         found = again.filter(|again| again.uid() == machine.uid());
     }
     Err(contended(provider_id))
+}
+
+/// By the id that it had before its providerID no Machine is deleted that has a Node: numo does not know that this Node is the machine's, so
+/// pods may have come to it, and nobody has drained it.
+fn without_node(machine: &Machine, provider_id: &str) -> Result<(), Failure> {
+    let node = text(machine.value(), "/status/nodeRef/name");
+    if node.is_empty() || machine.is_going() || !machine::is_early(provider_id) {
+        return Ok(());
+    }
+    let words = format!(
+        "{}: found Node {node} with spec.providerID {}, wanted none while it is deleted as {provider_id}: it came late, and is not drained; delete the PendingNode, so that numo takes the node as joined, or drain the node and delete the Machine",
+        machine.shown(),
+        machine.id()
+    );
+    Err(failure(FailureCode::Other, words))
 }
 
 /// Takes the Machine out of its group. Whether that is done; else one of them was written by others meanwhile.

@@ -1,7 +1,7 @@
 //! Machines of Cluster API: how one is found, whose it is, how it stands. Writes nothing.
 //!
 //! The id of a machine is `spec.providerID` of its Machine, as its Node has it too. A Machine whose cloud has not answered yet has none:
-//! its id is `capi://NAMESPACE/NAME`, which is good for all calls, then and later.
+//! its id is `capi://NAMESPACE/NAME`, which is good for all calls, then and later; but by it nothing is deleted that has a Node (`delete`).
 
 use crate::{
     config::Config,
@@ -210,9 +210,14 @@ pub fn of_group(host: &impl Host, config: &Config, group: &Group) -> Result<Vec<
     Ok(found.into_iter().map(Machine).collect())
 }
 
-/// The Machine with an id, or none.
+/// Whether an id is the one that a Machine has until it has a providerID.
+pub fn is_early(id: &str) -> bool {
+    id.to_ascii_lowercase().starts_with(CAPI)
+}
+
+/// The Machine with an id, or none: then the Cluster has others, so it is looked for in the right place.
 ///
-/// Errors: the id has another form, or two Machines have it.
+/// Errors: the id has another form, two Machines have it, or there is no Machine of the Cluster at all.
 pub fn by_id(host: &impl Host, config: &Config, id: &str) -> Result<Option<Machine>, Failure> {
     let lower = id.to_ascii_lowercase();
     if let Some(rest) = lower.strip_prefix(CAPI) {
@@ -221,17 +226,17 @@ pub fn by_id(host: &impl Host, config: &Config, id: &str) -> Result<Option<Machi
             .filter(|(_, name)| is_name(name))
             .filter(|(namespace, _)| config.namespaces.iter().any(|one| one == namespace));
         let (namespace, name) = named.ok_or_else(|| unknown_form(config, id))?;
-        return by_name(host, config, namespace, name);
+        return by_early_name(host, config, namespace, name);
     }
     let has_form = lower.split_once("://");
     if !has_form.is_some_and(|(cloud, rest)| !cloud.is_empty() && !rest.is_empty()) {
         return Err(unknown_form(config, id));
     }
     let mut found: Option<Machine> = None;
+    let mut is_here = false;
     for namespace in &config.namespaces {
-        let labels = format!("{CLUSTER}={}", config.cluster);
-        let machines = objects::list(host, config.query("Machine", namespace, labels, &READ))?;
-        for machine in machines.into_iter().map(Machine) {
+        for machine in of_cluster(host, config, namespace)? {
+            is_here = true;
             if !text(&machine.0, "/spec/providerID").eq_ignore_ascii_case(id) {
                 continue;
             }
@@ -245,7 +250,57 @@ pub fn by_id(host: &impl Host, config: &Config, id: &str) -> Result<Option<Machi
             found = Some(machine);
         }
     }
-    Ok(found)
+    if is_here {
+        Ok(found)
+    } else {
+        Err(elsewhere(config, id))
+    }
+}
+
+/// The Machine of an id from before its providerID.
+fn by_early_name(
+    host: &impl Host,
+    config: &Config,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Machine>, Failure> {
+    let reference = config.reference("Machine", namespace, name);
+    if let Some(found) = objects::get(host, &reference, &fields(&READ, Freshness::Live))? {
+        let machine = Machine(found);
+        if is_of_cluster(&machine, config) {
+            return Ok(Some(machine));
+        }
+        let message = format!(
+            "{}, spec.clusterName: found {:?}, wanted {:?}, clusterName of the settings; it does not count as gone",
+            machine.shown(),
+            text(&machine.0, "/spec/clusterName"),
+            config.cluster
+        );
+        return Err(failure(FailureCode::Unavailable, message));
+    }
+    for namespace in &config.namespaces {
+        if !of_cluster(host, config, namespace)?.is_empty() {
+            return Ok(None);
+        }
+    }
+    Err(elsewhere(config, &format!("{CAPI}{namespace}/{name}")))
+}
+
+/// The Machines of the Cluster in a namespace, those of its control plane, too.
+fn of_cluster(host: &impl Host, config: &Config, namespace: &str) -> Result<Vec<Machine>, Failure> {
+    let labels = format!("{CLUSTER}={}", config.cluster);
+    let found = objects::list(host, config.query("Machine", namespace, labels, &READ))?;
+    Ok(found.into_iter().map(Machine).collect())
+}
+
+/// A machine that is not there, nor any other of the Cluster: with other settings every machine would be gone.
+fn elsewhere(config: &Config, id: &str) -> Failure {
+    let message = format!(
+        "machine {id}: found no Machine with label {CLUSTER}={} in {}, wanted at least one; clusterName or namespaces of the settings may be wrong, so it does not count as gone",
+        config.cluster,
+        config.namespaces.join(", ")
+    );
+    failure(FailureCode::Unavailable, message)
 }
 
 fn is_of_cluster(machine: &Machine, config: &Config) -> bool {

@@ -12,6 +12,28 @@ pub fn credential(host: &impl Settings) -> Result<String, Failure> {
     Ok(fields.text("credential")?.unwrap_or(CREDENTIAL).to_owned())
 }
 
+/// Key of the label with the uid of a cluster.
+const UID_LABEL: &str = "constellation-uid";
+
+/// The cluster whose machines may be deleted.
+#[derive(Clone, Debug)]
+pub struct Owner {
+    /// Label with the uid of the cluster.
+    pub label: String,
+    /// The uid.
+    pub uid: String,
+}
+
+impl Owner {
+    /// Reads it; none if machines of any cluster of the project may be deleted.
+    pub fn read(host: &impl Settings) -> Result<Option<Self>, Failure> {
+        let fields = Fields::read(host)?;
+        let label = fields.text("uidLabel")?.unwrap_or(UID_LABEL).to_owned();
+        let uid = fields.text("uid")?.map(str::to_owned);
+        Ok(uid.map(|uid| Self { label, uid }))
+    }
+}
+
 /// What groups are looked for, and where.
 #[derive(Clone, Debug)]
 pub struct Discovery {
@@ -48,7 +70,7 @@ impl Discovery {
         };
         Ok(Self {
             project,
-            uid_label: label("uidLabel", "constellation-uid")?,
+            uid_label: label("uidLabel", UID_LABEL)?,
             role_label: label("roleLabel", "constellation-role")?,
             node_group_label: label("nodeGroupLabel", "constellation-node-group")?,
         })

@@ -64,7 +64,7 @@ pub fn groups<H: Host>(
 }
 
 /// Labels of a template.
-type Labels = BTreeMap<String, String>;
+pub type Labels = BTreeMap<String, String>;
 
 /// The project's managed instance groups and the paths of their templates: those of zones, and those of regions.
 type Managers = (BTreeMap<GroupId, String>, BTreeMap<String, String>);
@@ -121,8 +121,8 @@ fn global_labels<H: Host>(api: &Api<'_, H>, config: &Discovery) -> Result<BTreeM
     Ok(found)
 }
 
-/// Labels of a template that is in no list: one of a region, or one that was made meanwhile.
-fn own_labels<H: Host>(api: &Api<'_, H>, template: &str) -> Result<Labels, Failure> {
+/// Labels of a template, asked for by its path: one of a region, or one that was made meanwhile.
+pub fn own_labels<H: Host>(api: &Api<'_, H>, template: &str) -> Result<Labels, Failure> {
     let found = api.get_fields(template, "name,properties/labels")?;
     Ok(labels_of(&found))
 }

@@ -69,7 +69,8 @@ impl Provider for Gcp {
 
     fn delete_node(host: &impl Host, provider_id: &str) -> Result<(), Failure> {
         let id = InstanceId::parse(provider_id)?;
-        delete::delete(&Api::new(host)?, &id)
+        let owner = config::Owner::read(host)?;
+        delete::delete(&Api::new(host)?, owner.as_ref(), &id)
     }
 
     fn node_state(host: &impl Host, provider_id: &str) -> Result<NodeState, Failure> {

@@ -237,6 +237,7 @@ fn instance(state: &mut State, path: &str) -> Outcome {
         "zone": path.split("/instances/").next().map(|zone| format!("{PREFIX}{zone}")),
         "disks": [{"index": 0, "boot": true, "source": format!("{PREFIX}{}", path.replace("/instances/", "/disks/"))}],
         "metadata": {"fingerprint": "abc=", "items": items},
+        "labels": instance.labels,
         "selfLink": format!("{PREFIX}{path}"),
     }))
 }

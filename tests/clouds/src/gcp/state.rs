@@ -135,6 +135,8 @@ pub struct Instance {
     pub seen: u64,
     /// Its metadata.
     pub metadata: Vec<(String, String)>,
+    /// Its labels: those of the template that it was made of.
+    pub labels: Value,
 }
 
 /// What an operation does when it ends.
@@ -383,6 +385,10 @@ impl State {
             Some(image.as_str()?.trim_start_matches(PREFIX).to_owned())
         });
         let image = image.unwrap_or_default();
+        let labels = self.templates.get(template);
+        let labels = labels
+            .and_then(|template| template.pointer("/properties/labels"))
+            .cloned();
         if !self.images.contains_key(&image) {
             let message = format!("The resource '{image}' was not found");
             return vec![("RESOURCE_NOT_FOUND".to_owned(), message)];
@@ -403,6 +409,7 @@ impl State {
             running: self.tick + self.knobs.boot_ticks,
             seen: self.tick + self.knobs.unseen_ticks,
             metadata: vec![("created-by".to_owned(), created_by)],
+            labels: labels.unwrap_or_else(|| json!({})),
         };
         self.instances.insert(own.to_owned(), instance);
         let disk = own.replace("/instances/", "/disks/");

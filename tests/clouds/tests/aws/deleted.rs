@@ -2,7 +2,7 @@
 
 use crate::setup::{Aws1, STRANGE, WORKERS};
 use numo_clouds::aws::State;
-use numo_provider_sdk::{Failure, FailureCode, Provider};
+use numo_provider_sdk::{Failure, FailureCode, NodeState, Provider};
 use provider_aws::Aws;
 
 fn delete(aws: &Aws1, id: &str) -> Result<(), Failure> {
@@ -137,4 +137,61 @@ fn the_case_of_a_provider_id_does_not_matter() {
     let provider_id = aws.provider_id(&id).to_uppercase();
     aws.call(|world| Aws::delete_node(world, &provider_id)).unwrap();
     assert!(!aws.cloud.state().instance(&id).unwrap().lives());
+}
+
+#[test]
+fn a_machine_counts_as_gone_only_where_the_cluster_is() {
+    // The keys are those of another account, or the region is another: there is no machine, and no group of the cluster.
+    let nothing = |state: &mut State| {
+        state.groups.clear();
+        state.instances.clear();
+    };
+    // Another account may have a cluster of its own.
+    let of_others = |state: &mut State| {
+        state.groups.retain(|name, _| name == STRANGE);
+        state
+            .instances
+            .retain(|instance| instance.group.as_deref() == Some(STRANGE));
+    };
+    let with_uid = r#"{"region": "eu-central-1", "uid": "c1"}"#;
+    let cases: [(&str, fn(&mut State)); 3] = [
+        (r#"{"region": "eu-central-1"}"#, nothing),
+        (with_uid, nothing),
+        (with_uid, of_others),
+    ];
+    for (settings, changes) in cases {
+        let aws = Aws1::new();
+        *aws.settings.borrow_mut() = settings.to_owned();
+        let id = aws.provider_id(&aws.member(WORKERS));
+        changes(&mut aws.cloud.state());
+        let state = aws.call(|world| Aws::node_state(world, &id)).map(|_| ());
+        let deletion = aws.call(|world| Aws::delete_node(world, &id));
+        for failure in [state, deletion].map(Result::unwrap_err) {
+            assert_eq!(
+                failure.code,
+                FailureCode::Unavailable,
+                "{settings}: {}",
+                failure.message
+            );
+            for part in ["constellation-uid", "eu-central-1", "credential aws"] {
+                assert!(failure.message.contains(part), "{part}: {}", failure.message);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_machine_that_is_gone_costs_one_call_more_and_one_that_is_there_none() {
+    let aws = Aws1::new();
+    *aws.settings.borrow_mut() = r#"{"region": "eu-central-1", "uid": "c1"}"#.to_owned();
+    let id = aws.provider_id(&aws.member(WORKERS));
+    let gone = "aws:///eu-central-1a/i-00000000000000bad";
+    aws.call(|world| Aws::node_state(world, &id)).unwrap();
+    assert_eq!(aws.sent(), 1);
+    let state = aws.call(|world| Aws::node_state(world, gone)).unwrap();
+    assert_eq!(state, NodeState::Terminated);
+    assert_eq!(aws.sent(), 3);
+    // Its deletion has asked for the groups already.
+    aws.call(|world| Aws::delete_node(world, gone)).unwrap();
+    assert_eq!(aws.sent(), 5);
 }

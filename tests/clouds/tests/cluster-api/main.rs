@@ -7,7 +7,9 @@
 )]
 
 mod crashes;
+mod elsewhere;
 mod faults;
+mod late;
 mod others;
 mod pools;
 mod replace;

@@ -11,6 +11,7 @@ mod crash;
 mod faults;
 mod hostile;
 mod image;
+mod owned;
 mod replace;
 
 use numo_clouds::{gcp::Cloud, native};
