@@ -46,15 +46,14 @@ fn of_cluster<H: Host>(
 ) -> Result<(), Failure> {
     let labels = found.and_then(|found| found.get("labels"));
     let own = labels.map(|labels| text(labels, &owner.label));
-    let (what, value) = match own.filter(|own| !own.is_empty()) {
-        Some(own) => (format!("instance {}", id.path()), own.to_owned()),
-        None => {
-            let template = group::any_template(&group::required(api, group)?);
-            let template = template.ok_or_else(|| odd(&group.path(), "no template"))?;
-            let labels = discovery::own_labels(api, &template)?;
-            let value = labels.get(&owner.label).cloned().unwrap_or_default();
-            (format!("template {template} of {}", group.path()), value)
-        }
+    let (what, value) = if let Some(own) = own.filter(|own| !own.is_empty()) {
+        (format!("instance {}", id.path()), own.to_owned())
+    } else {
+        let template = group::any_template(&group::required(api, group)?);
+        let template = template.ok_or_else(|| odd(&group.path(), "no template"))?;
+        let labels = discovery::own_labels(api, &template)?;
+        let value = labels.get(&owner.label).cloned().unwrap_or_default();
+        (format!("template {template} of {}", group.path()), value)
     };
     if value.eq_ignore_ascii_case(&owner.uid) {
         return Ok(());

@@ -139,6 +139,9 @@ fn the_case_of_a_provider_id_does_not_matter() {
     assert!(!aws.cloud.state().instance(&id).unwrap().lives());
 }
 
+/// Settings, and what the account is like.
+type Case = (&'static str, fn(&mut State));
+
 #[test]
 fn a_machine_counts_as_gone_only_where_the_cluster_is() {
     // The keys are those of another account, or the region is another: there is no machine, and no group of the cluster.
@@ -154,7 +157,7 @@ fn a_machine_counts_as_gone_only_where_the_cluster_is() {
             .retain(|instance| instance.group.as_deref() == Some(STRANGE));
     };
     let with_uid = r#"{"region": "eu-central-1", "uid": "c1"}"#;
-    let cases: [(&str, fn(&mut State)); 3] = [
+    let cases: [Case; 3] = [
         (r#"{"region": "eu-central-1"}"#, nothing),
         (with_uid, nothing),
         (with_uid, of_others),
