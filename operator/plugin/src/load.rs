@@ -3,13 +3,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use wasmtime::component::Component;
+use wasmtime::component::{Component, InstancePre, Linker};
 
 use crate::{
     bindings::RulePre,
     digest::digest,
     engine::{Engine, Inner},
     evaluate,
+    host::Sandbox,
     inspect::{Inspection, World, check_size},
     reason::{Reason, Refused},
     rule::{Loaded, Rule},
@@ -48,27 +49,16 @@ pub(crate) struct Prepared {
 
 /// Makes a rule of what is known to be one.
 pub(crate) async fn rule(engine: Arc<Inner>, prepared: Prepared) -> Result<Rule, Refused> {
-    let Prepared {
-        inspection,
-        compiled,
-        digest,
-        share: _loading,
-    } = prepared;
-    let (component, compiled_bytes) = component(&engine, &compiled)?;
-    drop(compiled);
-    let pre = engine
-        .linker
-        .instantiate_pre(&component)
-        .map_err(|error| not_linked(&error))?;
-    let pre = RulePre::new(pre).map_err(|error| Refused::new(Reason::WrongWorld, format!("{error:#}")))?;
-    let description = evaluate::describe(&engine, &pre, inspection.state_bytes).await?;
+    let linked = prepared.linked(&engine, &engine.linker)?;
+    let pre = RulePre::new(linked.pre).map_err(|error| wrong_world(&error))?;
+    let description = evaluate::describe(&engine, &pre, linked.inspection.state_bytes).await?;
     Ok(Rule(Arc::new(Loaded {
         engine,
         pre,
         description,
-        inspection,
-        compiled_bytes,
-        digest,
+        inspection: linked.inspection,
+        compiled_bytes: linked.compiled_bytes,
+        digest: linked.digest,
         reasons: Mutex::default(),
     })))
 }
@@ -83,15 +73,43 @@ pub(crate) fn is_of(inspection: &Inspection, wanted: World) -> Result<(), Refuse
     Err(Refused::new(Reason::WrongWorld, message))
 }
 
-/// The component of a compiled form, and the bytes of that form. The component has its own copy: drop the form before the component
-/// describes itself.
-pub(crate) fn component(engine: &Inner, compiled: &[u8]) -> Result<(Component, u64), Refused> {
-    let component = deserialize(&engine.wasmtime, compiled)?;
-    if component.resources_required().is_none() {
-        let message = "the component imports core modules or instances";
-        return Err(Refused::new(Reason::UnknownImport, message));
+/// A component that is linked, and not yet known to export what it should.
+pub(crate) struct Linked {
+    /// To make instances of.
+    pub(crate) pre: InstancePre<Sandbox>,
+    /// What its type says it is.
+    pub(crate) inspection: Inspection,
+    /// Bytes of its compiled form.
+    pub(crate) compiled_bytes: u64,
+    /// `sha256:…` of its bytes.
+    pub(crate) digest: String,
+    /// The memory in which it is loaded: given back once it is.
+    _share: Share,
+}
+
+impl Prepared {
+    /// Linked with what its world is lent. The component has its own copy of the compiled form: that is dropped before the component
+    /// describes itself.
+    pub(crate) fn linked(self, engine: &Inner, linker: &Linker<Sandbox>) -> Result<Linked, Refused> {
+        let component = deserialize(&engine.wasmtime, &self.compiled)?;
+        if component.resources_required().is_none() {
+            let message = "the component imports core modules or instances";
+            return Err(Refused::new(Reason::UnknownImport, message));
+        }
+        let pre = linker.instantiate_pre(&component);
+        Ok(Linked {
+            pre: pre.map_err(|error| not_linked(&error))?,
+            inspection: self.inspection,
+            compiled_bytes: self.compiled.len() as u64,
+            digest: self.digest,
+            _share: self.share,
+        })
     }
-    Ok((component, compiled.len() as u64))
+}
+
+/// It lacks what its world exports.
+pub(crate) fn wrong_world(error: &wasmtime::Error) -> Refused {
+    Refused::new(Reason::WrongWorld, format!("{error:#}"))
 }
 
 impl Inner {
@@ -186,7 +204,7 @@ fn deserialize(engine: &wasmtime::Engine, compiled: &[u8]) -> Result<Component, 
 }
 
 /// Types of the same name that do not fit: a component of another contract, or of no such WASI.
-pub(crate) fn not_linked(error: &wasmtime::Error) -> Refused {
+fn not_linked(error: &wasmtime::Error) -> Refused {
     let text = format!("{error:#}");
     let reason = if text.contains("numo:") {
         Reason::WrongWorld

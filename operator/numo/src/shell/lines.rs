@@ -46,6 +46,13 @@ impl LogShares {
         Self(Mutex::new(BTreeMap::new()))
     }
 
+    /// What becomes of a line.
+    fn fate_of(&self, namespace: &str, line: &LogLine) -> Fate {
+        let size = |(key, value): &(String, String)| key.len() + value.len();
+        let words = line.message.len() + line.fields.iter().map(size).sum::<usize>();
+        self.fate(namespace, LINE_BYTES.saturating_add(words as u64), Instant::now())
+    }
+
     /// What becomes of a line of so many bytes.
     pub(super) fn fate(&self, namespace: &str, bytes: u64, now: Instant) -> Fate {
         let mut shares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,11 +116,7 @@ impl Lines {
 impl LogSink for Lines {
     fn line(&self, line: LogLine) {
         let Self { rule, node, .. } = self;
-        let (message, fields) = (line.message, line.fields);
-        let size = |(key, value): &(String, String)| key.len() + value.len();
-        let words = message.len() + fields.iter().map(size).sum::<usize>();
-        let bytes = LINE_BYTES.saturating_add(words as u64);
-        match self.shares.fate(&self.namespace, bytes, Instant::now()) {
+        match self.shares.fate_of(&self.namespace, &line) {
             Fate::Written => {}
             Fate::LeftOut => return,
             Fate::Said(lines) => {
@@ -127,6 +130,7 @@ impl LogSink for Lines {
                 return;
             }
         }
+        let (message, fields) = (line.message, line.fields);
         match line.level {
             LogLevel::Debug => tracing::debug!(rule, node, ?fields, said = message, "a rule says"),
             LogLevel::Info => tracing::info!(rule, node, ?fields, said = message, "a rule says"),
@@ -141,12 +145,8 @@ pub struct ProviderLines(pub Arc<LogShares>);
 
 impl LogSink for ProviderLines {
     fn line(&self, line: LogLine) {
-        let (message, fields) = (line.message, line.fields);
-        let size = |(key, value): &(String, String)| key.len() + value.len();
-        let words = message.len() + fields.iter().map(size).sum::<usize>();
-        let bytes = LINE_BYTES.saturating_add(words as u64);
         // No namespace has this name.
-        match self.0.fate("the provider", bytes, Instant::now()) {
+        match self.0.fate_of("the provider", &line) {
             Fate::Written => {}
             Fate::LeftOut => return,
             Fate::Said(lines) => {
@@ -157,6 +157,7 @@ impl LogSink for ProviderLines {
                 return;
             }
         }
+        let (message, fields) = (line.message, line.fields);
         match line.level {
             LogLevel::Debug => tracing::debug!(?fields, said = message, "the provider of machines says"),
             LogLevel::Info => tracing::info!(?fields, said = message, "the provider of machines says"),

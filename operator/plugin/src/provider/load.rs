@@ -10,7 +10,7 @@ use crate::{
     engine::{Engine, Inner},
     host::Sandbox,
     inspect::{Inspection, World},
-    load::{Prepared, component, is_of, not_linked},
+    load::{Prepared, is_of, wrong_world},
     reason::{Reason, Refused},
     rule::describe_time,
     text::clean,
@@ -80,27 +80,15 @@ impl Engine {
 
 /// Makes a provider of what is known to be one.
 pub(crate) async fn provider(engine: Arc<Inner>, prepared: Prepared) -> Result<MachineProvider, Refused> {
-    let Prepared {
-        inspection,
-        compiled,
-        digest,
-        share: _loading,
-    } = prepared;
-    let (component, _) = component(&engine, &compiled)?;
-    drop(compiled);
-    let pre = engine
-        .provider_linker
-        .instantiate_pre(&component)
-        .map_err(|error| not_linked(&error))?;
-    let wrong = |error: wasmtime::Error| Refused::new(Reason::WrongWorld, format!("{error:#}"));
-    let pre = ProviderPre::new(pre).map_err(wrong)?;
-    let description = describe(&engine, &pre, inspection.state_bytes).await?;
+    let linked = prepared.linked(&engine, &engine.provider_linker)?;
+    let pre = ProviderPre::new(linked.pre).map_err(|error| wrong_world(&error))?;
+    let description = describe(&engine, &pre, linked.inspection.state_bytes).await?;
     Ok(MachineProvider(Arc::new(Loaded {
         engine,
         pre,
-        inspection,
+        inspection: linked.inspection,
         description,
-        digest,
+        digest: linked.digest,
     })))
 }
 
