@@ -209,7 +209,7 @@ pub struct HostView {
     pub address: String,
 }
 
-/// How soon the provider is asked again (seconds), as the reference has it.
+/// How soon the provider is asked again (seconds), as the reference has it, where an administrator did not say otherwise.
 pub const POLL_SECONDS: i64 = 30;
 /// How soon groups are listed again (seconds), as the reference has it.
 pub const DISCOVERY_SECONDS: i64 = 15 * 60;
@@ -224,6 +224,11 @@ pub struct Heard<T> {
 }
 
 impl ProviderView {
+    /// How soon it is asked again (seconds).
+    pub fn poll_seconds(&self) -> i64 {
+        self.poll_seconds.unwrap_or(POLL_SECONDS)
+    }
+
     /// Takes in what was heard of a machine's image and group.
     pub fn hear_facts(&mut self, provider_id: &str, heard: Heard<MachineFacts>) {
         let id = provider_id.to_lowercase();
@@ -249,6 +254,8 @@ pub struct ProviderView {
     pub asked: BTreeMap<FleetQuestion, Timestamp>,
     /// Why there is no provider to ask, if there is none.
     pub missing: Option<String>,
+    /// How soon it is asked again (seconds), as an administrator has it; [`POLL_SECONDS`] where they have not said.
+    pub poll_seconds: Option<i64>,
     /// Image and group of machines, by their ids.
     pub facts: BTreeMap<String, Heard<MachineFacts>>,
     /// Since when it has no facts of a machine, whatever it says instead, by its id; none of one whose facts were heard last.

@@ -77,7 +77,11 @@ impl ProviderOption {
             }
             Self::Component(config) => {
                 let component = Component::new(evaluator.clone(), &settings.namespace, config, proxies);
-                Provider::component(component.map_err(OperatorError::Provider)?, etcd)
+                Provider::component(
+                    component.map_err(OperatorError::Provider)?,
+                    etcd,
+                    config.poll_seconds,
+                )
             }
         })
     }

@@ -15,16 +15,21 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::{batch::v1::Job, coordination::v1::Lease, core::v1::Node};
-use kube::{Api, ResourceExt, api::ListParams};
+use kube::{Api, ResourceExt, api::ListParams, core::DynamicObject};
 use numo_api::{Condition, MutexRunConfig, NodeChange, Plan, marks, node_maintenance::MEDIK8S_GROUP};
-use numo_e2e::{Cut, Numo, Proxy, Stage, StageOptions};
+use numo_e2e::{
+    Cut, Numo, Proxy, Stage, StageOptions,
+    machines::{Group, Machines},
+};
 use numo_world::{Change, Timings, WorldSpec, openshift::MachineConfigPool};
 use serde_json::json;
 
 use crate::{
     NEW, apply, finish, judgement,
     maintenance::{delete, deployment, leases, maintain, on, phase, running},
-    plans, prepare, quick, workers,
+    plans, prepare, quick,
+    replace::{self, VERSION},
+    rule, workers,
 };
 
 /// How many writes of a kind are tried where not every one is.
@@ -42,6 +47,7 @@ pub enum Owner {
     Run,
     Plan,
     Maintenance,
+    NodeVersion,
 }
 
 impl Owner {
@@ -50,6 +56,7 @@ impl Owner {
             Self::Run => "MutexRunConfig",
             Self::Plan => "Plan",
             Self::Maintenance => "NodeMaintenance",
+            Self::NodeVersion => "NodeVersion",
         }
     }
 
@@ -58,11 +65,15 @@ impl Owner {
         match self {
             Self::Run | Self::Plan => &["worker-0", "worker-1"],
             Self::Maintenance => &["worker-0"],
+            Self::NodeVersion => &["old-0", "old-1"],
         }
     }
 
     /// Two workers, and no numo yet.
     async fn stage(self) -> Result<Stage> {
+        if let Self::NodeVersion = self {
+            return replaced(self.nodes()).await;
+        }
         let world = WorldSpec {
             // numo is back before the pools would roll: a pause that comes too late is another matter (NodesUngated).
             timings: Timings {
@@ -106,6 +117,7 @@ impl Owner {
                 phase(stage, MEDIK8S_GROUP, "nm", "Succeeded").await?;
                 delete(stage, MEDIK8S_GROUP, "nm").await?;
             }
+            Self::NodeVersion => roll(stage).await?,
         }
         nothing_is_left(stage).await?;
         if let Self::Run = self {
@@ -113,6 +125,49 @@ impl Owner {
         }
         Ok(())
     }
+}
+
+/// Two nodes with a machine each, and no numo yet. What numo asks of their provider is among its writes: machines are objects.
+async fn replaced(nodes: &[&str]) -> Result<Stage> {
+    let stage = Stage::set(StageOptions {
+        world: replace::world(),
+        numo: vec!["--identity", "numo-0", "--machine-provider", "sim"],
+        without_numo: true,
+        ..StageOptions::default()
+    })
+    .await?;
+    let machines = Machines::of(stage.client.clone());
+    machines.install().await?;
+    let addresses = ["198.18.255.1".to_owned(), "198.18.255.2".to_owned()];
+    let group = Group {
+        name: "red",
+        nodes,
+        addresses: &addresses,
+        ..Group::default()
+    };
+    machines.group(group).await?;
+    Ok(stage)
+}
+
+/// Both machines are replaced, behind a rule.
+async fn roll(stage: &Stage) -> Result<()> {
+    let machines = Machines::of(stage.client.clone());
+    let gate = json!({"type": "cel", "cel": {"validations": [{"expression": "true"}]}});
+    let bound = json!({
+        "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexBinding",
+        "metadata": {"name": "versions"},
+        "spec": {"ownerSelector": {"kind": "NodeVersion"}, "rules": [{"name": "quick"}]},
+    });
+    apply(stage, &[rule("quick", gate), bound]).await?;
+    machines.ask_for(VERSION, json!({"image": "img2"})).await?;
+    stage
+        .until("both machines are replaced", 200, || async {
+            machines.play().await?;
+            let found = machines.shown().await?;
+            let is_new = found.len() == 2 && found.values().all(|node| node.image == "img2");
+            Ok((is_new && machines.is_at_rest(VERSION).await?).then_some(()))
+        })
+        .await
 }
 
 /// A pod that has to leave worker-0, and comes back.
@@ -348,6 +403,7 @@ async fn left(stage: &Stage) -> Result<Vec<String>> {
             left.push(format!("Job {} runs", job.name_any()));
         }
     }
+    left.extend(requests(stage).await?);
     for run in list(Api::<MutexRunConfig>::all(client())).await? {
         left.extend(run.finalizers().iter().map(|one| format!("run: finalizer {one}")));
     }
@@ -359,6 +415,47 @@ async fn left(stage: &Stage) -> Result<Vec<String>> {
         );
     }
     Ok(left)
+}
+
+/// What a NodeVersion asked for and has not taken back. Most clusters do not have its kinds.
+async fn requests(stage: &Stage) -> Result<Vec<String>> {
+    let machines = Machines::of(stage.client.clone());
+    let mut found = Vec::new();
+    for (kind, plural) in [("PendingNode", "pendingnodes"), ("JoiningNode", "joiningnodes")] {
+        let api = machines.api(kind, plural);
+        let objects = match api.list(&ListParams::default()).await {
+            Err(kube::Error::Api(error)) if error.code == 404 => continue,
+            listed => listed?.items,
+        };
+        found.extend(objects.iter().map(|one| format!("{kind} {}", one.name_any())));
+    }
+    Ok(found)
+}
+
+/// The NodeVersion and its machines, without the names that numo gives.
+async fn machines(stage: &Stage) -> Result<Vec<String>> {
+    let machines = Machines::of(stage.client.clone());
+    let mut lines = Vec::new();
+    for map in machines.made().await? {
+        let of = |key| map.data.as_ref().and_then(|data| data.get(key)).cloned();
+        let [group, image, state] = ["group", "image", "state"].map(of);
+        lines.push(format!("machine of {group:?} with {image:?} {state:?}"));
+    }
+    let versions: Vec<DynamicObject> = match list(machines.api("NodeVersion", "nodeversions")).await {
+        Ok(versions) => versions,
+        Err(_) if lines.is_empty() => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    for version in versions {
+        let said = version.data.pointer("/status/conditions").cloned();
+        let said: Vec<Condition> = serde_json::from_value(said.unwrap_or_else(|| json!([])))?;
+        let finalizers = version.finalizers();
+        lines.push(format!(
+            "NodeVersion {:?} finalizers {finalizers:?}",
+            conditions(&said)
+        ));
+    }
+    Ok(lines)
 }
 
 /// Type, status and reason: their messages and times are of one run.
@@ -392,6 +489,15 @@ async fn end(stage: &Stage) -> Result<Vec<String>> {
             .filter(|taint| !OF_NODE_CONTROLLER.contains(&taint.key.as_str()))
             .map(|taint| format!("{}:{}", taint.key, taint.effect))
             .collect();
+        if spec.provider_id.is_some() {
+            // Its name is one of numo's.
+            let labels: Vec<&String> = node.labels().keys().collect();
+            lines.push(format!(
+                "Node of a machine unschedulable {:?} taints {taints:?} labels {labels:?} annotations {keys:?}",
+                spec.unschedulable,
+            ));
+            continue;
+        }
         lines.push(format!(
             "Node {} at {} unschedulable {:?} taints {taints:?} labels {:?} annotations {keys:?}",
             node.name_any(),
@@ -427,11 +533,12 @@ async fn end(stage: &Stage) -> Result<Vec<String>> {
             status.latest_version, status.applying
         ));
     }
-    // That of a maintenance goes with it, sooner or later.
+    lines.extend(machines(stage).await?);
+    // That of a maintenance goes with it, and that of a node that was replaced with the node, sooner or later.
     let journals = stage.journals().await?;
     let journals = journals
         .iter()
-        .filter(|one| one.spec.owner_ref.kind != "NodeMaintenance");
+        .filter(|one| !["NodeMaintenance", "NodeVersion"].contains(&one.spec.owner_ref.kind.as_str()));
     lines.extend(journals.map(journal));
     lines.extend(jobs_ever(stage).into_keys().map(|what| format!("Job {what}")));
     lines.sort();
@@ -482,7 +589,12 @@ pub fn tell(text: &str) -> Result<()> {
 
 async fn killed_at_its_writes(owner: Owner) -> Result<()> {
     let whole = live(owner, None, &[]).await?;
-    for node in owner.nodes() {
+    let asked = match owner {
+        // Its rule is an expression.
+        Owner::NodeVersion => &[],
+        _ => owner.nodes(),
+    };
+    for node in asked {
         let ran = whole.end.iter().any(|line| {
             line.starts_with("Job ") && line.contains("/quick ") && line.ends_with(&format!(" {node}"))
         });
@@ -538,6 +650,12 @@ async fn a_plan_ends_the_same_whichever_write_numo_dies_at() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_maintenance_ends_the_same_whichever_write_numo_dies_at() -> Result<()> {
     killed_at_its_writes(Owner::Maintenance).await
+}
+
+/// Each call of the provider is a write here, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_version_ends_the_same_whichever_write_numo_dies_at() -> Result<()> {
+    killed_at_its_writes(Owner::NodeVersion).await
 }
 
 /// The sample has the first write and the last, and both ways to die.

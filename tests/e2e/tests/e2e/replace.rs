@@ -21,16 +21,20 @@ use std::{cell::Cell, collections::BTreeSet, path::Path};
 use crate::{gone, set, workers};
 
 /// The NodeVersion of all tests.
-const VERSION: &str = "constellation-version";
+pub const VERSION: &str = "constellation-version";
 
-/// A cluster with the kinds and without nodes, in which numo does not run yet.
-async fn without_nodes(numo: Vec<&'static str>) -> Result<(Stage, Machines)> {
-    let world = WorldSpec {
+/// A cluster without nodes: machines bring them.
+pub fn world() -> WorldSpec {
+    WorldSpec {
         masters: 0,
         topology: "External".to_owned(),
         ..workers(0)
-    };
-    let mut stage = set(world, numo).await?;
+    }
+}
+
+/// A cluster with the kinds and without nodes, in which numo does not run yet.
+async fn without_nodes(numo: Vec<&'static str>) -> Result<(Stage, Machines)> {
+    let mut stage = set(world(), numo).await?;
     // The kinds are there before numo begins to look for them.
     stage.stop_numo().await?;
     let machines = Machines::of(stage.client.clone());
@@ -238,6 +242,7 @@ async fn component(folder: &Path) -> Result<String> {
     let config = json!({
         "component": {"file": built.join("provider-sim.wasm")},
         "uid": "a1b2",
+        "pollSeconds": 2,
         "config": {"namespace": NAMESPACE},
         "grants": {"kubernetes": [{
             "apiVersion": "v1", "kind": "ConfigMap", "namespaces": [NAMESPACE], "write": ["create", "patch"],

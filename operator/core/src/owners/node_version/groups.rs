@@ -3,7 +3,7 @@
 use super::{known::is_first, pass::Pass};
 use crate::{
     action::{FleetAction, FleetQuestion},
-    observed::{DISCOVERY_SECONDS, GroupFacts, Heard, POLL_SECONDS, ScalingGroupView, is_same},
+    observed::{DISCOVERY_SECONDS, GroupFacts, Heard, ScalingGroupView, is_same},
     why::Why,
 };
 use numo_api::{
@@ -83,7 +83,7 @@ impl<'a> Pass<'a> {
         let pause = if image.is_some() && !is_outdated {
             DISCOVERY_SECONDS
         } else {
-            POLL_SECONDS
+            self.fleet.provider.poll_seconds()
         };
         match heard.map(|heard| heard.again(pause)) {
             Some(again) if again > self.now => self.out.wake(again),
@@ -128,7 +128,7 @@ impl<'a> Pass<'a> {
             if heard.said.is_ok() {
                 DISCOVERY_SECONDS
             } else {
-                POLL_SECONDS
+                self.fleet.provider.poll_seconds()
             }
         };
         let Some(heard) = heard.filter(|heard| heard.again(pause(heard)) > self.now) else {

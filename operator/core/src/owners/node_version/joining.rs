@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     action::{Change, FleetAction, FleetQuestion},
-    observed::{Heard, MachineFacts, NodeView, POLL_SECONDS, is_same},
+    observed::{Heard, MachineFacts, NodeView, is_same},
     time::later,
     turn::journal,
     why::Why,
@@ -82,7 +82,7 @@ impl Pass<'_> {
                 continue;
             }
             let heard = facts(self.fleet, node);
-            let said = heard.map(|heard| (heard.again(POLL_SECONDS), &heard.said));
+            let said = heard.map(|heard| (heard.again(self.fleet.provider.poll_seconds()), &heard.said));
             match said {
                 Some((_, Ok(facts))) if is_told(heard) => {
                     let known = [

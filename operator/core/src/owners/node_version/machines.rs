@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     action::{Action, Change, FleetAction, FleetQuestion},
-    observed::{Heard, MadeMachine, NodeView, POLL_SECONDS, PendingNodeView, is_same},
+    observed::{Heard, MadeMachine, NodeView, PendingNodeView, is_same},
     text::clip,
     time::later,
     turn::journal,
@@ -128,7 +128,7 @@ impl<'a> Pass<'a> {
             return None;
         }
         let heard = self.fleet.provider.states.get(&id.to_lowercase());
-        match heard.map(|heard| heard.again(POLL_SECONDS)) {
+        match heard.map(|heard| heard.again(self.fleet.provider.poll_seconds())) {
             Some(again) if again > self.now => self.out.wake(again),
             _ => self.ask(FleetQuestion::State {
                 provider_id: id.to_owned(),
@@ -398,7 +398,7 @@ impl<'a> Pass<'a> {
     /// is not told again at once what it has done.
     pub(super) fn may_tell(&mut self, what: &str) -> bool {
         let did = self.fleet.provider.did.get(what);
-        let again = did.map(|at| later(*at, POLL_SECONDS));
+        let again = did.map(|at| later(*at, self.fleet.provider.poll_seconds()));
         if let Some(again) = again.filter(|again| *again > self.now) {
             self.out.wake(again);
             return false;
@@ -421,7 +421,7 @@ impl<'a> Pass<'a> {
     /// Looks for a machine that may have been made before numo could write down which one it is.
     fn find(&mut self, pending: &'a PendingNodeView) {
         let heard = self.found_for(pending);
-        let heard = heard.filter(|heard| heard.again(POLL_SECONDS) > self.now);
+        let heard = heard.filter(|heard| heard.again(self.fleet.provider.poll_seconds()) > self.now);
         let Some(heard) = heard else {
             return self.ask(FleetQuestion::Find {
                 group_id: pending.group_id().to_owned(),
@@ -429,11 +429,13 @@ impl<'a> Pass<'a> {
             });
         };
         match &heard.said {
-            Ok(None) if self.may_be_unseen(pending) => self.out.wake(heard.again(POLL_SECONDS)),
+            Ok(None) if self.may_be_unseen(pending) => {
+                self.out.wake(heard.again(self.fleet.provider.poll_seconds()))
+            }
             Ok(None) => self.delete_pending(&chain(pending), pending),
             Ok(Some(made)) => self.write_made(pending, made),
             Err(_) => {
-                self.out.wake(heard.again(POLL_SECONDS));
+                self.out.wake(heard.again(self.fleet.provider.poll_seconds()));
                 let unheard = self.unheard(pending);
                 self.out.report.problems.extend(unheard);
             }

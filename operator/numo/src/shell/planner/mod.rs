@@ -121,6 +121,7 @@ impl Planner {
             provider,
         };
         watch_cluster(&mut context);
+        context.store.observed.fleet.provider.poll_seconds = context.provider.poll_seconds();
         match context.provider.missing() {
             Some(words) => context.store.observed.fleet.provider.missing = Some(words),
             None => FLEET_KINDS.iter().for_each(|kind| context.watch(*kind, "")),

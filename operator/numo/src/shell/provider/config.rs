@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use std::{
     fs::File,
     io::Read as _,
+    ops::RangeInclusive,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -17,6 +18,9 @@ const FILE_BYTES: u64 = 256 << 10;
 
 /// How long a call may take at most (seconds): less than numo waits for its answer.
 const MOST_SECONDS: u64 = 25;
+
+/// How soon a provider may be asked again (seconds): not so late that a machine which is there is taken for lost.
+const POLL_SECONDS: RangeInclusive<i64> = 1..=60;
 
 /// The file.
 #[derive(Clone, Debug, Deserialize)]
@@ -35,6 +39,7 @@ struct Written {
     credentials: Vec<NamedSource>,
     #[serde(default)]
     limits: RuleLimits,
+    poll_seconds: Option<i64>,
 }
 
 /// Where the component is.
@@ -65,6 +70,8 @@ pub struct ProviderConfig {
     pub credentials: Arc<Credentials>,
     /// What it asks of limits.
     pub limits: RuleLimits,
+    /// How soon it is asked again about a machine that is on its way (seconds), if that is said.
+    pub poll_seconds: Option<i64>,
 }
 
 impl ProviderConfig {
@@ -83,6 +90,13 @@ impl ProviderConfig {
         if seconds == 0 || seconds > MOST_SECONDS {
             return Err(format!(
                 "limits.evaluationSeconds: found {seconds}, wanted 1 to {MOST_SECONDS}: a call that takes longer answers pending"
+            ));
+        }
+        if let Some(seconds) = written.poll_seconds.filter(|one| !POLL_SECONDS.contains(one)) {
+            return Err(format!(
+                "pollSeconds: found {seconds}, wanted {} to {}",
+                POLL_SECONDS.start(),
+                POLL_SECONDS.end()
             ));
         }
         let limits = Limits::default().with(&written.limits, &Limits::CEILINGS);
@@ -118,6 +132,7 @@ impl ProviderConfig {
             grants: Arc::new(written.grants),
             credentials: Arc::new(credentials),
             limits: written.limits,
+            poll_seconds: written.poll_seconds,
         })
     }
 }
@@ -240,6 +255,11 @@ grants:
                 "uid: a1b2",
                 "limits: {evaluationSeconds: 60}",
                 "limits.evaluationSeconds: found 60",
+            ),
+            (
+                "uid: a1b2",
+                "pollSeconds: 0",
+                "pollSeconds: found 0, wanted 1 to 60",
             ),
             ("uid: a1b2", "limits: {memoryBytes: 1099511627776}", "memoryBytes"),
             (

@@ -29,6 +29,8 @@ const CALLS_AT_ONCE: usize = 16;
 /// How long a call may take. One that is cut off is found again by what it was to do; a machine that was not made yet by then is looked for
 /// longer than this (`UNSEEN_SECONDS` of the core).
 const CALL_PATIENCE: Duration = Duration::from_secs(30);
+/// How soon simulated machines are asked about again (seconds): they are objects of the cluster, and cost no cloud a request.
+const SIM_POLL_SECONDS: i64 = 2;
 /// How long nobody is told again what is under way (seconds): a little more.
 pub const ANSWERED_SECONDS: i64 = 45;
 
@@ -39,6 +41,7 @@ pub struct Provider {
     etcd: Option<Etcd>,
     places: Arc<Semaphore>,
     calls: Arc<Semaphore>,
+    poll_seconds: Option<i64>,
 }
 
 /// A call that makes, changes or deletes. A repeated one finishes the work and never does it twice.
@@ -116,6 +119,7 @@ impl Provider {
             etcd,
             places: Arc::new(Semaphore::new(AT_ONCE)),
             calls: Arc::new(Semaphore::new(CALLS_AT_ONCE)),
+            poll_seconds: None,
         }
     }
 
@@ -126,12 +130,24 @@ impl Provider {
 
     /// Machines that are ConfigMaps. They have members of etcd only if it is said where that is.
     pub fn sim(sim: Sim, etcd: Option<Etcd>) -> Self {
-        Self::of(Machines::Sim(Box::new(sim)), etcd)
+        let asked_often = Some(SIM_POLL_SECONDS);
+        Self {
+            poll_seconds: asked_often,
+            ..Self::of(Machines::Sim(Box::new(sim)), etcd)
+        }
     }
 
-    /// A component makes and deletes them.
-    pub fn component(component: Component, etcd: Option<Etcd>) -> Self {
-        Self::of(Machines::Component(Arc::new(component)), etcd)
+    /// A component makes and deletes them, and is asked as often as its configuration has it.
+    pub fn component(component: Component, etcd: Option<Etcd>, poll_seconds: Option<i64>) -> Self {
+        Self {
+            poll_seconds,
+            ..Self::of(Machines::Component(Arc::new(component)), etcd)
+        }
+    }
+
+    /// How soon machines and groups are asked about again (seconds), where that is said.
+    pub const fn poll_seconds(&self) -> Option<i64> {
+        self.poll_seconds
     }
 
     /// Why there is no provider, if there is none.
