@@ -8,7 +8,7 @@ use clap::CommandFactory as _;
 use numo_install::{objects, said};
 use serde_json::Value;
 
-use super::{notes, publisher, ready};
+use super::{binary::Platform, notes, publisher, ready};
 use crate::step::root;
 
 /// Every YAML file below .github, parsed.
@@ -98,6 +98,23 @@ fn the_programs_of_a_release_record_their_commit_and_are_run() {
         assert!(scripts[built].contains(variable), "{variable}");
     }
     assert!(at("/numo version --client").is_some_and(|run| run > built));
+}
+
+/// Where the operator does not run its program has no sandbox either, whoever builds it.
+#[test]
+fn programs_without_an_image_are_the_command_line_alone() {
+    let workflow = &files()[".github/workflows/release.yaml"];
+    let matrix = &workflow["jobs"]["programs"]["strategy"]["matrix"]["include"];
+    for platform in Platform::ALL {
+        let of = |one: &&Value| one["platform"] == platform.to_string();
+        let one = matrix.as_array().unwrap().iter().find(of).unwrap();
+        let wanted = if platform.has_image() {
+            ""
+        } else {
+            "--no-default-features"
+        };
+        assert_eq!(one["features"], wanted, "{platform}");
+    }
 }
 
 /// A tag alone publishes nothing: every test has passed, and every program is there.
