@@ -142,10 +142,10 @@ impl Provider {
 
     /// Why there is no provider, if there is none.
     pub fn missing(&self) -> Option<String> {
-        match &self.machines {
-            Machines::None(words) => Some((*words).to_owned()),
-            _ => None,
+        if let Machines::None(words) = &self.machines {
+            return Some((*words).to_owned());
         }
+        None
     }
 
     /// Asks a question; the answer goes to the planner.
