@@ -213,9 +213,6 @@ fn answer(made: Result<Compiled, Refused>) -> Vec<u8> {
     })
 }
 
-/// The hidden verb under which numo's own binary is [`compile_child`].
-pub const COMPILE_VERB: &str = "compile-rule";
-
 /// The whole of the child process: reads limits and component from standard input, bounds itself, inspects, compiles, writes
 /// the answer to standard output. To be called from a hidden subcommand, before anything else is set up.
 pub fn compile_child() -> ExitCode {

@@ -10,9 +10,9 @@ use std::{
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "sandbox"))]
 use crate::jail;
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", feature = "sandbox")))]
 use crate::unjailed as jail;
 
 /// Bytes of what a child says on standard error that are kept.
@@ -143,7 +143,7 @@ pub fn missing() -> Vec<String> {
 /// there is another.
 ///
 /// Errors: a bound that the kernel offers could not be set.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "sandbox"))]
 pub fn confine(memory_bytes: u64, seconds: u64) -> io::Result<()> {
     use rustix::process::{Resource, Rlimit, nice, setrlimit};
     let set = |resource, soft: u64, hard: u64| {
@@ -163,7 +163,7 @@ pub fn confine(memory_bytes: u64, seconds: u64) -> io::Result<()> {
 /// Bounds nothing.
 ///
 /// Errors: always, so that nothing of a stranger's is read.
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", feature = "sandbox")))]
 pub fn confine(_: u64, _: u64) -> io::Result<()> {
     jail::has_walls()
 }

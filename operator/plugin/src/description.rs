@@ -3,8 +3,9 @@
 
 use serde::Serialize;
 
+#[cfg(feature = "sandbox")]
+use crate::bindings::exports::numo::rule::evaluation as wit;
 use crate::{
-    bindings::exports::numo::rule::evaluation as wit,
     limits::Limits,
     reason::{Reason, Refused},
     text::clean,
@@ -62,6 +63,7 @@ pub struct Want {
     pub optional: bool,
 }
 
+#[cfg(feature = "sandbox")]
 impl Description {
     pub(crate) fn from_wit(description: wit::Description, limits: &Limits) -> Result<Self, Refused> {
         let wrong = |message: String| Err(Refused::new(Reason::RuleError, format!("describe: {message}")));

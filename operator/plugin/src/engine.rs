@@ -5,7 +5,6 @@ use std::{
     cell::Cell,
     fmt,
     future::{Future, poll_fn},
-    path::PathBuf,
     pin::pin,
     sync::Arc,
     task::ready,
@@ -20,59 +19,12 @@ use crate::{
     compile::Compiler,
     host::{self, Sandbox},
     inspect,
-    limits::{LimitOutOfBounds, Limits},
+    limits::Limits,
     provider::bindings as provider_bindings,
-    setup::config,
+    setup::{Setup, SetupError, config},
     shares::{Share, Shares},
     ticker::Ticker,
 };
-
-pub use crate::setup::Compile;
-
-/// How an engine is set up.
-#[derive(Clone, Debug)]
-pub struct Setup {
-    /// What a rule gets that says nothing, and all that a rule cannot say.
-    pub limits: Limits,
-    /// What a rule may ask for at most; itself at most [`Limits::CEILINGS`].
-    pub ceilings: Limits,
-    /// Threads that evaluate; at least 1.
-    pub workers: usize,
-    /// Where components are compiled.
-    pub compile: Compile,
-    /// Folder of the cache; none: nothing is kept. Made if need be, mode 0700.
-    pub cache: Option<PathBuf>,
-    /// Instances from a pool made at start: quicker, at the price of address space. Where that cannot be had they
-    /// are made one by one.
-    pub pooled: bool,
-}
-
-impl Default for Setup {
-    fn default() -> Self {
-        Self {
-            limits: Limits::default(),
-            ceilings: Limits::CEILINGS,
-            workers: 2,
-            compile: Compile::Here,
-            cache: None,
-            pooled: false,
-        }
-    }
-}
-
-/// An engine could not be set up.
-#[derive(Debug, thiserror::Error)]
-pub enum SetupError {
-    /// A limit is out of bounds.
-    #[error(transparent)]
-    Limit(#[from] LimitOutOfBounds),
-    /// wasmtime refuses to run here.
-    #[error("wasmtime cannot be set up: {0}")]
-    Wasmtime(String),
-    /// No thread, no folder.
-    #[error("{0}")]
-    Io(#[from] std::io::Error),
-}
 
 /// Loads rules and evaluates them. A cheap handle; all clones are one engine.
 #[derive(Clone)]

@@ -11,37 +11,15 @@ use crate::{
     description::{Description, PHASES_OF_A_RUN},
     engine::{Inner, Turn},
     grants::Grants,
-    host::{Read, Sandbox},
+    host::Sandbox,
     limits::Limits,
+    outcome::{Answer, Usage},
     reason::{Reason, Refused},
-    rule::{Loaded, Rule, Terms, describe_time},
+    rule::{Loaded, Rule, describe_time},
     services::Services,
+    spec::Terms,
     verdict::{ConfigProblem, Input, Verdict, config_problems, problem_list, refused_by_rule},
 };
-
-/// A verdict, and what it took.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// The rule's word, checked.
-    pub verdict: Verdict,
-    /// What it read: when one of these changes, a wait is asked again at once.
-    pub reads: Vec<Read>,
-    /// For metrics.
-    pub usage: Usage,
-}
-
-/// What one call took.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// From the start of its turn to its answer.
-    pub duration: Duration,
-    /// The highest sum of linear memory, in bytes.
-    pub memory_bytes: u64,
-    /// Calls of any kind.
-    pub host_calls: u64,
-    /// Bytes that the host handed over.
-    pub host_bytes: u64,
-}
 
 impl Rule {
     /// Has the rule check its configuration, with every host call denied. The inner error is the rule's word.

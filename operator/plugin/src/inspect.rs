@@ -4,15 +4,17 @@
 
 pub use semver::Version;
 use serde::{Deserialize, Serialize};
+#[cfg(feature = "sandbox")]
 use wasmparser::{
     ComponentExternalKind, Encoding, Parser, Payload, Validator, WasmFeatures,
     component_types::ComponentEntityType, types::TypesRef,
 };
 
+#[cfg(feature = "sandbox")]
+use crate::scan::scan;
 use crate::{
     limits::Limits,
     reason::{Reason, Refused},
-    scan::scan,
 };
 
 /// The version of the three WIT packages that this host speaks.
@@ -97,6 +99,7 @@ const WASI: [&str; 5] = ["cli", "io", "clocks", "random", "filesystem"];
 
 /// What may appear in a component. The engine is configured the same (`engine.rs`); the validator only says it sooner
 /// and in better words.
+#[cfg(feature = "sandbox")]
 pub(crate) fn features() -> WasmFeatures {
     let known = WasmFeatures::WASM2
         | WasmFeatures::TAIL_CALL
@@ -184,6 +187,7 @@ impl Inspection {
 /// Errors: `TooLarge` above [`Limits::component_bytes`], before anything is parsed; `CompileFailed` when they are no
 /// valid component; `WrongWorld` for a core module and for a component that is neither a rule nor a provider of machines;
 /// `UnknownImport`; `HostTooOld` with the function's name.
+#[cfg(feature = "sandbox")]
 pub fn inspect(bytes: &[u8], limits: &Limits) -> Result<Inspection, Refused> {
     check_size(bytes, limits)?;
     if Parser::is_core_wasm(bytes) {
@@ -226,6 +230,7 @@ pub fn inspect(bytes: &[u8], limits: &Limits) -> Result<Inspection, Refused> {
 }
 
 /// Names of what the outermost component imports, and of the instances that it exports.
+#[cfg(feature = "sandbox")]
 fn names(bytes: &[u8]) -> Result<(Vec<&str>, Vec<&str>), wasmparser::BinaryReaderError> {
     let (mut imports, mut exports) = (Vec::new(), Vec::new());
     let mut depth = 0;
@@ -275,6 +280,7 @@ fn split(name: &str) -> Option<(&str, &str, Version)> {
     Some((package, interface, Version::parse(version).ok()?))
 }
 
+#[cfg(feature = "sandbox")]
 fn imported(name: &str, world: World, types: TypesRef<'_>) -> Result<Option<Interface>, Refused> {
     let unknown = |why: &str| Refused::new(Reason::UnknownImport, format!("import {name:?}: {why}"));
     let ty = types.component_item_for_import(name).map(|item| item.ty);
@@ -366,6 +372,7 @@ fn granted(
     }
 }
 
+#[cfg(feature = "sandbox")]
 fn exported(name: &str, types: TypesRef<'_>) -> Result<Option<(World, Version)>, Refused> {
     let wrong = |message: String| Refused::new(Reason::WrongWorld, message);
     let Some((package, interface, version)) = split(name) else {
@@ -395,7 +402,7 @@ fn exported(name: &str, types: TypesRef<'_>) -> Result<Option<(World, Version)>,
     Ok(Some((world, version)))
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "sandbox"))]
 mod tests {
     use super::*;
 

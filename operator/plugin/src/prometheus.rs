@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::{
-    host::header_of,
+    request::header_of,
     services::{Addresses, ErrorCode, FetchRequest, HostError, Prometheus},
     text::clean,
 };

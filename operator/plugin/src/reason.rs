@@ -4,6 +4,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+#[cfg(feature = "sandbox")]
 use wasmtime::Trap;
 
 /// Why a rule gave no verdict. The name is stable: it becomes the reason of conditions and events, and a metric label.
@@ -180,6 +181,7 @@ impl From<Exceeded> for Refused {
 ///
 /// Four of them are only texts in 48.0.8 (the counts of instances, memories and tables share one; handles; the bytes
 /// of a call; the type of an export); a test per reason makes a reworded one fail here and not in a cluster.
+#[cfg(feature = "sandbox")]
 pub(crate) fn of_error(error: &wasmtime::Error) -> Refused {
     if let Some(exceeded) = error.downcast_ref::<Exceeded>() {
         return exceeded.clone().into();
@@ -207,7 +209,7 @@ pub(crate) fn of_error(error: &wasmtime::Error) -> Refused {
     Refused::new(reason, message)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "sandbox"))]
 mod tests {
     use super::*;
 

@@ -38,17 +38,6 @@ impl fmt::Debug for Rule {
     }
 }
 
-/// What one MutexRule says about how its rule is asked.
-#[derive(Clone, Debug, Default)]
-pub struct Terms {
-    /// Whose rule it is, usually its namespace: rules of one never keep those of others from being asked.
-    pub tenant: String,
-    /// What it lends.
-    pub grants: Arc<Grants>,
-    /// What it asks of limits.
-    pub limits: RuleLimits,
-}
-
 impl Engine {
     /// The bytes of a component that was loaded before, if the cache still has them. Whether the asker may have them
     /// is not known here.

@@ -1,9 +1,20 @@
 //! What `spec.wasm` of a MutexRule says, as the host takes it. It reads and writes nothing: the operator and the rule
 //! author's toolkit ask a component under the same terms because both take them from here.
 
-use crate::{Grants, Terms};
+use crate::{Grants, RuleLimits};
 use numo_api::{Phase, WasmRule};
 use std::{collections::BTreeSet, sync::Arc};
+
+/// What one MutexRule says about how its rule is asked.
+#[derive(Clone, Debug, Default)]
+pub struct Terms {
+    /// Whose rule it is, usually its namespace: rules of one never keep those of others from being asked.
+    pub tenant: String,
+    /// What it lends.
+    pub grants: Arc<Grants>,
+    /// What it asks of limits.
+    pub limits: RuleLimits,
+}
 
 /// What one MutexRule says about how its component is asked. `tenant` is the rule's namespace.
 ///

@@ -1,10 +1,11 @@
-//! In place of `jail.rs` where the kernel is not Linux: numo knows no walls there, so no child is begun that would read what a stranger
+//! In place of `jail.rs` where the kernel is not Linux, and in a program without the sandbox: there are no walls, so no child is begun that would read what a stranger
 //! wrote. No component is compiled and no expression evaluated, and a gate that asks one stays shut. The operator runs on Linux;
 //! this is for the command line.
 
 use std::io;
 
 /// Why, and what helps; for the end of a sentence.
+#[cfg(feature = "sandbox")]
 const REFUSED: &str = "this needs Linux, whose kernel shuts in the process that reads a component or an expression (Landlock, \
                        seccomp); run numo in a container or a virtual machine with Linux";
 
@@ -12,7 +13,11 @@ const REFUSED: &str = "this needs Linux, whose kernel shuts in the process that 
 ///
 /// Errors: always.
 pub(crate) fn has_walls() -> io::Result<()> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, REFUSED))
+    #[cfg(feature = "sandbox")]
+    let why = REFUSED;
+    #[cfg(not(feature = "sandbox"))]
+    let why = crate::setup::Absent;
+    Err(io::Error::new(io::ErrorKind::Unsupported, why))
 }
 
 /// What is missing, in words.
@@ -23,7 +28,7 @@ pub fn missing() -> Vec<String> {
     ]
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "sandbox"))]
 mod tests {
     use super::*;
 

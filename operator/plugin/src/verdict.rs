@@ -3,8 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "sandbox")]
+use crate::bindings::{exports::numo::rule::evaluation as wit, numo::host::types as host};
 use crate::{
-    bindings::{exports::numo::rule::evaluation as wit, numo::host::types as host},
     limits::Limits,
     reason::{Reason, Refused},
     text::{clean, is_reason},
@@ -104,6 +105,7 @@ impl Input {
     }
 }
 
+#[cfg(feature = "sandbox")]
 impl From<Input> for wit::Input {
     fn from(input: Input) -> Self {
         Self {
@@ -125,6 +127,7 @@ impl From<Input> for wit::Input {
     }
 }
 
+#[cfg(feature = "sandbox")]
 impl From<ObjectRef> for host::ObjectRef {
     fn from(object: ObjectRef) -> Self {
         Self {
@@ -136,6 +139,7 @@ impl From<ObjectRef> for host::ObjectRef {
     }
 }
 
+#[cfg(feature = "sandbox")]
 impl From<host::ObjectRef> for ObjectRef {
     fn from(object: host::ObjectRef) -> Self {
         Self {
@@ -232,6 +236,7 @@ impl Verdict {
         }
     }
 
+    #[cfg(feature = "sandbox")]
     pub(crate) fn from_wit(verdict: wit::Verdict, limits: &Limits) -> Result<Self, Refused> {
         Ok(match verdict {
             wit::Verdict::Pass(report) => Self::Pass(Report::from_wit(report, limits)?),
@@ -247,6 +252,7 @@ impl Verdict {
     }
 }
 
+#[cfg(feature = "sandbox")]
 impl Report {
     fn from_wit(report: wit::Report, limits: &Limits) -> Result<Self, Refused> {
         if !is_reason(&report.reason) {
@@ -288,6 +294,7 @@ impl Report {
     }
 }
 
+#[cfg(feature = "sandbox")]
 impl Finding {
     fn from_wit(finding: wit::Finding) -> Result<Self, Refused> {
         if !is_reason(&finding.code) {
@@ -325,6 +332,7 @@ pub(crate) fn attributes(all: &[(String, String)]) -> Vec<(String, String)> {
 }
 
 /// What to say of a component that answered `rule-error`.
+#[cfg(feature = "sandbox")]
 pub(crate) fn refused_by_rule(error: wit::RuleError) -> Refused {
     match error {
         wit::RuleError::Host(error) => {
@@ -358,6 +366,7 @@ pub struct ConfigProblem {
 }
 
 /// The first 32, cleaned.
+#[cfg(feature = "sandbox")]
 pub(crate) fn config_problems(problems: Vec<wit::ConfigProblem>) -> Vec<ConfigProblem> {
     let clean_one = |problem: wit::ConfigProblem| ConfigProblem {
         pointer: clean(&problem.pointer, 512),
@@ -375,7 +384,7 @@ pub(crate) fn problem_list(problems: &[ConfigProblem]) -> String {
     problems.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "sandbox"))]
 mod tests {
     use super::*;
 

@@ -49,8 +49,8 @@ pub struct Arguments {
     #[arg(long)]
     book: bool,
     /// Rules in Python and JavaScript and by cargo-component too, the install by OLM's own operators, an earlier numo that replaces this
-    /// one in mid-run, and the command line compiled for macOS and Windows: needs Python 3.10 and Node, and installs their toolchains into
-    /// the cache (minutes), as it builds OLM and the earlier numo
+    /// one in mid-run, and the command line alone compiled here, for macOS and for Windows: needs Python 3.10 and Node, and installs
+    /// their toolchains into the cache (minutes), as it builds OLM and the earlier numo
     #[arg(long)]
     all_tools: bool,
     /// Only the end-to-end tests, on clusters without the namespace of node leases, as OLM installs numo; at each step
@@ -762,6 +762,47 @@ mod tests {
         let all = features(&["--workspace", "--edges", "normal,build,dev"]);
         let other: Vec<_> = ours.difference(&all).collect();
         assert!(ours.len() > 100 && other.is_empty(), "{other:?}");
+    }
+
+    /// Who wants to know why a node waits builds and downloads neither a compiler nor a server for it, on none of its systems.
+    #[test]
+    fn the_command_line_alone_is_made_of_nothing_that_only_the_operator_runs() {
+        for target in [
+            "x86_64-unknown-linux-gnu",
+            "x86_64-apple-darwin",
+            "aarch64-apple-darwin",
+            "x86_64-pc-windows-gnu",
+        ] {
+            let mut cargo = step::cargo();
+            cargo.args([
+                "tree", "--locked", "--prefix", "none", "--edges", "normal", "--format", "{p}",
+            ]);
+            cargo.args(["--package", "numo", "--no-default-features", "--target", target]);
+            let output = cargo.output().unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            let names: std::collections::BTreeSet<&str> = text
+                .lines()
+                .filter_map(|line| line.split_whitespace().next())
+                .collect();
+            assert!(names.contains("kube-client"), "{target}: {names:?}");
+            for name in [
+                "axum",
+                "cel",
+                "cranelift-codegen",
+                "numo-author",
+                "numo-credentials",
+                "opentelemetry-proto",
+                "prometheus-client",
+                "prost",
+                "rcgen",
+                "sigstore-verify",
+                "wasmparser",
+                "wasmtime",
+                "wit-component",
+            ] {
+                assert!(!names.contains(name), "{target}: {name}");
+            }
+        }
     }
 
     /// What decides has no client and no clock, and is built without them.

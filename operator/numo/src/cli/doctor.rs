@@ -4,8 +4,7 @@ use super::{
     cluster::ClusterArgs,
     error::CliError,
     output::{self, Cell, Layout, OutputArgs, Table},
-    place::OperatorPlace,
-    run::REGISTRIES_ON_LOOPBACK,
+    place::{OperatorPlace, REGISTRIES_ON_LOOPBACK},
 };
 use crate::shell::{
     doctor::{self, Finding, Scope, State},

@@ -1,6 +1,8 @@
 //! What a verb that asks a cluster makes of its refusals.
 
-use crate::shell::{client::ConnectError, operator::OperatorError};
+use crate::shell::client::ConnectError;
+#[cfg(feature = "operator")]
+use crate::shell::operator::OperatorError;
 
 pub use numo_cli::CliError;
 
@@ -10,6 +12,7 @@ impl From<ConnectError> for CliError {
     }
 }
 
+#[cfg(feature = "operator")]
 impl From<OperatorError> for CliError {
     fn from(error: OperatorError) -> Self {
         Self::Cause(Box::new(error))

@@ -5,16 +5,15 @@ use super::{
     cluster::ClusterArgs,
     error::{self, CliError},
     object::{Found, What},
-    run::DEFAULT_NAMESPACE,
+    place::DEFAULT_NAMESPACE,
 };
 use crate::{
     frontends::{mutex_run_config, node_version, plan, standing::Standing},
     shell::{
         client::Connection,
-        leader,
+        leader::{self, LEADER_LEASE},
         list::{self, Following},
         notice::Notice,
-        operator::LEADER_LEASE,
         store::Store,
     },
 };

@@ -7,6 +7,8 @@
 mod say;
 
 mod abort;
+#[cfg(not(feature = "operator"))]
+mod absent;
 mod acknowledge;
 mod approve;
 mod cluster;
@@ -19,17 +21,21 @@ mod explain;
 mod given_back;
 mod help;
 mod live;
+mod log;
 mod maintain;
 mod maintained;
 mod object;
 mod output;
 mod pause;
 mod place;
+#[cfg(feature = "operator")]
 mod plugin;
 mod preview;
+#[cfg(feature = "operator")]
 mod reference;
 mod release;
 mod remedy;
+#[cfg(feature = "operator")]
 mod run;
 mod said;
 #[cfg(test)]
@@ -48,6 +54,7 @@ mod written;
 pub use cluster::ClusterArgs;
 pub use error::CliError;
 
+#[cfg(feature = "operator")]
 use crate::shell::eval::expressions;
 use clap::{
     CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
@@ -116,9 +123,17 @@ enum Verb {
     /// Check an installation, and say how to fix what is wrong
     Doctor(doctor::DoctorArgs),
     /// Write, build, test, push and sign rules as WebAssembly components
+    #[cfg(feature = "operator")]
     Plugin(plugin::PluginArgs),
+    /// Write, build, test, push and sign rules as WebAssembly components (not in this program)
+    #[cfg(not(feature = "operator"))]
+    Plugin(absent::AbsentArgs),
     /// Run the operator, in a cluster or out of one
+    #[cfg(feature = "operator")]
     Run(Box<run::RunArgs>),
+    /// Run the operator, in a cluster or out of one (not in this program)
+    #[cfg(not(feature = "operator"))]
+    Run(absent::AbsentArgs),
     /// Print the custom resource definitions
     Crds(crds::CrdsArgs),
     /// Print the versions of this binary, the API server and the operator, and whether they fit
@@ -132,6 +147,7 @@ enum Verb {
     #[command(hide = true)]
     Stopping,
     /// Write the reference pages of the docs
+    #[cfg(feature = "operator")]
     #[command(hide = true)]
     Reference(reference::ReferenceArgs),
     /// What kubectl_complete-numo asks for
@@ -216,6 +232,7 @@ fn with_tip(mut error: clap::Error, line: &[OsString]) -> clap::Error {
 /// Parses the arguments, does what they say, and returns the exit code.
 pub fn main() -> ExitCode {
     // The children that bound themselves do so before anything else is set up.
+    #[cfg(feature = "operator")]
     match std::env::args_os().nth(1).as_deref().and_then(OsStr::to_str) {
         Some(numo_plugin::COMPILE_VERB) => return numo_plugin::compile_child(),
         Some(expressions::EVALUATE_VERB) => return expressions::evaluate_child(),
@@ -225,7 +242,7 @@ pub fn main() -> ExitCode {
     clap_complete::CompleteEnv::with_factory(command).complete();
     let cli = parse();
     if !matches!(cli.verb, Verb::Run(_)) {
-        run::start_verbose(cli.cluster.verbosity);
+        log::start_verbose(cli.cluster.verbosity);
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -256,7 +273,10 @@ pub fn main() -> ExitCode {
 /// Does what a verb says.
 async fn carry_out(verb: Verb) -> Result<(), CliError> {
     match verb {
+        #[cfg(feature = "operator")]
         Verb::Run(args) => Box::pin(run::run(*args, explain::as_json)).await,
+        #[cfg(not(feature = "operator"))]
+        Verb::Run(_) => Err(absent::lacks("run")),
         Verb::Status(args) => status::status(args).await,
         Verb::Explain(args) => explain::explain(args).await,
         Verb::Preview(args) => Box::pin(preview::preview(*args)).await,
@@ -274,7 +294,10 @@ async fn carry_out(verb: Verb) -> Result<(), CliError> {
         Verb::Maintain(args) => Box::pin(maintain::maintain(args)).await,
         Verb::Release(args) => Box::pin(release::release(args)).await,
         Verb::Doctor(args) => doctor::doctor(args).await,
+        #[cfg(feature = "operator")]
         Verb::Plugin(args) => numo_author::run(args).await,
+        #[cfg(not(feature = "operator"))]
+        Verb::Plugin(_) => Err(absent::lacks("plugin")),
         Verb::Crds(args) => crds::crds(&args),
         Verb::Options => {
             help::options(&command());
@@ -284,6 +307,7 @@ async fn carry_out(verb: Verb) -> Result<(), CliError> {
             help::stopping();
             Ok(())
         }
+        #[cfg(feature = "operator")]
         Verb::Reference(args) => reference::reference(&args, &command()),
         Verb::Version(args) => version::version(args).await,
         Verb::Completion(args) => completion::completion(&args),

@@ -1,7 +1,13 @@
-//! The operator's namespace as a flag. `-n` names the namespace of objects in every verb, and never the operator's.
+//! Where the operator and its registries are: the operator's namespace as a flag. `-n` names the namespace of objects in every verb, and never the operator's.
 
-use super::{error::CliError, run::DEFAULT_NAMESPACE};
+use super::error::CliError;
 use clap::Args;
+
+/// Namespace numo runs in if nothing says otherwise: the one the replaced operator's manifests name.
+pub const DEFAULT_NAMESPACE: &str = "node-upgrade-mutex-operator";
+
+/// The variable that lets images of rules be in a registry on this machine.
+pub const REGISTRIES_ON_LOOPBACK: &str = "NUMO_REGISTRIES_ON_LOOPBACK";
 
 /// Where the operator is installed.
 #[derive(Clone, Debug, Args)]

@@ -14,9 +14,8 @@ use super::{
 use crate::shell::{
     apply::{self, ApplyError},
     client::Connection,
-    leader::{self, Candidate, Fence, RENEW_DEADLINE},
+    leader::{self, Candidate, Fence, LEADER_LEASE, RENEW_DEADLINE},
     list::{self, FORBIDDEN},
-    operator::LEADER_LEASE,
     provider::{self, Provider},
     store::Store,
 };

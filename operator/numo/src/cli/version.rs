@@ -7,10 +7,9 @@ use super::{
     output::OutputArgs,
 };
 use crate::shell::{
-    client::Connection,
-    leader,
+    client::{Connection, OLDEST_MINOR},
+    leader::{self, LEADER_LEASE},
     notice::Notice,
-    operator::{LEADER_LEASE, OLDEST_MINOR},
 };
 use clap::Args;
 use semver::Version;

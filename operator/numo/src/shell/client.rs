@@ -8,6 +8,9 @@ use kube::{Client, Config, client::ClientBuilder, config::KubeConfigOptions};
 use numo_plugin::oci::Proxies;
 use std::path::Path;
 
+/// Oldest minor version of Kubernetes that is supported.
+pub const OLDEST_MINOR: u32 = 31;
+
 /// Where the cluster is.
 #[derive(Clone)]
 pub struct Connection {
@@ -140,6 +143,12 @@ pub(super) fn answering(answer: impl Fn(&str) -> (u16, String) + Send + 'static)
         std::future::ready(response.body(Body::from(text.into_bytes())))
     });
     Client::new(service, "default")
+}
+
+/// Whether Kubernetes is older than numo supports (1.31).
+pub fn is_too_old(version: &k8s_openapi::apimachinery::pkg::version::Info) -> bool {
+    let digits: String = version.minor.chars().take_while(char::is_ascii_digit).collect();
+    version.major == "1" && digits.parse::<u32>().is_ok_and(|minor| minor < OLDEST_MINOR)
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ impl Events {
     /// Publishes an event; drops it if too many wait.
     pub fn publish(&self, published: Published) {
         if self.queue.try_send(published).is_err() {
-            self.metrics.events_dropped.inc();
+            self.metrics.dropped_event();
             tracing::warn!("too many events wait to be written: one is dropped");
         }
     }

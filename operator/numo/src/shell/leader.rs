@@ -24,6 +24,8 @@ use tokio::time::Instant;
 
 use super::{clock::ServerClock, notice::Board};
 
+/// Name of the leader lease, in the operator's namespace.
+pub const LEADER_LEASE: &str = "numo-leader";
 /// How long a lease holds without renewal.
 pub const LEASE_DURATION: Duration = Duration::from_secs(15);
 /// How long a leader that cannot renew still counts itself one. Shorter than the duration, so that it has

@@ -3,6 +3,7 @@
 
 pub mod access;
 pub mod apply;
+#[cfg(feature = "operator")]
 pub mod certificates;
 pub mod channel;
 pub mod claim;
@@ -13,6 +14,7 @@ pub mod doctor;
 pub mod etcd;
 pub mod eval;
 pub mod events;
+#[cfg(feature = "operator")]
 pub mod http;
 mod inbox;
 mod item;
@@ -21,11 +23,15 @@ pub mod kured;
 pub mod leader;
 pub mod lines;
 pub mod list;
+#[cfg(feature = "operator")]
 pub mod metrics;
 pub mod notice;
+#[cfg(feature = "operator")]
 pub mod notify;
+#[cfg(feature = "operator")]
 pub mod operator;
 pub mod plan_writers;
+#[cfg(feature = "operator")]
 pub mod planner;
 mod policies;
 pub mod probe;
@@ -35,16 +41,25 @@ pub mod repeats;
 mod reviewed;
 pub mod rival;
 pub mod room;
+#[cfg(feature = "operator")]
 mod serve;
 mod servers;
 pub mod services;
 pub mod status;
 pub mod store;
 pub mod surroundings;
+#[cfg(feature = "operator")]
 mod token;
 pub mod told;
+#[cfg(feature = "operator")]
 pub mod traces;
+#[cfg(not(feature = "operator"))]
+pub mod uncounted;
 pub mod watch;
 pub mod watched;
+#[cfg(feature = "operator")]
 pub mod webhook;
 mod weigh;
+
+#[cfg(not(feature = "operator"))]
+pub use uncounted as metrics;

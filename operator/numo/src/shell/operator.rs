@@ -2,13 +2,13 @@
 
 use super::{
     channel::{ChannelOptions, Channels},
-    client::Connection,
+    client::{Connection, is_too_old},
     clock::ServerClock,
     etcd::Etcd,
     eval::evaluator::{Evaluator, EvaluatorOptions},
     events::Events,
     http::{self, What},
-    leader::{Candidate, Fence},
+    leader::{Candidate, Fence, LEADER_LEASE},
     metrics::Metrics,
     notice::{Board, Notice},
     notify::{Notifiers, Reach},
@@ -119,14 +119,10 @@ pub enum OperatorError {
     LeaseLost,
 }
 
-/// Oldest minor version of Kubernetes that is supported.
-pub const OLDEST_MINOR: u32 = 31;
 /// How long the last events may take to be written when the operator stops.
 const LAST_EVENTS: Duration = Duration::from_secs(3);
 /// How long readiness waits for the API server to trust the webhook.
 const TRUSTED_WITHIN: Duration = Duration::from_mins(1);
-/// Name of the leader lease, in the operator's namespace.
-pub const LEADER_LEASE: &str = "numo-leader";
 
 /// Says what this kernel lacks to shut in the processes that run strangers' code.
 fn warn_of_missing_confinement() {
@@ -312,12 +308,6 @@ async fn stopped(stop: &mut signal::Receiver<bool>) {
             return;
         }
     }
-}
-
-/// Whether Kubernetes is older than numo supports (1.31).
-pub fn is_too_old(version: &k8s_openapi::apimachinery::pkg::version::Info) -> bool {
-    let digits: String = version.minor.chars().take_while(char::is_ascii_digit).collect();
-    version.major == "1" && digits.parse::<u32>().is_ok_and(|minor| minor < OLDEST_MINOR)
 }
 
 async fn check_version(connection: &Connection) -> Result<(), OperatorError> {

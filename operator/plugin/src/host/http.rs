@@ -10,7 +10,8 @@ use super::sandbox::{Sandbox, types};
 use crate::{
     bindings::numo::host::http as wit,
     grants::{Grants, HttpGrant, Scheme},
-    services::{Addresses, Credential, ErrorCode, FetchRequest, HostError},
+    request::{REFUSED, header_of},
+    services::{Addresses, ErrorCode, FetchRequest, HostError},
     text::clean,
 };
 
@@ -20,23 +21,6 @@ const HEADERS: usize = 32;
 const HEADER_BYTES: usize = 16 * 1024;
 /// Bytes of a URL.
 const URL_BYTES: usize = 8 * 1024;
-/// Headers that would change where a request goes, where it ends, who asks, or what is done.
-const REFUSED: [&str; 13] = [
-    "authorization",
-    "cookie",
-    "host",
-    "connection",
-    "content-length",
-    "transfer-encoding",
-    "upgrade",
-    "te",
-    "trailer",
-    "expect",
-    "x-http-method",
-    "x-http-method-override",
-    "x-method-override",
-];
-
 impl wit::Host for Sandbox {
     async fn fetch(
         &mut self,
@@ -181,22 +165,6 @@ pub(super) fn parse_headers(
         Ok((parsed, HeaderValue::from_str(value).map_err(|_| invalid())?))
     };
     headers.iter().map(one).collect()
-}
-
-/// The operator's own header; a malformed one is the operator's fault and must not show its value.
-pub(crate) fn header_of(credential: &Credential) -> Result<(HeaderName, HeaderValue), HostError> {
-    let wrong = || HostError::new(ErrorCode::Other, "the credential of the grant is no valid header");
-    let name = HeaderName::from_bytes(credential.header.as_bytes()).map_err(|_| wrong())?;
-    // Not what frames the request, or says to whom it is.
-    let is_ours = name == http::header::AUTHORIZATION
-        || name == http::header::COOKIE
-        || !REFUSED.contains(&name.as_str());
-    if !is_ours || name.as_str().starts_with("proxy-") {
-        return Err(wrong());
-    }
-    let mut value = HeaderValue::from_str(&credential.value).map_err(|_| wrong())?;
-    value.set_sensitive(true);
-    Ok((name, value))
 }
 
 #[cfg(test)]

@@ -5,11 +5,13 @@ use sha2::{Digest, Sha256};
 
 use super::{
     mask::Mask,
-    sandbox::{Read, Sandbox, types},
+    sandbox::{Sandbox, types},
 };
 use crate::{
     bindings::numo::host::kubernetes as wit,
     limits::Limits,
+    outcome::Read,
+    request::{check_kind, check_name, invalid},
     services::{ErrorCode, HostError, ListQuery, Object, Reader},
     text::{clean, hex},
     verdict::ObjectRef,
@@ -299,40 +301,6 @@ fn name_of(text: &str) -> String {
         .name
 }
 
-/// These become parts of a request's path: nothing in them may lead elsewhere, and a subresource has no kind.
-///
-/// Errors: `invalid`.
-pub fn check_kind(api_version: &str, kind: &str) -> Result<(), HostError> {
-    let word = |text: &str, extra: &[u8]| {
-        (1..=253).contains(&text.len())
-            && text
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || extra.contains(&byte))
-            && !text.starts_with(['.', '-'])
-            && !text.contains("..")
-    };
-    let (group, version) = api_version.split_once('/').unwrap_or(("core", api_version));
-    if word(group, b".-") && word(version, b"") && word(kind, b"") {
-        return Ok(());
-    }
-    Err(invalid(format!(
-        "{:?} {:?} is no apiVersion and kind",
-        clean(api_version, 64),
-        clean(kind, 64)
-    )))
-}
-
-/// As the API server checks path segments; `what` is `name` or `namespace`.
-///
-/// Errors: `invalid`.
-pub fn check_name(what: &str, name: &str) -> Result<(), HostError> {
-    let bad = |character: char| matches!(character, '/' | '%' | '?' | '#' | '\\') || character.is_control();
-    if name.is_empty() || name.len() > 253 || name == "." || name == ".." || name.contains(bad) {
-        return Err(invalid(format!("{:?} is no {what}", clean(name, 64))));
-    }
-    Ok(())
-}
-
 fn check_secret(api_version: &str, kind: &str, allowed: bool) -> Result<(), HostError> {
     if api_version == "v1" && kind == "Secret" && !allowed {
         let message = "Secrets need a grant and a flag of the operator; the flag is not set".to_owned();
@@ -343,10 +311,6 @@ fn check_secret(api_version: &str, kind: &str, allowed: bool) -> Result<(), Host
 
 fn denied(message: String, api_version: &str, kind: &str) -> HostError {
     HostError::new(ErrorCode::Denied, message).detail("grant", format!("kubernetes {api_version}/{kind}"))
-}
-
-fn invalid(message: String) -> HostError {
-    HostError::new(ErrorCode::Invalid, message)
 }
 
 fn no_reader() -> HostError {

@@ -16,7 +16,4 @@ mod sandbox;
 mod settings;
 pub(crate) mod wasi;
 
-pub(crate) use self::http::header_of;
-pub use self::kubernetes::{check_kind, check_name};
-pub use self::sandbox::Read;
 pub(crate) use self::sandbox::Sandbox;

@@ -3,12 +3,10 @@
 
 use serde_json::Value;
 
-use super::{
-    kubernetes::{check_kind, check_name},
-    sandbox::{Sandbox, types},
-};
+use super::sandbox::{Sandbox, types};
 use crate::{
     provider::{bindings::numo::provider::objects as wit, grants::Write, lent::Writer},
+    request::{check_kind, check_name},
     services::{ErrorCode, HostError},
     text::clean,
     verdict::ObjectRef,

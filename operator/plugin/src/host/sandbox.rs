@@ -9,27 +9,13 @@ use crate::{
     grants::Grants,
     limiter::Limiter,
     limits::Limits,
+    outcome::Read,
     provider::lent::Lent,
     reason::Exceeded,
     services::{ErrorCode, HostError, Services},
     text::clean,
     verdict::SENTENCE,
 };
-
-/// What a component touched, so that the operator can ask it again when that changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Read {
-    /// `v1`.
-    pub api_version: String,
-    /// `Pod`.
-    pub kind: String,
-    /// None: all, or cluster-scoped.
-    pub namespace: Option<String>,
-    /// None: a list.
-    pub name: Option<String>,
-    /// Of a list.
-    pub label_selector: Option<String>,
-}
 
 /// The data of one store: what one call of a component may use, and has used.
 pub(crate) struct Sandbox {

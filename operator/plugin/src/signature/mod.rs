@@ -14,13 +14,19 @@ mod bundle;
 mod by_key;
 mod find;
 mod key;
+#[cfg(feature = "sandbox")]
 mod keyless;
 mod legacy;
+#[cfg(not(feature = "sandbox"))]
+mod nobody;
 pub(crate) mod policy;
 mod sign;
 
 pub use key::{KeyError, PublicKey, SigningKey};
+#[cfg(feature = "sandbox")]
 pub use keyless::{TrustRoot, TrustRootError};
+#[cfg(not(feature = "sandbox"))]
+pub use nobody::TrustRoot;
 pub use policy::{
     CANDIDATE_BYTES, CANDIDATES, Candidate, Identity, Mode, Policy, Said, SignatureError, Signer, Verifier,
 };

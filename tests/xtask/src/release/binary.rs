@@ -252,6 +252,9 @@ pub fn compile(platform: Platform, profile: &str, facts: &Facts) -> Result<Comma
     if platform.has_image() {
         // A target is named even where it is this machine's: the flags are then not those of macros and build scripts.
         cargo.env("RUSTFLAGS", "-C target-feature=+crt-static -C strip=symbols");
+    } else {
+        // The command line alone: the operator and the rule author's toolkit need Linux.
+        cargo.arg("--no-default-features");
     }
     if platform == Platform::LinuxArm64 && !platform.is_here() {
         cargo.env(

@@ -8,7 +8,7 @@ use clap::CommandFactory as _;
 use numo_install::{objects, said};
 use serde_json::Value;
 
-use super::{notes, publisher, ready};
+use super::{binary::Platform, notes, publisher, ready};
 use crate::step::root;
 
 /// Every YAML file below .github, parsed.
@@ -100,6 +100,23 @@ fn the_programs_of_a_release_record_their_commit_and_are_run() {
     assert!(at("/numo version --client").is_some_and(|run| run > built));
 }
 
+/// Where the operator does not run its program has no sandbox either, whoever builds it.
+#[test]
+fn programs_without_an_image_are_the_command_line_alone() {
+    let workflow = &files()[".github/workflows/release.yaml"];
+    let matrix = &workflow["jobs"]["programs"]["strategy"]["matrix"]["include"];
+    for platform in Platform::ALL {
+        let of = |one: &&Value| one["platform"] == platform.to_string();
+        let one = matrix.as_array().unwrap().iter().find(of).unwrap();
+        let wanted = if platform.has_image() {
+            ""
+        } else {
+            "--no-default-features"
+        };
+        assert_eq!(one["features"], wanted, "{platform}");
+    }
+}
+
 /// A tag alone publishes nothing: every test has passed, and every program is there.
 #[test]
 fn a_release_waits_for_the_tests_of_its_commit() {
@@ -109,9 +126,9 @@ fn a_release_waits_for_the_tests_of_its_commit() {
     assert!(steps.iter().any(|step| step["run"] == ".ci/run"), "{steps:?}");
 }
 
-/// A workflow has the rights that it needs, and runs no action of an unnamed version.
+/// A workflow has the rights that it needs, and runs no action but of a commit.
 #[test]
-fn workflows_have_few_rights_and_name_versions() {
+fn workflows_have_few_rights_and_name_commits() {
     let files = files();
     let workflows = files
         .iter()
@@ -125,12 +142,13 @@ fn workflows_have_few_rights_and_name_versions() {
             "{name}"
         );
         for (step, _) in steps(workflow) {
-            let uses = step["uses"].as_str().unwrap_or("x@v1");
-            let version = uses.split_once('@').map_or("", |(_, version)| version);
-            let is_major = version
-                .strip_prefix('v')
-                .is_some_and(|major| major.parse::<u32>().is_ok());
-            assert!(is_major || version.len() == 40, "{name}: {uses}");
+            let Some(uses) = step["uses"].as_str() else {
+                continue;
+            };
+            // A tag can be moved to another commit.
+            let commit = uses.split_once('@').map_or("", |(_, commit)| commit);
+            let is_commit = commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+            assert!(is_commit, "{name}: {uses}");
             if uses.starts_with("actions/checkout") {
                 assert_eq!(step["with"]["persist-credentials"], false, "{name}");
             }

@@ -1,7 +1,7 @@
 //! The flags of `numo preview`.
 
 use crate::cli::{
-    cluster::ClusterArgs, completion, object::ObjectArg, output::OutputArgs, run::REGISTRIES_ON_LOOPBACK,
+    cluster::ClusterArgs, completion, object::ObjectArg, output::OutputArgs, place::REGISTRIES_ON_LOOPBACK,
 };
 use clap::Args;
 use std::path::PathBuf;

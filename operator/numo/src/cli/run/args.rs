@@ -1,19 +1,17 @@
 //! The flags of `numo run`, and the variables that stand for them.
 
 use crate::{
-    cli::{cluster::ClusterArgs, error::CliError},
+    cli::{
+        cluster::ClusterArgs,
+        error::CliError,
+        place::{DEFAULT_NAMESPACE, REGISTRIES_ON_LOOPBACK},
+    },
     shell::told,
 };
 use clap::{Args, ValueEnum};
 use numo_core::{observed::PlanJobSettings, owners::plan::duration_millis};
 use numo_plugin::address::AddressRange;
 use std::{net::SocketAddr, path::PathBuf};
-
-/// Namespace numo runs in if nothing says otherwise: the one the replaced operator's manifests name.
-pub const DEFAULT_NAMESPACE: &str = "node-upgrade-mutex-operator";
-
-/// The variable that lets images of rules be in a registry on this machine.
-pub const REGISTRIES_ON_LOOPBACK: &str = "NUMO_REGISTRIES_ON_LOOPBACK";
 
 /// Who makes and deletes machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

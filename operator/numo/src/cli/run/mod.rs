@@ -4,10 +4,7 @@ mod args;
 mod log;
 mod signers;
 
-pub use self::{
-    args::{DEFAULT_NAMESPACE, REGISTRIES_ON_LOOPBACK, RunArgs},
-    log::start_verbose,
-};
+pub use self::args::RunArgs;
 
 use self::{
     args::MachineProvider,

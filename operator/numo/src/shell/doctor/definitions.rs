@@ -1,7 +1,7 @@
 //! Checks the version of the API server, and that the definitions that are installed are those of this numo.
 
 use super::finding::{Findings, counted};
-use crate::shell::{client::Connection, operator::is_too_old};
+use crate::shell::client::{Connection, is_too_old};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
 };

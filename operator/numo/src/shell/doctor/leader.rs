@@ -3,9 +3,8 @@
 use super::finding::Findings;
 use crate::shell::{
     client::Connection,
-    leader::{age_seconds, holder, is_alive, leases},
+    leader::{LEADER_LEASE, age_seconds, holder, is_alive, leases},
     notice::Notice,
-    operator::LEADER_LEASE,
 };
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt;

@@ -69,6 +69,7 @@ struct Errand {
 }
 
 /// The whole of the child process.
+#[cfg(feature = "operator")]
 pub fn evaluate_child() -> ExitCode {
     let mut input = std::io::stdin().lock();
     let answer = confined::first_line(&mut input)

@@ -15,10 +15,12 @@ pub mod invalidate;
 pub mod loaded;
 mod look;
 mod object;
+#[cfg(feature = "operator")]
 pub mod provider;
 pub mod query;
 pub mod reader;
 pub mod signers;
 mod state;
 pub mod workloads;
+#[cfg(feature = "operator")]
 mod writer;

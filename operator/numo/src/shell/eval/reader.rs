@@ -6,6 +6,7 @@ use super::invalidate::Mark;
 use crate::shell::{access, item::Item};
 use async_trait::async_trait;
 use futures::StreamExt as _;
+use http_body_util::BodyExt as _;
 use k8s_openapi::{api::authorization::v1::ResourceAttributes, apimachinery::pkg::apis::meta::v1::ListMeta};
 use kube::{
     Client, Resource as _,
@@ -467,7 +468,7 @@ pub(super) fn parsed<T: DeserializeOwned>(text: &[u8], resource: &ApiResource) -
 
 /// A body, none if it has more than so many bytes.
 async fn collect(body: Body, most: usize) -> Result<Option<Vec<u8>>, HostError> {
-    let mut body = axum::body::Body::new(body).into_data_stream();
+    let mut body = body.into_data_stream();
     let mut text = Vec::new();
     while let Some(more) = body.next().await {
         let more = more.map_err(|error| HostError::new(ErrorCode::Unavailable, error.to_string()))?;

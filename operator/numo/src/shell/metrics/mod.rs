@@ -197,6 +197,11 @@ impl Metrics {
         self.listing.unlisted()
     }
 
+    /// Counts an event that is not written, as too many wait.
+    pub fn dropped_event(&self) {
+        self.events_dropped.inc();
+    }
+
     /// Counts a write.
     pub fn wrote(&self, action: &'static str, result: &'static str) {
         self.writes.count(action, result);

@@ -2,12 +2,16 @@
 //! make or delete are written so that a repeated one finishes the work and never does it twice. Nothing is decided here.
 
 pub mod answer;
+#[cfg(feature = "operator")]
 mod component;
+#[cfg(feature = "operator")]
 pub mod config;
+#[cfg(feature = "operator")]
 mod loader;
 mod sim;
 
 pub use answer::{Called, ProviderAnswer};
+#[cfg(feature = "operator")]
 pub use component::Component;
 pub use sim::Sim;
 
@@ -109,6 +113,7 @@ enum Machines {
     /// They are objects of the cluster: for demos and tests.
     Sim(Box<Sim>),
     /// A component knows how.
+    #[cfg(feature = "operator")]
     Component(Arc<Component>),
 }
 
@@ -138,6 +143,7 @@ impl Provider {
     }
 
     /// A component makes and deletes them, and is asked as often as its configuration has it.
+    #[cfg(feature = "operator")]
     pub fn component(component: Component, etcd: Option<Etcd>, poll_seconds: Option<i64>) -> Self {
         Self {
             poll_seconds,
@@ -152,10 +158,10 @@ impl Provider {
 
     /// Why there is no provider, if there is none.
     pub fn missing(&self) -> Option<String> {
-        match &self.machines {
-            Machines::None(words) => Some((*words).to_owned()),
-            Machines::Sim(_) | Machines::Component(_) => None,
+        if let Machines::None(words) = &self.machines {
+            return Some((*words).to_owned());
         }
+        None
     }
 
     /// Asks a question; the answer goes to the planner.
@@ -224,12 +230,15 @@ impl Machines {
             (Self::Sim(sim), Call::SetImage { group_id, image }) => {
                 sim.set_image(group_id, image).await.map(|()| None)
             }
+            #[cfg(feature = "operator")]
             (Self::Component(component), Call::Create { group_id, request }) => {
                 component.create(group_id, request).await.map(Some)
             }
+            #[cfg(feature = "operator")]
             (Self::Component(component), Call::Delete { provider_id }) => {
                 component.delete(provider_id).await.map(|()| None)
             }
+            #[cfg(feature = "operator")]
             (Self::Component(component), Call::SetImage { group_id, image }) => {
                 component.set_image(group_id, image).await.map(|()| None)
             }
@@ -242,6 +251,7 @@ impl Machines {
         match self {
             Self::None(_) => None,
             Self::Sim(sim) => Some(sim.answer(question).await),
+            #[cfg(feature = "operator")]
             Self::Component(component) => Some(component.answer(question).await),
         }
     }

@@ -224,6 +224,12 @@ fn a_program_records_the_commit_that_it_is_built_from() {
             })
             .collect()
     };
+    // Where there is no image, the program is the command line alone.
+    for platform in Platform::ALL {
+        let call = binary::compile(platform, "release", &facts(false)).unwrap();
+        let is_alone = call.get_args().any(|word| word == "--no-default-features");
+        assert_eq!(is_alone, !platform.has_image(), "{platform}");
+    }
     assert_eq!(told(false), [commit, "2023-11-14T22:13:20Z"]);
     assert_eq!(told(true)[0], format!("{commit}-dirty"));
     for (program, is_of_it) in [
