@@ -6,6 +6,7 @@ pub mod chart;
 pub mod compatible;
 pub mod gitops;
 pub mod olm;
+pub mod patch;
 pub mod rendered;
 
 pub use numo_plugin_tests::programs::said;

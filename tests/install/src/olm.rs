@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use base64::{Engine as _, prelude::BASE64_STANDARD as STANDARD};
 use serde_json::{Map, Value, json};
 
-use crate::{GENERATED, NAMESPACE, objects, read, rendered, root};
+use crate::{GENERATED, NAMESPACE, objects, patch::patched, read, rendered, root};
 
 /// Where the bundle is.
 pub const BUNDLE: &str = "deploy/olm/bundle";
@@ -28,6 +28,8 @@ const BY_HAND: [(&str, &[&str]); 3] = [
     // Without its policy the role is more than it says, and a bundle holds no policy.
     ("oncall", &["base/oncall"]),
 ];
+/// What replaces machines: no bundle has it (ADR 47).
+const NODE_VERSION: &str = "deploy/kustomize/components/node-version";
 /// The image that the source names.
 const IMAGE: &str = "numo:0.1.0";
 /// The image that Jobs of Plans cordon and drain with, as the source names it.
@@ -94,7 +96,45 @@ pub(crate) fn files() -> Result<BTreeMap<String, String>> {
             format!("# {GENERATED} Applied by hand.\n{}", texts.join("---\n")),
         );
     }
+    files.extend(node_versions()?);
     Ok(files)
+}
+
+/// What NodeVersions need beside the bundle, for an administrator to apply: the definitions, which the operator of the reference has too, and
+/// numo's rights with the policy that bounds them. Each file may be applied again.
+fn node_versions() -> Result<[(String, String); 2]> {
+    let list = read(&format!("{NODE_VERSION}/kustomization.yaml"))?;
+    let names = list.lines().filter_map(|line| line.trim().strip_prefix("- "));
+    let names = names.filter(|name| name.starts_with("update.edgeless.systems_"));
+    let part = |name: &str| read(&format!("{NODE_VERSION}/{name}"));
+    let definitions: Vec<String> = names.map(part).collect::<Result<_>>()?;
+    let of = |text: &str| -> Result<Value> { objects(text)?.into_iter().next().context("an object") };
+    let base = objects(&read("deploy/kustomize/base/admission_policy.yaml")?)?;
+    let policy = base
+        .into_iter()
+        .find(|object| object["metadata"]["name"] == "numo-nodes");
+    let mut policy = policy.context("the policy numo-nodes")?;
+    patched(&mut policy, &of(&part("admission_policy.yaml")?)?)?;
+    let mut viewer = of(&part("cluster_role.yaml")?)?;
+    // The bundle has numo-viewer, and an upgrade would write over what was added to it.
+    viewer["metadata"]["name"] = json!("numo-node-version-viewer");
+    viewer["metadata"]["labels"]["app.kubernetes.io/component"] = json!("roles");
+    viewer["rules"] = json!([]);
+    patched(&mut viewer, &of(&part("viewer.yaml")?)?)?;
+    let rights = [
+        part("cluster_role.yaml")?,
+        part("cluster_role_binding.yaml")?,
+        serde_saphyr::to_string(&policy)?,
+        serde_saphyr::to_string(&viewer)?,
+    ];
+    let file = |name: &str, parts: &[String]| {
+        let text = format!("# {GENERATED} Applied by hand.\n{}", parts.join("---\n"));
+        (format!("{EXAMPLES}/{name}.yaml"), text)
+    };
+    Ok([
+        file("node-version-definitions", &definitions),
+        file("node-version", &rights),
+    ])
 }
 
 /// Writes bundle, catalogue and the files of their images into a folder, for images that are known by their digests.

@@ -1,5 +1,6 @@
 //! The promise of `wit/README.md`: within a major nothing that was released changes or goes, components of every
-//! release keep loading, and a component of the next minor is refused only for what it really calls.
+//! release keep loading, and a component of the next minor is refused only for what it really calls. The package of providers is
+//! not released yet: what it is to be is stored beside the releases, and differs only where that is meant.
 
 #![allow(
     clippy::unwrap_used,
@@ -254,6 +255,82 @@ fn the_provider_package_parses_beside_the_others() {
             (name.clone(), functions.collect::<BTreeSet<_>>())
         });
     assert_eq!(BTreeSet::from(lent), in_wit.collect::<BTreeSet<_>>());
+}
+
+/// The package of providers as it was last meant to be: it may change until its first release, and then it stands with the others.
+fn unreleased() -> PathBuf {
+    root().join("tests/plugin/unreleased/provider/provider.wit")
+}
+
+/// What of a text differs from another: the first line that is not the same, with its number.
+fn first_difference(meant: &str, found: &str) -> Option<String> {
+    if meant == found {
+        return None;
+    }
+    let (mut meant, mut found) = (meant.lines(), found.lines());
+    for number in 1.. {
+        match (meant.next(), found.next()) {
+            (None, None) => break,
+            (one, other) if one == other => {}
+            (one, other) => {
+                let (one, other) = (one.unwrap_or("its end"), other.unwrap_or("its end"));
+                return Some(format!("line {number}: found {other:?}, wanted {one:?}"));
+            }
+        }
+    }
+    Some("the ends of lines differ".to_owned())
+}
+
+/// Components of providers are built by others, and by an older source than numo: a change of what they speak is made by two files, so that
+/// nobody makes it in passing. Comments are part of it, as meaning counts.
+#[test]
+fn the_package_of_providers_changes_only_where_that_is_meant() {
+    for version in releases() {
+        let stored = released(&version).join("provider");
+        assert!(
+            !stored.exists(),
+            "{} is a release: compare wit/provider with it as with the others, and delete tests/plugin/unreleased",
+            stored.display()
+        );
+    }
+    let meant = std::fs::read_to_string(unreleased()).unwrap();
+    let found = std::fs::read_to_string(root().join("wit/provider/provider.wit")).unwrap();
+    let differs = first_difference(&meant, &found);
+    assert_eq!(
+        differs, None,
+        "wit/provider/provider.wit is not what tests/plugin/unreleased has. It is not released, so it may change: if that is meant, copy it there, \
+         build the providers of plugins/ anew, and say so in CHANGELOG.md"
+    );
+    let mut files = std::fs::read_dir(root().join("wit/provider")).unwrap();
+    assert!(
+        files.all(|entry| entry.unwrap().file_name() == "provider.wit"),
+        "a further file of wit/provider is stored nowhere"
+    );
+}
+
+#[test]
+fn a_change_of_the_package_of_providers_is_noticed() {
+    let meant = std::fs::read_to_string(unreleased()).unwrap();
+    let changed = |from: &str, to: &str| {
+        assert!(meant.contains(from), "{from}");
+        first_difference(&meant, &meant.replacen(from, to, 1))
+    };
+    for (from, to, words) in [
+        ("    terminating,\n", "", "wanted \"    terminating,\""),
+        ("  describe: func() -> description;\n", "", "describe"),
+        ("request-id: string", "id: string", "request-id"),
+        ("retry-after-seconds: u32", "retry-after-seconds: u64", "u32"),
+        ("Already gone is success.", "Already gone is an error.", "success"),
+        (
+            "  export machines;\n}\n",
+            "  export machines;\n}\n\n",
+            "wanted \"its end\"",
+        ),
+    ] {
+        let found = changed(from, to).unwrap_or_else(|| panic!("nothing differs: {from}"));
+        assert!(found.contains(words), "{found}");
+    }
+    assert_eq!(first_difference(&meant, &meant), None);
 }
 
 #[test]

@@ -298,6 +298,49 @@ async fn upgraded_in_mid_run(site: &mut Site, catalog: &str) -> Result<()> {
     Ok(())
 }
 
+/// Of the bundle numo serves no NodeVersions; by the steps of the page it does. Who plays the machines here is nobody: there is none to replace.
+async fn serves_node_versions(site: &mut Site) -> Result<()> {
+    let doctor = "numo doctor || true";
+    let before = site.terminal.run(doctor).await?;
+    ensure!(
+        !before.contains("NodeVersions are served"),
+        "nobody has asked: {before}"
+    );
+    site.run("node-version-definitions.yaml\nkubectl apply", &[])
+        .await?;
+    site.terminal
+        .run("kubectl apply -f deploy/kustomize/components/node-version-sim/role.yaml")
+        .await?;
+    let machines = json!({"spec": {"config": {"env": [{"name": "NUMO_MACHINE_PROVIDER", "value": "sim"}]}}});
+    fs::write(site.terminal.folder().join("machines.yaml"), machines.to_string())?;
+    site.run("--patch-file machines.yaml", &[]).await?;
+    let version = r#"kubectl apply -f - <<EOF
+apiVersion: update.edgeless.systems/v1alpha1
+kind: NodeVersion
+metadata: {name: constellation-version}
+spec: {image: img2}
+EOF"#;
+    site.terminal.run(version).await?;
+    let terminal = &site.terminal;
+    let served = site.stage.until("the NodeVersion has a status", 120, || async {
+        let said = terminal
+            .run("kubectl get nodeversion constellation-version -o jsonpath='{.status.conditions[*].type}'")
+            .await?;
+        Ok(said.contains("Outdated").then_some(()))
+    });
+    served.await?;
+    let after = site.terminal.run(doctor).await?;
+    ensure!(after.contains("NodeVersions are served"), "{after}");
+    // It goes before numo does, whose finalizer it may have.
+    site.terminal
+        .run("kubectl delete nodeversion constellation-version --timeout=60s")
+        .await?;
+    site.terminal
+        .run("kubectl delete -f deploy/kustomize/components/node-version-sim/role.yaml")
+        .await?;
+    Ok(())
+}
+
 /// OLM takes everything away that it made, by the commands of the page, with a node in its turn.
 async fn removed_in_mid_run(site: &mut Site, before: &BTreeSet<String>) -> Result<()> {
     let said = site.run("job/numo-release", &[]).await?;
@@ -308,6 +351,11 @@ async fn removed_in_mid_run(site: &mut Site, before: &BTreeSet<String>) -> Resul
     site.run("delete csv", &[]).await?;
     site.run("olm.managed=true", &[]).await?;
     site.run("numo-node-leases", &[]).await?;
+    site.run(
+        "delete --ignore-not-found -f deploy/olm/examples/node-version.yaml",
+        &[],
+    )
+    .await?;
     only_stays(&site.stage, before, |kind, name| {
         let is_everybodys = matches!(kind, "Operator" | "Namespace" | "CustomResourceDefinition");
         !name.starts_with("numo") || is_everybodys || name.contains("skrzypek.io")
@@ -317,6 +365,11 @@ async fn removed_in_mid_run(site: &mut Site, before: &BTreeSet<String>) -> Resul
     assert!(marked.values().all(|node| node.marks.is_empty()), "{marked:?}");
     // What people wrote is theirs.
     assert_eq!(site.stage.run("upgrade").await?.metadata.uid, run.metadata.uid);
+    site.run(
+        "delete --ignore-not-found -f deploy/olm/examples/node-version-definitions.yaml",
+        &[],
+    )
+    .await?;
     site.run("kubectl delete crd", &[]).await?;
     only_stays(&site.stage, before, |_, name| name.contains("medik8s-leases")).await
 }
@@ -355,6 +408,7 @@ async fn olm_installs_upgrades_in_mid_run_and_removes_numo() -> Result<()> {
     beyond.retain(|request| !request.contains("/namespaces/medik8s-leases/"));
     assert!(beyond.is_empty(), "{beyond:?}");
 
+    serves_node_versions(&mut site).await?;
     apply(
         &site.stage,
         &[gated("later", &gates[1]), run_of(&["later"], json!({}))],

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result};
-use numo_install::{NAMESPACE, objects, rendered, said};
+use numo_install::{NAMESPACE, objects, patch::patched, rendered, said};
 use serde_json::Value;
 
 use crate::{HELMS, chart, program};
@@ -236,23 +236,6 @@ fn the_chart_has_what_is_optional() -> Result<()> {
                 without_release(&mut found);
                 assert_eq!(difference(object, &found, ""), None, "Helm {major}: {name}");
             }
-        }
-    }
-    Ok(())
-}
-
-/// The operations of a JSON Patch that the component `node-version` has, carried out.
-fn patched(object: &mut Value, patch: &Value) -> Result<()> {
-    for operation in patch.as_array().context("a list of operations")? {
-        let path = operation["path"].as_str().context("a path")?;
-        let (list, place) = path.rsplit_once('/').context("a place in a list")?;
-        let list = object.pointer_mut(list).and_then(Value::as_array_mut);
-        let list = list.with_context(|| format!("{path} is there"))?;
-        let place = place.parse().unwrap_or(list.len());
-        match operation["op"].as_str() {
-            Some("add") => list.insert(place, operation["value"].clone()),
-            Some("replace") => list[place] = operation["value"].clone(),
-            other => anyhow::bail!("{path}: found {other:?}, wanted add or replace"),
         }
     }
     Ok(())

@@ -278,7 +278,8 @@ fn the_page_deletes_all_that_olm_leaves_and_what_was_applied_by_hand() -> Result
     let examples = fs::read_dir(root().join("deploy/olm/examples"))?;
     for entry in examples {
         let file = format!("deploy/olm/examples/{}", entry?.file_name().to_string_lossy());
-        let is_optional = file.ends_with("/egress.yaml");
+        // Those of NodeVersions have a section of their own.
+        let is_optional = file.ends_with("/egress.yaml") || file.contains("/node-version");
         assert!(is_optional || applied.contains(&file), "{file} is not applied");
         let is_olms = file.contains("/olm-v");
         assert!(
@@ -286,6 +287,213 @@ fn the_page_deletes_all_that_olm_leaves_and_what_was_applied_by_hand() -> Result
             "{file} is not deleted"
         );
     }
+    Ok(())
+}
+
+/// What replaces machines is nowhere in the bundle: no definition of another project's names, and no right to delete Nodes.
+#[test]
+fn the_bundle_has_nothing_of_nodeversions() -> Result<()> {
+    let deletes_nodes = |rule: &Value| {
+        let has = |field: &str, one: &str| {
+            let all = rule[field].as_array().into_iter().flatten();
+            all.into_iter().any(|found| *found == one || *found == "*")
+        };
+        has("resources", "nodes") && (has("verbs", "delete") || has("verbs", "deletecollection"))
+    };
+    for object in as_olm_makes_it()? {
+        let name = &object["metadata"]["name"];
+        for rule in object["rules"].as_array().into_iter().flatten() {
+            assert!(!deletes_nodes(rule), "{name}: {rule}");
+            let is_of_machines = rule.to_string().contains("update.edgeless.systems");
+            assert!(!is_of_machines, "{name}: {rule}");
+        }
+        let group = &object["spec"]["group"];
+        assert_ne!(group, "update.edgeless.systems", "{name}");
+        assert!(!object.to_string().contains("NUMO_MACHINE_PROVIDER"), "{name}");
+    }
+    Ok(())
+}
+
+/// The page has each of the files applied, and takes away what is numo's; the definitions only if nobody is to have NodeVersions.
+#[test]
+fn the_page_applies_what_nodeversions_need_and_deletes_it() -> Result<()> {
+    let page = fs::read_to_string(root().join("operator/docs/olm.md"))?;
+    for file in [
+        "deploy/olm/examples/node-version-definitions.yaml",
+        "deploy/olm/examples/node-version.yaml",
+    ] {
+        for verb in ["kubectl apply", "kubectl delete"] {
+            let mut lines = page.lines();
+            assert!(
+                lines.any(|line| line.starts_with(verb) && line.ends_with(&format!("-f {file}"))),
+                "{verb} {file}"
+            );
+        }
+    }
+    // They are those of the component.
+    let mut wanted = Vec::new();
+    for entry in fs::read_dir(root().join("deploy/kustomize/components/node-version"))? {
+        let path = entry?.path();
+        let all = objects(&fs::read_to_string(&path)?)?;
+        wanted.extend(all.into_iter().filter(|object| object["kind"].is_string()));
+    }
+    wanted.retain(|object| object["kind"] != "Component");
+    let wanted = by_name(wanted);
+    assert_eq!(wanted.len(), 7, "{:?}", wanted.keys());
+    let mut found = by_name(example("node-version-definitions.yaml")?);
+    assert_eq!(found.len(), 5);
+    found.extend(by_name(example("node-version.yaml")?));
+    for (name, object) in &wanted {
+        let same = found.get(name).with_context(|| name.clone())?;
+        assert_eq!(difference(object, same, ""), None, "{name}");
+    }
+    let others: Vec<&String> = found.keys().filter(|name| !wanted.contains_key(*name)).collect();
+    assert_eq!(
+        others,
+        [
+            "ClusterRole numo-node-version-viewer",
+            "ValidatingAdmissionPolicy numo-nodes"
+        ]
+    );
+    let variables = found["ValidatingAdmissionPolicy numo-nodes"]["spec"]["variables"].to_string();
+    for variable in ["listedAnnotations", "listedTaints", "strangeTaints"] {
+        assert!(variables.contains(variable), "{variable}: {variables}");
+    }
+    Ok(())
+}
+
+/// numo as a process with the rights that the bundle gives it, ended when it is dropped.
+struct Operator(std::process::Child);
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(kubeconfig: &Path, folder: &Path, provider: Option<&str>) -> Result<Operator> {
+    let log = fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(folder.join("log"))?;
+    let mut numo = Command::new(crate::helm::numo());
+    numo.args(["run", "--namespace", NAMESPACE, "--metrics-address", "off"])
+        .arg("--kubeconfig")
+        .arg(kubeconfig)
+        .arg("--cache-dir")
+        .arg(folder.join("cache"))
+        .env_remove("NUMO_MACHINE_PROVIDER")
+        .stdout(std::process::Stdio::null())
+        .stderr(log);
+    // As a Subscription says it.
+    if let Some(provider) = provider {
+        numo.env("NUMO_MACHINE_PROVIDER", provider);
+    }
+    Ok(Operator(numo.spawn()?))
+}
+
+/// Runs kubectl until it prints this.
+async fn until(cluster: &Cluster, words: &[&str], wanted: &str, folder: &Path) -> Result<String> {
+    let mut last = String::new();
+    for _ in 0..300 {
+        match said(kubectl(cluster).args(words)) {
+            Ok(told) if told.contains(wanted) => return Ok(told),
+            Ok(told) => last = told,
+            Err(error) => last = format!("{error:#}"),
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    }
+    let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
+    anyhow::bail!("kubectl {words:?} never said {wanted}: {last}\n{log}")
+}
+
+/// By the bundle alone NodeVersions are nothing to numo, whatever it is told; after the steps of the page it serves them.
+#[tokio::test(flavor = "multi_thread")]
+async fn numo_of_the_bundle_serves_nodeversions_after_the_steps_of_the_page_and_not_before() -> Result<()> {
+    let cluster = Cluster::start(Options::default()).await?;
+    let folder = tempfile::tempdir()?;
+    let run = |arguments: &[&str], objects: &[Value]| apply(&cluster, folder.path(), arguments, objects);
+    let (definitions, rest): (Vec<_>, Vec<_>) = as_olm_makes_it()?
+        .into_iter()
+        .partition(|object| object["kind"] == "CustomResourceDefinition");
+    define(
+        &cluster,
+        folder.path(),
+        &[definitions, definitions_of_openshift()].concat(),
+    )?;
+    let account = |kind: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": if kind == "Namespace" { NAMESPACE } else { "numo" }}});
+    run(&["apply"], &[account("Namespace")])?;
+    run(&["apply", "-n", NAMESPACE], &[account("ServiceAccount")])?;
+    // What OLM makes of clusterPermissions.
+    let bound = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "numo"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "numo"},
+        "subjects": [{"kind": "ServiceAccount", "name": "numo", "namespace": NAMESPACE}],
+    });
+    run(&["apply"], &[rest, vec![bound]].concat())?;
+    let policy = root().join("deploy/kustomize/base/admission_policy.yaml");
+    said(kubectl(&cluster).args(["apply", "-f"]).arg(&policy))?;
+    let kubeconfig = cluster.service_account_kubeconfig(NAMESPACE, "numo").await?;
+    let may = |verb: &str, what: &str| {
+        let account = format!("--as=system:serviceaccount:{NAMESPACE}:numo");
+        // `no` is an exit code, too.
+        said(kubectl(&cluster).args(["auth", "can-i", verb, what, &account])).is_ok()
+    };
+    assert!(!may("delete", "nodes"), "by the bundle alone");
+
+    let steps = |file: &str, more: &[&str]| {
+        let path = root().join("deploy/olm/examples").join(file);
+        said(
+            kubectl(&cluster)
+                .args(["apply", "--server-side"])
+                .args(more)
+                .arg("-f")
+                .arg(path),
+        )
+    };
+    steps("node-version-definitions.yaml", &[])?;
+    said(kubectl(&cluster).args([
+        "wait",
+        "--for=condition=Established",
+        "--timeout=60s",
+        "crd",
+        "--all",
+    ]))?;
+    let version = json!({
+        "apiVersion": "update.edgeless.systems/v1alpha1", "kind": "NodeVersion", "metadata": {"name": "constellation-version"},
+        "spec": {"image": "img2"},
+    });
+    run(&["apply"], &[version])?;
+    let status = [
+        "get",
+        "nodeversion",
+        "constellation-version",
+        "-o",
+        "jsonpath={.status.conditions[*].type}",
+    ];
+    {
+        // Without the variable it looks at none of these kinds.
+        let _operator = start(&kubeconfig, folder.path(), None)?;
+        let lease = ["get", "leases", "-n", NAMESPACE, "-o", "name"];
+        until(&cluster, &lease, "lease", folder.path()).await?;
+        tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+        assert_eq!(
+            said(kubectl(&cluster).args(status))?,
+            "",
+            "nobody has asked for it"
+        );
+    }
+    // Twice: a file may be applied again.
+    for _ in 0..2 {
+        steps("node-version.yaml", &["--force-conflicts"])?;
+    }
+    assert!(may("delete", "nodes"), "by the steps of the page");
+    let role = root().join("deploy/kustomize/components/node-version-sim/role.yaml");
+    said(kubectl(&cluster).args(["apply", "-f"]).arg(role))?;
+    let _operator = start(&kubeconfig, folder.path(), Some("sim"))?;
+    until(&cluster, &status, "Outdated", folder.path()).await?;
+    cluster.stop().await;
     Ok(())
 }
 

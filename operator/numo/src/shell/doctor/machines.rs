@@ -18,8 +18,8 @@ use kube::{Api, ResourceExt};
 /// The ClusterRole of the component.
 const ROLE: &str = "numo-node-version";
 /// What installs definitions and ClusterRole.
-const COMPONENT: &str =
-    "add the component deploy/kustomize/components/node-version to the overlay of numo and apply it";
+const COMPONENT: &str = "add the component deploy/kustomize/components/node-version to the overlay of numo and apply it; with OLM apply \
+     deploy/olm/examples/node-version-definitions.yaml and node-version.yaml";
 
 /// What numo was told of a provider of machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
