@@ -14,6 +14,8 @@
 //!    that never joins has none, and is `pending` until numo gives up. [`find`] has it all the same, by the id `capi://NAMESPACE/NAME`
 //!    and, for its node, the name of the Machine.
 //!
+//! The token of a raise has the Machines that were there: as long as one Machine is new, it is claimed without a look at the group.
+//!
 //! Which of the new Machines a request claims does not matter: as many were asked for as there are requests, and all are of the group's
 //! template. A Machine that the autoscaler or a MachineHealthCheck had made meanwhile may be claimed, and theirs is then the one that was
 //! made for numo. If somebody deletes a claimed Machine, Cluster API makes another: while the entry is open, that one is claimed.
@@ -44,6 +46,11 @@ const UNMADE: u32 = 5;
 const UNCLAIMED: u32 = 1;
 const BOOTING: u32 = 10;
 
+/// What the token of a raise begins with; the Machines that were there follow. No Machine has such a name.
+const RAISED: &str = "raised:";
+/// Bytes of a token: the contract permits 4 KiB.
+const TOKEN: usize = 4096;
+
 /// What became of a claim.
 enum Claim {
     Own(Machine),
@@ -71,6 +78,12 @@ pub fn create(
             return progress(&machine);
         }
     }
+    let known = claimed.and_then(|token| token.strip_prefix(RAISED));
+    if let Some(known) = known
+        && let Some(machine) = claim_only(host, &config, &group, (request, known))?
+    {
+        return progress(&machine);
+    }
     for _ in 0..TRIES {
         let loaded = group.clone().load(host, &config)?;
         if hold::finish(host, &config, &loaded)? {
@@ -82,26 +95,36 @@ pub fn create(
         }
         loaded.changeable()?;
         let Some(entry) = loaded.ledger.request(request) else {
-            if raise(host, &config, &loaded, &machines, request)? {
-                return Ok(pending(
-                    "",
-                    UNMADE,
-                    format!("{} has one replica more", group.shown()),
-                ));
+            if let Some(entry) = raise(host, &config, &loaded, &machines, request)? {
+                let words = format!("{} has one replica more", group.shown());
+                return Ok(pending(&raised(&entry), UNMADE, words));
             }
             continue;
         };
         return match claim(host, &config, &loaded, &machines, entry)? {
             Claim::Own(machine) => progress(&machine),
-            Claim::Lost => Ok(pending("", UNCLAIMED, "others write the new Machine".to_owned())),
+            Claim::Lost => {
+                let words = "others write the new Machine".to_owned();
+                Ok(pending(&raised(entry), UNCLAIMED, words))
+            }
             Claim::None { may_come: true } => {
                 let words = format!("Cluster API has not made the Machine of {} yet", group.shown());
-                Ok(pending("", UNMADE, words))
+                Ok(pending(&raised(entry), UNMADE, words))
             }
             Claim::None { may_come: false } => Err(withdrawn(&loaded, request)),
         };
     }
     Err(contended(&group.shown()))
+}
+
+/// The token of a request that was raised; none if it has too many Machines.
+fn raised(entry: &Request) -> String {
+    let token = format!("{RAISED}{}", entry.known);
+    if token.len() <= TOKEN {
+        token
+    } else {
+        String::new()
+    }
 }
 
 /// The machine of a request, or none. One that is there and not claimed yet is claimed.
@@ -154,29 +177,67 @@ fn made_for<'a>(machines: &'a [Machine], request: &str) -> Option<&'a Machine> {
     claimed.min_by_key(|machine| (machine.created(), machine.name()))
 }
 
-/// Raises the group by one for a request. Whether it was raised.
+/// Raises the group by one for a request: its entry; none if others wrote the group meanwhile.
 fn raise(
     host: &impl Host,
     config: &Config,
     loaded: &Loaded,
     machines: &[Machine],
     request: &str,
-) -> Result<bool, Failure> {
+) -> Result<Option<Request>, Failure> {
     if loaded.group.kind == Kind::Pool {
         pool::check(host, config, loaded)?;
     }
     let mut ledger = loaded.ledger.clone();
     let now = host.now().seconds;
     ledger.tidy(now, |id| made_for(machines, id).is_some());
-    ledger.requests.push(Request {
+    let entry = Request {
         id: request.to_owned(),
         at: now,
         known: known(machines.iter().map(Machine::uid)),
         closed: false,
-    });
+    };
+    ledger.requests.push(entry.clone());
     let replicas = loaded.replicas()?.saturating_add(1);
     let change = json!({"op": "replace", "path": "/spec/replicas", "value": replicas});
-    loaded.patch(host, config, Some(&ledger), vec![change])
+    let is_raised = loaded.patch(host, config, Some(&ledger), vec![change])?;
+    Ok(is_raised.then_some(entry))
+}
+
+/// Whether an entry's request may claim a Machine.
+fn is_free(entry: &Request, machine: &Machine) -> bool {
+    let is_new = !entry.closed && !entry.knows(machine.uid());
+    is_new && machine.annotation(REQUEST).is_empty() && !machine.is_going() && !machine.is_marked()
+}
+
+/// The Machine of a request that was raised, claimed if it is the only new one. Which of several it takes is said by the group.
+fn claim_only(
+    host: &impl Host,
+    config: &Config,
+    group: &Group,
+    (request, known): (&str, &str),
+) -> Result<Option<Machine>, Failure> {
+    let machines = machine::of_group(host, config, group)?;
+    if let Some(machine) = made_for(&machines, request) {
+        return Ok(Some(machine.clone()));
+    }
+    let entry = Request {
+        id: request.to_owned(),
+        at: 0,
+        known: known.to_owned(),
+        closed: false,
+    };
+    let mut free = machines.iter().filter(|machine| is_free(&entry, machine));
+    let (Some(machine), None) = (free.next(), free.next()) else {
+        return Ok(None);
+    };
+    let is_claimed = annotate(host, config, machine, &annotation(), request)?;
+    Ok(is_claimed.then(|| machine.clone()))
+}
+
+/// Where the request stands on its Machine.
+fn annotation() -> String {
+    format!("/metadata/annotations/{}", token(REQUEST))
 }
 
 /// Claims a Machine for the request of an entry.
@@ -187,10 +248,7 @@ fn claim(
     machines: &[Machine],
     entry: &Request,
 ) -> Result<Claim, Failure> {
-    let is_free = |machine: &&Machine| {
-        let is_new = !entry.closed && !entry.knows(machine.uid());
-        is_new && machine.annotation(REQUEST).is_empty() && !machine.is_going() && !machine.is_marked()
-    };
+    let is_free = |machine: &&Machine| is_free(entry, machine);
     let order = |machine: &&Machine| {
         let lost = loaded.ledger.lost_to_others(&entry.id, machine.uid());
         (
@@ -208,8 +266,7 @@ fn claim(
         let may_come = !entry.closed && (goes || !loaded.is_settled() || listed < loaded.replicas()?);
         return Ok(Claim::None { may_come });
     };
-    let at = format!("/metadata/annotations/{}", token(REQUEST));
-    if annotate(host, config, machine, &at, &entry.id)? {
+    if annotate(host, config, machine, &annotation(), &entry.id)? {
         return Ok(Claim::Own(machine.clone()));
     }
     Ok(Claim::Lost)

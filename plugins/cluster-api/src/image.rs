@@ -158,7 +158,11 @@ fn may_change(loaded: &Loaded, template: &str) -> Result<(), Failure> {
         return Err(failure(
             FailureCode::Other,
             format!(
-                "{shown} has infrastructure {} and no template: found no way to give its new machines {template}",
+                "{shown}, {}: found a reference to {} {}, wanted one to a template; the image of a MachinePool is in that object, in a field of its \
+                 cloud, and its cloud replaces all machines at once when that changes, past numo's rules: found no way to give only new \
+                 machines {template}",
+                TEMPLATE.trim_start_matches('/').replace('/', "."),
+                loaded.text("/spec/template/spec/infrastructureRef/kind"),
                 loaded.template()
             ),
         ));

@@ -84,6 +84,8 @@ pub fn of_object(error: &Error, object: &ObjectRef) -> Failure {
 fn of_write(error: &Error, what: &str) -> Failure {
     let failed = of_host(error);
     let code = match (error.code, status(error)) {
+        // Whether there is an object is not known of a kind that is not served: it is never taken for gone.
+        (ErrorCode::Unsupported, _) => FailureCode::Unavailable,
         (ErrorCode::Denied | ErrorCode::Forbidden, _) | (_, Some(401 | 403)) => FailureCode::Denied,
         (_, Some(404)) => FailureCode::NotFound,
         (_, Some(429)) => FailureCode::Throttled,
@@ -143,6 +145,8 @@ mod tests {
             (ErrorCode::Unavailable, "429", FailureCode::Throttled),
             (ErrorCode::Other, "503", FailureCode::Unavailable),
             (ErrorCode::Forbidden, "403", FailureCode::Denied),
+            (ErrorCode::Unsupported, "404", FailureCode::Unavailable),
+            (ErrorCode::Unsupported, "", FailureCode::Unavailable),
             (ErrorCode::Invalid, "odd", FailureCode::Invalid),
         ] {
             let failed = of_write(&error(code, status), "Machine a/b");

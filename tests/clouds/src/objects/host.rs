@@ -64,6 +64,13 @@ impl Cluster {
             state.throttled -= 1;
             return Err(error(ErrorCode::Unavailable, 429, "too many requests"));
         }
+        if state.unserved.contains(kind) {
+            return Err(Error {
+                code: ErrorCode::Unsupported,
+                message: format!("the cluster does not serve {kind}"),
+                details: Vec::new(),
+            });
+        }
         if state.denied.contains(&format!("{verb} {kind}")) {
             return Err(error(
                 ErrorCode::Denied,

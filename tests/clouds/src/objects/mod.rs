@@ -46,6 +46,8 @@ pub struct State {
     pub before: BTreeMap<usize, Before>,
     /// What is refused, `patch Machine`.
     pub denied: BTreeSet<String>,
+    /// Kinds that the API server does not serve, or not in this version.
+    pub unserved: BTreeSet<String>,
     /// So many calls are answered with 429.
     pub throttled: u32,
     /// What is answered to every read instead of an object.

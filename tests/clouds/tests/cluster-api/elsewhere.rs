@@ -1,4 +1,5 @@
-//! Settings that look for machines where they are not: another Cluster, another namespace. There every machine would be gone.
+//! Settings that look for machines where they are not: another Cluster, another namespace, kinds that the API server does not serve. There every
+//! machine would be gone.
 
 use super::*;
 
@@ -58,5 +59,68 @@ fn that_a_machine_is_gone_costs_a_list_at_most() {
         ClusterApi::delete_node(&world, id).unwrap();
         let spent = cluster.state().calls.clone();
         assert_eq!(spent.len(), calls, "{id}: {spent:?}");
+    }
+}
+
+/// Nothing is gone, there are no fewer groups, and no request is without its machine, as long as one of the kinds is not served.
+#[test]
+fn what_is_of_a_kind_that_is_not_served_is_not_gone() {
+    for kind in ["MachineDeployment", "MachineSet", "Machine"] {
+        let cluster = outdated();
+        let there = machines(&cluster);
+        let id = id_of(&cluster, &there[0]);
+        create(&cluster, "numo-1", None).unwrap();
+        cluster.step();
+        create(&cluster, "numo-1", None).unwrap();
+        cluster.steps(5);
+        let new = claimed(&cluster, "numo-1")[0].clone();
+        let early = format!("capi://capi/{new}");
+        cluster.state().unserved.insert(kind.to_owned());
+        cluster.state().forget_calls();
+        let world = world(&cluster);
+        let is_machine = kind == "Machine";
+        let said = [
+            (
+                "groups",
+                ClusterApi::groups(&world, "u1").map(drop),
+                kind == "MachineDeployment",
+            ),
+            (
+                "find",
+                ClusterApi::find_node(&world, GROUP, "numo-1").map(drop),
+                kind != "MachineSet",
+            ),
+            (
+                "find",
+                ClusterApi::find_node(&world, GROUP, "numo-2").map(drop),
+                kind != "MachineSet",
+            ),
+            (
+                "create",
+                create(&cluster, "numo-2", None).map(drop),
+                kind != "MachineSet",
+            ),
+            ("state", ClusterApi::node_state(&world, &id).map(drop), is_machine),
+            (
+                "state",
+                ClusterApi::node_state(&world, &early).map(drop),
+                is_machine,
+            ),
+            ("delete", ClusterApi::delete_node(&world, &id), true),
+        ];
+        for (what, said, is_unknown) in said {
+            if let Err(failed) = &said {
+                assert_eq!(
+                    failed.code,
+                    FailureCode::Unavailable,
+                    "{kind}, {what}: {failed:?}"
+                );
+                let words = format!("the cluster does not serve {kind}");
+                assert!(failed.message.contains(&words), "{kind}, {what}: {failed:?}");
+            }
+            assert!(said.is_err() || !is_unknown, "{kind}: {what}");
+        }
+        assert_untouched(&cluster, &there, kind);
+        assert_untouched(&cluster, &[new], kind);
     }
 }

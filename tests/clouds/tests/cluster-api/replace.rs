@@ -103,6 +103,48 @@ fn all_nodes_are_replaced_one_after_another() {
     assert_eq!(replicas(&cluster), 3);
 }
 
+/// The least that Cluster API wants for a replacement: read the group, list its Machines, raise it, list them again, read the new one; its state;
+/// its group; its MachineSet's image; list the Machines for the old one, read its group, mark it, lower the group; that it is gone. Beyond that the
+/// provider writes down whose the new Machine is, and looks which MachineSet will shrink.
+#[test]
+fn a_replaced_node_costs_two_calls_more_than_the_api_wants() {
+    let cluster = outdated();
+    let world = world(&cluster);
+    let old = id_of(&cluster, &machines(&cluster)[0]);
+    let mut spent = Vec::new();
+    let note = |what: &'static str, spent: &mut Vec<(&'static str, usize)>| {
+        let mut state = cluster.state();
+        spent.push((what, state.calls.len()));
+        state.forget_calls();
+    };
+    cluster.state().forget_calls();
+    let (mut token, mut waits) = (None, [2, 5].into_iter());
+    let new = loop {
+        match create(&cluster, "numo-1", token.as_deref()).unwrap() {
+            Creation::Created(new) => break new,
+            Creation::Pending(pending) => token = Some(pending.token),
+        }
+        // Made at first, then booted.
+        cluster.steps(waits.next().unwrap());
+    };
+    note("create", &mut spent);
+    let state = ClusterApi::node_state(&world, &new.provider_id).unwrap();
+    assert_eq!(state, NodeState::Ready);
+    note("state", &mut spent);
+    ClusterApi::scaling_group_id(&world, &new.provider_id).unwrap();
+    note("group", &mut spent);
+    ClusterApi::node_image(&world, &new.provider_id).unwrap();
+    note("image", &mut spent);
+    ClusterApi::delete_node(&world, &old).unwrap();
+    note("delete", &mut spent);
+    cluster.steps(5);
+    let state = ClusterApi::node_state(&world, &old).unwrap();
+    assert_eq!(state, NodeState::Terminated);
+    note("gone", &mut spent);
+    let sum: usize = spent.iter().map(|(_, calls)| calls).sum();
+    assert_eq!(sum, 14 + 2, "{spent:?}");
+}
+
 #[test]
 fn the_calls_of_a_replacement_are_few() {
     let cluster = outdated();

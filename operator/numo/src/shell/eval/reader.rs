@@ -94,14 +94,8 @@ impl Access {
             oneshot::pinned_kind(&self.client, &gvk)
                 .await
                 .map_err(|error| match error {
-                    kube::Error::Discovery(_) => HostError::new(
-                        ErrorCode::Unsupported,
-                        format!("the cluster does not serve {api_version} {kind}"),
-                    ),
-                    kube::Error::Api(status) if status.code == 404 => HostError::new(
-                        ErrorCode::Unsupported,
-                        format!("the cluster does not serve {api_version} {kind}"),
-                    ),
+                    kube::Error::Discovery(_) => unserved(api_version, kind),
+                    kube::Error::Api(status) if status.code == 404 => unserved(api_version, kind),
                     error => failed(&error),
                 })?;
         let found = (resource, capabilities.scope == Scope::Namespaced);
@@ -121,10 +115,10 @@ impl Access {
         let sent = self.client.send(request.map(Body::from)).await;
         let (head, body) = sent.map_err(|error| failed(&error))?.into_parts();
         let is_good = !head.status.is_client_error() && !head.status.is_server_error();
-        if head.status == http::StatusCode::NOT_FOUND {
-            return Ok(None);
-        }
         let text = collect(body, if is_good { most } else { FAULT_BYTES }).await?;
+        if head.status == http::StatusCode::NOT_FOUND {
+            return self.missing(&text.unwrap_or_default(), resource).map(|()| None);
+        }
         match text {
             Some(text) if is_good => Ok(Some(text)),
             None if is_good => {
@@ -136,6 +130,21 @@ impl Access {
             }
             text => Err(failed(&fault(head.status, &text.unwrap_or_default()))),
         }
+    }
+
+    /// Whether a 404 says that an object is not there: it names the object. Where the kind is not served, nobody has looked for one.
+    ///
+    /// Errors: the kind is not served, or not any more. What it was is forgotten.
+    fn missing(&self, text: &[u8], resource: &ApiResource) -> Result<(), HostError> {
+        let said = serde_json::from_slice::<Status>(text).ok();
+        let named = said.and_then(|said| said.details);
+        if named.is_some_and(|named| !named.name.is_empty()) {
+            return Ok(());
+        }
+        let (api_version, kind) = (&resource.api_version, &resource.kind);
+        let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        kinds.remove(&(api_version.clone(), kind.clone()));
+        Err(unserved(api_version, kind))
     }
 
     /// Whether a ServiceAccount (`namespace:name`) may.
@@ -158,6 +167,12 @@ impl Access {
         keep(&self.rights, right, allowed);
         Ok(allowed)
     }
+}
+
+/// The API server has no such kind, in this version. An object of it is not gone: whether there is one is not known.
+fn unserved(api_version: &str, kind: &str) -> HostError {
+    let message = format!("the cluster does not serve {api_version} {kind}");
+    HostError::new(ErrorCode::Unsupported, message)
 }
 
 fn recall<K: Ord, V: Clone>(kept: &Kept<K, V>, key: &K, age: Duration) -> Option<V> {
@@ -307,13 +322,7 @@ impl RuleReader {
             .access
             .answer(request.list(params), resource, PAGE_BYTES)
             .await?;
-        let answer = answer.ok_or_else(|| {
-            let message = format!(
-                "the cluster does not serve {} {}",
-                resource.api_version, resource.kind
-            );
-            HostError::new(ErrorCode::Unsupported, message).detail("http-status", "404")
-        })?;
+        let answer = answer.ok_or_else(|| unserved(&resource.api_version, &resource.kind))?;
         let found: Listed = parsed(&answer, resource)?;
         let limit = params.limit.unwrap_or(PAGE);
         if found.items.len() > limit as usize {
@@ -557,6 +566,17 @@ mod tests {
     use serde_json::json;
 
     const PODS: &str = "/api/v1/namespaces/team/pods";
+    /// What an API server says of an object that is not there.
+    const GONE: &str = r#"{"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "pods \"p0\" not found", "reason": "NotFound", "details": {"name": "p0", "kind": "pods"}, "code": 404}"#;
+    /// What API servers say of a path that they do not serve.
+    const UNSERVED: [&str; 4] = [
+        "404 page not found\n",
+        "",
+        "<html>not here</html>",
+        r#"{"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "NotFound", "details": {}, "code": 404,
+            "message": "the server could not find the requested resource"}"#,
+    ];
 
     /// What a reader sees of an API server that answers so.
     fn reader(answer: impl Fn(&http::Uri) -> (u16, Any) + Send + Sync + 'static) -> RuleReader {
@@ -689,7 +709,7 @@ mod tests {
             assert_eq!((error.code, error.message.as_str()), (wanted, "its words"));
             assert_eq!(reader.get(&pod(), false).await.unwrap_err().code, wanted);
         }
-        let none = reader(move |_| (404, status(404).into()));
+        let none = reader(|_| (404, GONE.into()));
         assert_eq!(none.get(&pod(), false).await.unwrap(), None);
         assert_eq!(
             none.list(&query(20)).await.unwrap_err().code,
@@ -698,5 +718,22 @@ mod tests {
         let found = reader(|_| (200, r#"{"metadata": {"name": "p0"}}"#.into()));
         let found = found.get(&pod(), false).await.unwrap().unwrap();
         assert_eq!(found.value().unwrap()["kind"], "Pod");
+    }
+
+    #[tokio::test]
+    async fn an_object_of_a_kind_that_is_not_served_is_not_gone() {
+        for body in UNSERVED {
+            let reader = reader(move |_| (404, body.into()));
+            let errors = [
+                reader.get(&pod(), false).await.unwrap_err(),
+                reader.list(&query(20)).await.unwrap_err(),
+            ];
+            for error in errors {
+                assert_eq!(error.code, ErrorCode::Unsupported, "{body}: {error}");
+                assert_eq!(error.message, "the cluster does not serve v1 Pod", "{body}");
+            }
+            let kinds = reader.access.kinds.lock().unwrap();
+            assert!(kinds.is_empty(), "{body}: what the kind was is asked anew");
+        }
     }
 }

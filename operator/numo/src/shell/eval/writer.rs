@@ -94,7 +94,7 @@ impl Writer for ObjectWriter {
             ..DeleteParams::background()
         };
         let request = request.delete(&object.name, &params);
-        // One that is gone is no failure.
+        // One that is gone is no failure; a kind that is not served is.
         let deleted = self.0.answer(request, &resource, OBJECT_BYTES).await;
         deleted.map(|_| ())
     }
