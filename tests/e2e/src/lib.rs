@@ -5,6 +5,8 @@
 //! It applies what `deploy/` holds; it does not speak for numo, and nothing here judges.
 
 mod compare;
+mod front;
+pub mod gcp;
 pub mod machines;
 pub mod manifests;
 pub mod memory;
@@ -19,6 +21,7 @@ mod stage;
 mod terminal;
 mod unvalidated;
 
+pub use front::{Called, Front};
 pub use prepared::{install, with_kinds};
 pub use process::{Numo, Said, binary, call_in, call_with, cargo_with, crates};
 pub use proxy::{Cut, Proxy, Slow};

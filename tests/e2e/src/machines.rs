@@ -1,5 +1,5 @@
-//! Machines of the provider `sim`, played: its ConfigMaps boot, join as Nodes, and go when numo has them deleted. The tests and the demo
-//! have them from here.
+//! Machines of the provider `sim`, played: its ConfigMaps boot, join as Nodes, and go when numo has them deleted; and what all machines are
+//! as Nodes, whoever makes them. The tests and the demo have them from here.
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
@@ -16,10 +16,12 @@ use kube::{
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
+    path::Path,
     sync::atomic::{AtomicU16, Ordering},
 };
 
-use crate::{NAMESPACE, manifests};
+use crate::{NAMESPACE, Stage, StageOptions, manifests, rules};
+use numo_world::{PoolSpec, WorldSpec};
 
 const COMPONENT: &str = "deploy/kustomize/components/node-version";
 const SIM: &str = "deploy/kustomize/components/node-version-sim";
@@ -51,6 +53,52 @@ pub struct Shown {
     pub image: String,
     /// Its label `team`: the group of the node whose place it has.
     pub team: String,
+}
+
+/// A machine as the Node that it becomes.
+#[derive(Clone, Copy, Debug)]
+pub struct Booted<'a> {
+    /// Name of the Node.
+    pub node: &'a str,
+    /// Its `spec.providerID`.
+    pub provider_id: &'a str,
+    /// Whether it is of the control plane.
+    pub is_control_plane: bool,
+    /// Its InternalIP; none is one of nobody's.
+    pub address: Option<&'a str>,
+}
+
+/// A cluster with the kinds and without nodes, in which numo does not run yet, with arguments of `numo run`.
+pub async fn without_nodes(numo: Vec<&'static str>) -> Result<(Stage, Machines)> {
+    let world = WorldSpec {
+        masters: 0,
+        topology: "External".to_owned(),
+        pools: vec![PoolSpec::new("worker", 0)],
+        ..WorldSpec::default()
+    };
+    // The kinds are there before numo begins to look for them.
+    let stage = Stage::set(StageOptions {
+        world,
+        numo,
+        without_numo: true,
+        ..StageOptions::default()
+    })
+    .await?;
+    let machines = Machines::of(stage.client.clone());
+    machines.install().await?;
+    Ok((stage, machines))
+}
+
+/// Writes the configuration of a provider that ships, as a component (`provider-sim`), into a folder; the arguments of `numo run` that name it.
+pub async fn component(folder: &Path, name: &str, mut config: Value) -> Result<Vec<String>> {
+    let built = rules::components(&[name]).await?;
+    config["component"] = json!({"file": built.join(format!("{name}.wasm"))});
+    let file = folder.join("provider.yaml");
+    std::fs::write(&file, config.to_string())?;
+    let words = ["--machine-provider", "component", "--machine-provider-config"];
+    let mut arguments: Vec<String> = words.map(str::to_owned).into();
+    arguments.push(file.to_str().context("a path in UTF-8")?.to_owned());
+    Ok(arguments)
 }
 
 /// The machines of a cluster.
@@ -96,7 +144,8 @@ impl Machines {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
 
-    fn nodes(&self) -> Api<Node> {
+    /// All Nodes.
+    pub fn nodes(&self) -> Api<Node> {
         Api::all(self.client.clone())
     }
 
@@ -179,8 +228,14 @@ impl Machines {
                 "metadata": {"name": machine, "labels": part("machine")}, "data": data,
             });
             self.apply(of_machine).await?;
-            self.boot(&machine, node, group.is_control_plane, group.addresses.get(place))
-                .await?;
+            let provider_id = format!("sim:///{machine}");
+            let booted = Booted {
+                node,
+                provider_id: &provider_id,
+                is_control_plane: group.is_control_plane,
+                address: group.addresses.get(place).map(String::as_str),
+            };
+            self.boot(booted).await?;
             let taints = json!([{"key": "dedicated", "value": name, "effect": "NoSchedule"}]);
             let patch = json!({
                 "metadata": {"labels": {"team": name}, "annotations": {OWNER: name}},
@@ -207,12 +262,24 @@ impl Machines {
                     let group = data.get("group").context("a group")?;
                     let of_group = self.maps().get(group).await?.data.unwrap_or_default();
                     let is_control_plane = of_group.get("role").is_some_and(|role| role == "ControlPlane");
-                    self.boot(&name, node, is_control_plane, None).await?;
+                    let provider_id = format!("sim:///{name}");
+                    let booted = Booted {
+                        node,
+                        provider_id: &provider_id,
+                        is_control_plane,
+                        address: None,
+                    };
+                    self.boot(booted).await?;
                     self.set(&name, "state", "Ready").await?;
                 }
                 _ => {}
             }
         }
+        self.beat_all().await
+    }
+
+    /// Every Node beats once.
+    pub async fn beat_all(&self) -> Result<()> {
         for node in self.nodes().list(&ListParams::default()).await?.items {
             self.beat(&node.name_any()).await?;
         }
@@ -245,13 +312,14 @@ impl Machines {
         }
     }
 
-    async fn boot(
-        &self,
-        machine: &str,
-        name: &str,
-        is_control_plane: bool,
-        address: Option<&String>,
-    ) -> Result<()> {
+    /// A machine becomes a Node, if it is none yet.
+    pub async fn boot(&self, booted: Booted<'_>) -> Result<()> {
+        let Booted {
+            node: name,
+            provider_id,
+            is_control_plane,
+            address,
+        } = booted;
         let role = if is_control_plane {
             "control-plane"
         } else {
@@ -262,16 +330,19 @@ impl Machines {
             "metadata": {"name": name, "labels": {
                 "kubernetes.io/hostname": name, format!("node-role.kubernetes.io/{role}"): "",
             }},
-            "spec": {"providerID": format!("sim:///{machine}")},
+            "spec": {"providerID": provider_id},
         });
         if self.nodes().get_opt(name).await?.is_none() {
             self.apply(node).await?;
         }
-        let address = address.cloned().unwrap_or_else(|| {
-            let [high, low] = self.addresses.fetch_add(1, Ordering::Relaxed).to_be_bytes();
-            // A range for benchmarks: nothing is there.
-            format!("198.18.{high}.{low}")
-        });
+        let address = address.map_or_else(
+            || {
+                let [high, low] = self.addresses.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+                // A range for benchmarks: nothing is there.
+                format!("198.18.{high}.{low}")
+            },
+            str::to_owned,
+        );
         let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": address}]}});
         self.nodes()
             .patch_status(name, &PatchParams::default(), &Patch::Merge(&status))

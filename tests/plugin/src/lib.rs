@@ -1,5 +1,6 @@
 //! What the tests of the rule host share: guests, and services that answer from memory.
 
+pub mod google;
 pub mod guest;
 pub mod programs;
 pub mod prometheus;

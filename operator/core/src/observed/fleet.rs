@@ -238,10 +238,16 @@ impl ProviderView {
         }
         self.facts.insert(id, heard);
     }
+
+    /// When a question is to be asked again after this answer: when the provider has said, or else after a pause.
+    pub fn again<T>(&self, question: &FleetQuestion, heard: &Heard<T>, pause: i64) -> Timestamp {
+        let said = self.not_before.get(question).filter(|_| heard.said.is_err());
+        said.copied().unwrap_or_else(|| heard.again(pause))
+    }
 }
 
 impl<T> Heard<T> {
-    /// When it is to be asked again.
+    /// When it is to be asked again, if the provider has not said.
     pub fn again(&self, pause: i64) -> Timestamp {
         later(self.at, pause)
     }
@@ -252,6 +258,8 @@ impl<T> Heard<T> {
 pub struct ProviderView {
     /// Questions whose answer is under way, and since when.
     pub asked: BTreeMap<FleetQuestion, Timestamp>,
+    /// Questions that the provider did not answer, and until when it does not want to be asked them again, where it has said so.
+    pub not_before: BTreeMap<FleetQuestion, Timestamp>,
     /// Why there is no provider to ask, if there is none.
     pub missing: Option<String>,
     /// How soon it is asked again (seconds), as an administrator has it; [`POLL_SECONDS`] where they have not said.

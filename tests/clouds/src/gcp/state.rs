@@ -264,6 +264,12 @@ impl State {
         format!("{scope}/instances/{name}")
     }
 
+    /// Adds a member to a group, which the cloud then makes by the template of now.
+    pub fn add_machine(&mut self, group: &str, name: &str) {
+        self.add_member(group, name);
+        self.go_on();
+    }
+
     pub(super) fn add_member(&mut self, group: &str, name: &str) {
         let (due, seen) = (
             self.tick + self.knobs.make_ticks,

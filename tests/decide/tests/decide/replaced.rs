@@ -495,6 +495,13 @@ impl Cluster {
                 provider.failing.values_mut().for_each(|failing| *failing = since);
             }
             "state" => {
+                if line.option("wait").is_some() {
+                    let provider_id = line.word(1).to_owned();
+                    let until = at(line.number("wait", 0));
+                    provider
+                        .not_before
+                        .insert(FleetQuestion::State { provider_id }, until);
+                }
                 let said = unknown.map_or_else(|| Ok(state(line.word(2))), Err);
                 let heard = Heard { at: when, said };
                 provider.states.insert(line.word(1).to_lowercase(), heard);

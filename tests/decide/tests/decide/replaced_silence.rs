@@ -80,3 +80,16 @@ fn who_waits_until_a_machine_is_gone_is_told_what_the_provider_has_against_it() 
     let unseen = format!("{ONE}\n replacing a Admitted\n pending old leave late:1\n found old - unknown:503");
     check(&unseen, "node a PreRules ProviderUnavailable ~ PendingNode old");
 }
+
+/// A cloud that throttles says when it wants to be asked again: sooner or later than numo would ask by itself.
+#[test]
+fn who_was_not_answered_asks_again_when_the_provider_has_said() {
+    let text =
+        |rest: &str| format!("{GONE}\n pending a leave node:a machine:m-a late:-30\n did m-a at:-1\n {rest}");
+    check(&text("state m-a unknown:429 at:-10"), "not ? state");
+    check(&text("state m-a unknown:429 at:-31"), "? state m-a");
+    check(&text("state m-a unknown:429 at:-31 wait:20"), "not ? state");
+    check(&text("state m-a unknown:429 at:-10 wait:0"), "? state m-a");
+    // It has answered since: what it said before counts no more.
+    check(&text("state m-a Terminating at:-31 wait:20"), "? state m-a");
+}

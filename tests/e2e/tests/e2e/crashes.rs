@@ -19,7 +19,7 @@ use kube::{Api, ResourceExt, api::ListParams, core::DynamicObject};
 use numo_api::{Condition, MutexRunConfig, NodeChange, Plan, marks, node_maintenance::MEDIK8S_GROUP};
 use numo_e2e::{
     Cut, Numo, Proxy, Stage, StageOptions,
-    machines::{Group, Machines},
+    machines::{Group, Machines, without_nodes},
 };
 use numo_world::{Change, Timings, WorldSpec, openshift::MachineConfigPool};
 use serde_json::json;
@@ -28,7 +28,7 @@ use crate::{
     NEW, apply, finish, judgement,
     maintenance::{delete, deployment, leases, maintain, on, phase, running},
     plans, prepare, quick,
-    replace::{self, VERSION},
+    replace::VERSION,
     rule, workers,
 };
 
@@ -129,15 +129,8 @@ impl Owner {
 
 /// Two nodes with a machine each, and no numo yet. What numo asks of their provider is among its writes: machines are objects.
 async fn replaced(nodes: &[&str]) -> Result<Stage> {
-    let stage = Stage::set(StageOptions {
-        world: replace::world(),
-        numo: vec!["--identity", "numo-0", "--machine-provider", "sim"],
-        without_numo: true,
-        ..StageOptions::default()
-    })
-    .await?;
-    let machines = Machines::of(stage.client.clone());
-    machines.install().await?;
+    let numo = vec!["--identity", "numo-0", "--machine-provider", "sim"];
+    let (stage, machines) = without_nodes(numo).await?;
     let addresses = ["198.18.255.1".to_owned(), "198.18.255.2".to_owned()];
     let group = Group {
         name: "red",

@@ -16,6 +16,7 @@ mod asked;
 mod author;
 mod channels;
 mod closed;
+mod clouds;
 mod clusters;
 mod commands;
 mod configs;
@@ -129,6 +130,11 @@ pub async fn set(world: WorldSpec, numo: Vec<&'static str>) -> Result<Stage> {
         ..StageOptions::default()
     })
     .await
+}
+
+/// An argument of numo, for as long as the process lives: the stage keeps it.
+pub fn kept(argument: String) -> &'static str {
+    argument.leak()
 }
 
 /// The same, where the API server takes what numo's definitions refuse: it was stored before they did.

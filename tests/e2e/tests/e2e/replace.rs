@@ -11,36 +11,15 @@ use numo_api::{NodeChange, marks};
 use numo_cluster::Members;
 use numo_e2e::{
     NAMESPACE, Stage,
-    machines::{Group, Machines, OWNER},
-    rules,
+    machines::{self, Group, Machines, OWNER, without_nodes},
 };
-use numo_world::WorldSpec;
 use serde_json::{Value, json};
 use std::{cell::Cell, collections::BTreeSet, path::Path};
 
-use crate::{gone, set, workers};
+use crate::{gone, kept};
 
 /// The NodeVersion of all tests.
 pub const VERSION: &str = "constellation-version";
-
-/// A cluster without nodes: machines bring them.
-pub fn world() -> WorldSpec {
-    WorldSpec {
-        masters: 0,
-        topology: "External".to_owned(),
-        ..workers(0)
-    }
-}
-
-/// A cluster with the kinds and without nodes, in which numo does not run yet.
-async fn without_nodes(numo: Vec<&'static str>) -> Result<(Stage, Machines)> {
-    let mut stage = set(world(), numo).await?;
-    // The kinds are there before numo begins to look for them.
-    stage.stop_numo().await?;
-    let machines = Machines::of(stage.client.clone());
-    machines.install().await?;
-    Ok((stage, machines))
-}
 
 /// The first wave is replaced; the others wait for a person's word, and get it.
 async fn wave_by_wave(stage: &Stage, machines: &Machines) -> Result<()> {
@@ -231,26 +210,18 @@ async fn what_a_node_version_put_on_a_node_is_taken_back_without_an_operator() -
     stage.strike().await
 }
 
-/// Arguments of numo, for as long as the process lives: the stage keeps them.
-fn kept(argument: String) -> &'static str {
-    argument.leak()
-}
-
-/// The configuration of the provider `sim` as a component.
-async fn component(folder: &Path) -> Result<String> {
-    let built = rules::components(&["provider-sim"]).await?;
+/// Arguments of numo with the provider `sim` as a component, which may write ConfigMaps so.
+async fn component(folder: &Path, write: &[&str]) -> Result<Vec<&'static str>> {
     let config = json!({
-        "component": {"file": built.join("provider-sim.wasm")},
         "uid": "a1b2",
         "pollSeconds": 2,
         "config": {"namespace": NAMESPACE},
         "grants": {"kubernetes": [{
-            "apiVersion": "v1", "kind": "ConfigMap", "namespaces": [NAMESPACE], "write": ["create", "patch"],
+            "apiVersion": "v1", "kind": "ConfigMap", "namespaces": [NAMESPACE], "write": write,
         }]},
     });
-    let file = folder.join("provider.yaml");
-    std::fs::write(&file, config.to_string())?;
-    Ok(file.display().to_string())
+    let arguments = machines::component(folder, "provider-sim", config).await?;
+    Ok(arguments.into_iter().map(kept).collect())
 }
 
 /// A component makes and deletes the machines, in the sandbox of rules and with its own grants: as the built-in provider does. numo dies
@@ -258,13 +229,7 @@ async fn component(folder: &Path) -> Result<String> {
 #[tokio::test]
 async fn a_component_is_the_provider_of_machines() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let config = kept(component(folder.path()).await?);
-    let numo = vec![
-        "--machine-provider",
-        "component",
-        "--machine-provider-config",
-        config,
-    ];
+    let numo = component(folder.path(), &["create", "patch"]).await?;
     let (mut stage, machines) = without_nodes(numo).await?;
     let group = Group {
         name: "red",
@@ -297,19 +262,7 @@ async fn a_component_is_the_provider_of_machines() -> Result<()> {
 #[tokio::test]
 async fn a_component_without_a_grant_replaces_nothing_and_says_so() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let file = component(folder.path()).await?;
-    let text = std::fs::read_to_string(&file)?;
-    std::fs::write(
-        &file,
-        text.replace(r#""write":["create","patch"]"#, r#""write":["patch"]"#),
-    )?;
-    let config = kept(file);
-    let numo = vec![
-        "--machine-provider",
-        "component",
-        "--machine-provider-config",
-        config,
-    ];
+    let numo = component(folder.path(), &["patch"]).await?;
     let (mut stage, machines) = without_nodes(numo).await?;
     let group = Group {
         name: "red",

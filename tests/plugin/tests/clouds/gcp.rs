@@ -6,17 +6,9 @@ use crate::{
     replaces_as_natively,
     sandbox::{Form, Keys, load},
 };
-use aws_lc_rs::{
-    encoding::{AsDer as _, Pkcs8V1Der},
-    rsa::{KeyPair, KeySize},
-    signature::{KeyPair as _, RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey},
-};
-use base64::{
-    Engine as _,
-    engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
-};
 use numo_clouds::gcp::Cloud;
 use numo_plugin::provider::MachineProvider;
+use numo_plugin_tests::google::Account;
 use provider_gcp::Gcp;
 use serde_json::{Value, json};
 use std::sync::OnceLock;
@@ -73,45 +65,19 @@ async fn locked() -> Scene<Cloud> {
     scene
 }
 
-/// The key whose public half the token endpoint knows.
-fn pair() -> &'static KeyPair {
-    static PAIR: OnceLock<KeyPair> = OnceLock::new();
-    PAIR.get_or_init(|| KeyPair::generate(KeySize::Rsa2048).unwrap())
+/// The account that the token endpoint knows.
+fn account() -> &'static Account {
+    static ACCOUNT: OnceLock<Account> = OnceLock::new();
+    ACCOUNT.get_or_init(|| Account::new().unwrap())
 }
 
-/// Whether the assertion of a form is signed by that key.
-fn is_known(form: &Form) -> bool {
-    let Some((text, signature)) = form
-        .get("assertion")
-        .and_then(|assertion| assertion.rsplit_once('.'))
-    else {
-        return false;
-    };
-    let signature = URL_SAFE_NO_PAD.decode(signature).unwrap_or_default();
-    UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, pair().public_key())
-        .verify(text.as_bytes(), &signature)
-        .is_ok()
-}
-
-/// A service account with this key, for which this token is given.
-fn keys(pair: &KeyPair, token: &'static str) -> Keys {
-    let der: Pkcs8V1Der<'_> = pair.as_der().unwrap();
-    let body = STANDARD.encode(der.as_ref());
-    let key = json!({
-        "type": "service_account",
-        "private_key_id": "id-1",
-        "private_key": format!("-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----\n"),
-        "client_email": "numo@numo-test.iam.gserviceaccount.com",
-        "token_uri": "https://oauth2.googleapis.com/token",
-    });
-    // Parts of the key, past what is the same in every one.
-    let secrets = vec![
-        token.to_owned(),
-        body[200..240].to_owned(),
-        body[900..940].to_owned(),
-    ];
+/// A service account, for which this token is given.
+fn keys(of: &Account, token: &'static str) -> Keys {
+    let mut secrets = of.secrets().unwrap();
+    secrets.push(token.to_owned());
     let answer = move |form: &Form| -> (u16, Value) {
-        if is_known(form) {
+        let assertion = form.get("assertion");
+        if assertion.is_some_and(|assertion| account().has_signed(assertion)) {
             let given = json!({"access_token": token, "expires_in": 3599, "token_type": "Bearer"});
             return (200, given);
         }
@@ -120,7 +86,7 @@ fn keys(pair: &KeyPair, token: &'static str) -> Keys {
     };
     Keys::new(
         ("googleServiceAccount", json!({})),
-        &key.to_string(),
+        &of.key().to_string(),
         secrets,
         answer,
     )
@@ -128,19 +94,19 @@ fn keys(pair: &KeyPair, token: &'static str) -> Keys {
 
 #[tokio::test]
 async fn a_node_is_replaced_as_natively() {
-    let keys = keys(pair(), TOKEN);
+    let keys = keys(account(), TOKEN);
     replaces_as_natively(&scene().await, &locked().await, &keys).await;
     assert!(keys.asked() > 0, "the token is asked for");
 }
 
 #[tokio::test]
 async fn nothing_is_sent_without_a_grant() {
-    asks_only_as_granted(&locked().await, &keys(pair(), TOKEN)).await;
+    asks_only_as_granted(&locked().await, &keys(account(), TOKEN)).await;
 }
 
 #[tokio::test]
 async fn a_key_that_google_does_not_know_is_denied_in_its_words() {
-    let stranger = KeyPair::generate(KeySize::Rsa2048).unwrap();
+    let stranger = Account::new().unwrap();
     let wanted = ["credential cloud", "invalid_grant: Invalid JWT Signature."];
     is_denied(&locked().await, &keys(&stranger, TOKEN), &wanted, 0).await;
 }
@@ -150,7 +116,7 @@ async fn a_token_that_the_cloud_does_not_take_is_denied_in_its_words() {
     let wanted = ["401", "Request had invalid authentication credentials."];
     is_denied(
         &locked().await,
-        &keys(pair(), "ya29.of-somebody-else"),
+        &keys(account(), "ya29.of-somebody-else"),
         &wanted,
         1,
     )

@@ -85,12 +85,10 @@ impl<'a> Pass<'a> {
         } else {
             self.fleet.provider.poll_seconds()
         };
-        match heard.map(|heard| heard.again(pause)) {
-            Some(again) if again > self.now => self.out.wake(again),
-            _ => self.ask(FleetQuestion::GroupImage {
-                group_id: id.to_owned(),
-            }),
-        }
+        let question = FleetQuestion::GroupImage {
+            group_id: id.to_owned(),
+        };
+        self.ask_again(question, heard, pause);
         if let Some(Err(problem)) = heard.map(|heard| &heard.said) {
             let message = format!("the image of ScalingGroup {} is not known: {problem}", group.name);
             let why = Why::new(Reason::ProviderUnavailable, message);
@@ -131,10 +129,10 @@ impl<'a> Pass<'a> {
                 self.fleet.provider.poll_seconds()
             }
         };
-        let Some(heard) = heard.filter(|heard| heard.again(pause(heard)) > self.now) else {
-            return self.ask(FleetQuestion::Groups);
+        let pause = heard.map_or(DISCOVERY_SECONDS, pause);
+        let Some(heard) = self.ask_again(FleetQuestion::Groups, heard, pause) else {
+            return;
         };
-        self.out.wake(heard.again(pause(heard)));
         let found = match &heard.said {
             Ok(found) => found,
             Err(problem) => {

@@ -82,9 +82,8 @@ impl Pass<'_> {
                 continue;
             }
             let heard = facts(self.fleet, node);
-            let said = heard.map(|heard| (heard.again(self.fleet.provider.poll_seconds()), &heard.said));
-            match said {
-                Some((_, Ok(facts))) if is_told(heard) => {
+            match heard.map(|heard| &heard.said) {
+                Some(Ok(facts)) if is_told(heard) => {
                     let known = [
                         (annotations::SCALING_GROUP_ID, &facts.group_id),
                         (annotations::NODE_IMAGE, &facts.image),
@@ -97,10 +96,14 @@ impl Pass<'_> {
                     let changes = changes.collect();
                     self.annotate(node, changes);
                 }
-                Some((again, _)) if again > self.now => self.out.wake(again),
-                _ => self.ask(FleetQuestion::Facts {
-                    provider_id: machine.to_owned(),
-                }),
+                _ => {
+                    let provider_id = machine.to_owned();
+                    self.ask_again(
+                        FleetQuestion::Facts { provider_id },
+                        heard,
+                        self.fleet.provider.poll_seconds(),
+                    );
+                }
             }
         }
     }

@@ -128,12 +128,10 @@ impl<'a> Pass<'a> {
             return None;
         }
         let heard = self.fleet.provider.states.get(&id.to_lowercase());
-        match heard.map(|heard| heard.again(self.fleet.provider.poll_seconds())) {
-            Some(again) if again > self.now => self.out.wake(again),
-            _ => self.ask(FleetQuestion::State {
-                provider_id: id.to_owned(),
-            }),
-        }
+        let question = FleetQuestion::State {
+            provider_id: id.to_owned(),
+        };
+        self.ask_again(question, heard, self.fleet.provider.poll_seconds());
         let said = heard.map(|heard| heard.said.clone());
         let unheard = self.unheard(pending);
         self.out.report.problems.extend(unheard);
@@ -420,22 +418,19 @@ impl<'a> Pass<'a> {
 
     /// Looks for a machine that may have been made before numo could write down which one it is.
     fn find(&mut self, pending: &'a PendingNodeView) {
+        let question = FleetQuestion::Find {
+            group_id: pending.group_id().to_owned(),
+            request: pending.name.clone(),
+        };
         let heard = self.found_for(pending);
-        let heard = heard.filter(|heard| heard.again(self.fleet.provider.poll_seconds()) > self.now);
-        let Some(heard) = heard else {
-            return self.ask(FleetQuestion::Find {
-                group_id: pending.group_id().to_owned(),
-                request: pending.name.clone(),
-            });
+        let Some(heard) = self.ask_again(question, heard, self.fleet.provider.poll_seconds()) else {
+            return;
         };
         match &heard.said {
-            Ok(None) if self.may_be_unseen(pending) => {
-                self.out.wake(heard.again(self.fleet.provider.poll_seconds()))
-            }
+            Ok(None) if self.may_be_unseen(pending) => {}
             Ok(None) => self.delete_pending(&chain(pending), pending),
             Ok(Some(made)) => self.write_made(pending, made),
             Err(_) => {
-                self.out.wake(heard.again(self.fleet.provider.poll_seconds()));
                 let unheard = self.unheard(pending);
                 self.out.report.problems.extend(unheard);
             }

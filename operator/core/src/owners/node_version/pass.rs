@@ -6,7 +6,7 @@ use crate::{
     admit::{approval::Approvals, wave_rules::WaveRules, waves::Waves},
     decision::Decision,
     observed::{
-        ChangeView, FleetQuestion, FleetView, NodeVersionView, NodeView, Observed, POLL_SECONDS,
+        ChangeView, FleetQuestion, FleetView, Heard, NodeVersionView, NodeView, Observed, POLL_SECONDS,
         PendingNodeView,
     },
     owner::Owner,
@@ -71,7 +71,28 @@ impl<'a> Pass<'a> {
         self.act(chain, Action::Fleet(action), None);
     }
 
-    pub(super) fn ask(&mut self, question: FleetQuestion) {
+    /// What was heard to a question, as long as it counts; it is asked again once that is due: after a pause, or when the provider has said
+    /// that it may be.
+    pub(super) fn ask_again<'h, T>(
+        &mut self,
+        question: FleetQuestion,
+        heard: Option<&'h Heard<T>>,
+        pause: i64,
+    ) -> Option<&'h Heard<T>> {
+        let again = heard.map(|heard| self.fleet.provider.again(&question, heard, pause));
+        match again.filter(|again| *again > self.now) {
+            Some(again) => {
+                self.out.wake(again);
+                heard
+            }
+            None => {
+                self.ask(question);
+                None
+            }
+        }
+    }
+
+    fn ask(&mut self, question: FleetQuestion) {
         // One that nobody answers is asked once more after a while.
         let asked = self.fleet.provider.asked.get(&question);
         let again = asked.map(|at| crate::time::later(*at, POLL_SECONDS));
