@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used, reason = "tests")]
 
 use numo_structure::{Crate, table};
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 /// The folders of the crates that ship.
 const CRATES: [&str; 7] = ["api", "core", "plugin", "cli", "credentials", "author", "numo"];
@@ -124,6 +124,31 @@ fn what_owners_share_does_not_ask_which_kind_it_is() {
             path.display()
         );
     }
+}
+
+/// The lines that what all owners share may have, and the folder of one owner (ADR 48).
+const SHARED_LINES: usize = 20_500;
+const OWNER_LINES: usize = 6_000;
+
+#[test]
+fn an_owner_costs_its_own_folder() {
+    let mut shared = 0;
+    let mut owners: BTreeMap<String, usize> = BTreeMap::new();
+    for file in read("core").files {
+        match owner_of(&file.path) {
+            Some(owner) => *owners.entry(owner.to_owned()).or_default() += file.lines,
+            None => shared += file.lines,
+        }
+    }
+    assert!(
+        shared <= SHARED_LINES,
+        "what all owners share has {shared} lines, wanted at most {SHARED_LINES}"
+    );
+    owners.retain(|_, lines| *lines > OWNER_LINES);
+    assert!(
+        owners.is_empty(),
+        "wanted at most {OWNER_LINES} lines each: {owners:?}"
+    );
 }
 
 /// The files of the core that tell one kind of owner from another one, beside `owners/`: a new kind is written here, and nowhere else.
