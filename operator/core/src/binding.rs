@@ -253,16 +253,12 @@ fn waves(spec: &MutexBindingSpec, observed: &Observed) -> Result<Vec<Wave>, Stri
 
 /// The owners that a binding speaks of, in order.
 pub fn owners_of(spec: &MutexBindingSpec, observed: &Observed) -> Vec<Owner> {
-    let plans = observed.plans.values();
-    let plans = plans.filter(|view| speaks_of(spec, OwnerKind::Plan, &view.key.namespace, &view.labels));
-    let maintenances = observed.maintenances.values();
-    let maintenances = maintenances.filter(|view| speaks_of(spec, view.owner.kind, "", &view.labels));
-    let versions = observed.fleet.versions.values();
-    let versions = versions.filter(|view| speaks_of(spec, OwnerKind::NodeVersion, "", &view.labels));
-    let plans = plans.map(|view| Owner::plan(view.key.clone()));
-    let maintenances = maintenances.map(|view| view.owner.clone());
-    let versions = versions.map(|view| Owner::node_version(view.name.as_str()));
-    plans.chain(maintenances).chain(versions).collect()
+    let all = observed.owners();
+    let meant = all.filter(|(owner, view)| {
+        let labels = view.labels;
+        labels.is_some_and(|labels| speaks_of(spec, owner.kind, &owner.key.namespace, labels))
+    });
+    meant.map(|(owner, _)| owner).collect()
 }
 
 /// Whether a binding has neither a rule nor a setting.

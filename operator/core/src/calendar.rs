@@ -9,10 +9,9 @@ use crate::{
         window::Window,
         windows,
     },
-    intent as run_intent,
     observed::{Observed, WindowView},
-    owner::{Owner, OwnerKind},
-    owners::{node_maintenance, node_version, plan},
+    owner::Owner,
+    owners,
 };
 use jiff::{Timestamp, tz::TimeZone};
 use std::collections::BTreeMap;
@@ -28,24 +27,11 @@ pub struct Calendar<'a> {
 impl<'a> Calendar<'a> {
     /// Of an owner that was seen. Hours that nobody understands count as none here: the owner says so, and begins nothing.
     pub fn of(owner: &Owner, observed: &'a Observed) -> Self {
-        let plan = || observed.plans.get(&owner.key);
-        let own = match owner.kind {
-            OwnerKind::MutexRunConfig => observed.runs.get(&owner.key).map(run_intent::schedule),
-            OwnerKind::NodeMaintenance(_) => observed
-                .maintenances
-                .get(owner)
-                .map(|view| node_maintenance::schedule(view, observed)),
-            OwnerKind::Plan => plan().map(|view| plan::schedule(view, observed)),
-            OwnerKind::NodeVersion => {
-                let view = observed.fleet.versions.get(&owner.key.name);
-                view.map(|view| node_version::schedule(view, observed))
-            }
-        };
-        let of_plan = plan().filter(|_| owner.kind == OwnerKind::Plan);
+        let own = owners::schedule(owner, observed);
         Self {
             observed,
             own: own.and_then(Result::ok).unwrap_or_default(),
-            plan: of_plan.and_then(|view| view.window.as_ref()?.as_ref().ok()),
+            plan: owners::window(owner, observed),
         }
     }
 

@@ -7,20 +7,14 @@ pub use crate::{
     owners::mutex_run_config::{
         Member, RunView,
         gates::written::{MAX_CORRECTIONS, is_of_a_run, unlabelled_by_other},
-        reservation,
+        lease_holder, reservation,
     },
-    turn::{
-        job::hosts_in_flight,
-        journal::MAX_VERDICTS,
-        lease::{LEASE_SECONDS, lease_holder},
-        quarantine::is_quarantined,
-    },
+    turn::{job::hosts_in_flight, journal::MAX_VERDICTS, lease::LEASE_SECONDS, quarantine::is_quarantined},
 };
 
 use crate::{
     observed::{ForeignController, OwnerView},
-    owner::OwnerKind,
-    owners::{mutex_run_config::Run, node_maintenance, node_version, plan},
+    owners::{self, WithPass},
     pass::Pass,
     standoff,
     turn::{overdue, reservation},
@@ -32,33 +26,22 @@ use numo_api::marks;
 ///
 /// For an owner that was not seen the decision is empty.
 pub fn decide(snapshot: &Snapshot<'_>, answers: &Answers) -> Decision {
-    let (observed, owner) = (snapshot.observed, snapshot.owner);
-    let Some(view) = observed.owner(owner) else {
+    let Some(view) = snapshot.observed.owner(snapshot.owner) else {
         return Decision::default();
     };
-    match owner.kind {
-        OwnerKind::MutexRunConfig => observed.runs.get(&owner.key).map(|run| {
-            let run = RunView::of(snapshot, run);
-            pass(snapshot, view, Run::of(&run, answers))
-        }),
-        OwnerKind::NodeMaintenance(group) => observed.maintenances.get(owner).map(|seen| {
-            pass(
-                snapshot,
-                view,
-                node_maintenance::Pass::of(snapshot, (seen, group), answers),
-            )
-        }),
-        OwnerKind::NodeVersion => observed
-            .fleet
-            .versions
-            .get(&owner.key.name)
-            .map(|seen| pass(snapshot, view, node_version::Pass::of(snapshot, seen, answers))),
-        OwnerKind::Plan => observed
-            .plans
-            .get(&owner.key)
-            .map(|seen| pass(snapshot, view, plan::Pass::of(snapshot, seen, answers))),
+    owners::pass(snapshot, answers, OnePass { snapshot, view }).unwrap_or_default()
+}
+
+/// One pass over the owner of a snapshot.
+struct OnePass<'s, 'a> {
+    snapshot: &'s Snapshot<'a>,
+    view: OwnerView<'a>,
+}
+
+impl WithPass for OnePass<'_, '_> {
+    fn go(self, owner: impl Pass) -> Decision {
+        pass(self.snapshot, self.view, owner)
     }
-    .unwrap_or_default()
 }
 
 /// One pass over an owner, whatever its kind. What each node that has its turn goes through is in `turn/steps.rs`; what may stand

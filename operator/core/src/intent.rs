@@ -14,7 +14,7 @@ use crate::{
     key::Key,
     names,
     observed::{IntOrPercent, NodeView, Observed, PoolView, RuleView, RunConfigView},
-    owner::OwnerKind,
+    owner::Owner,
     pools::BUILT_IN,
     ready,
     rules::{inline, own, unusable},
@@ -171,10 +171,16 @@ impl<'a> Intent<'a> {
             hold_always: spec.hold == Some(HoldPools::Always) && spec.trigger == Some(Trigger::AnyConfig),
             quarantine: spec.quarantine == Some(Quarantine::Taint),
             pause_health_checks: spec.pause_health_checks,
-            suspended: suspended::of_run(run).or_else(|| observed.list_failed(OwnerKind::MutexRunConfig)),
+            suspended: stopped(run, observed),
             problems,
         }
     }
+}
+
+/// Why a run begins nothing new, whatever else its spec says.
+fn stopped(run: &RunConfigView, observed: &Observed) -> Option<Why> {
+    let owner = Owner::run(run.key.clone());
+    suspended::of_view(&owner, run.into()).or_else(|| observed.list_failed(owner.kind))
 }
 
 /// Which nodes of a run go before others.

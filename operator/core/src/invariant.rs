@@ -6,10 +6,8 @@ pub use crate::lint::checks::Breach;
 use crate::{
     decision::{Decision, Snapshot},
     lint::table::{Seen, keep},
-    owner::OwnerKind,
-    owners::{mutex_run_config, node_maintenance, node_version, plan},
+    owners,
 };
-use std::cell::OnceCell;
 
 /// Takes every action out of the decision that would break an invariant, and returns the breaches. Of an owner that was not seen
 /// nothing is written.
@@ -25,31 +23,8 @@ pub fn lint(snapshot: &Snapshot<'_>, decision: &mut Decision) -> Vec<Breach> {
             owner,
             view,
         };
-        Some(match owner.kind {
-            OwnerKind::MutexRunConfig => {
-                let run = observed.runs.get(&owner.key)?;
-                let view = OnceCell::new();
-                let checks = mutex_run_config::Lint {
-                    seen,
-                    snapshot,
-                    run,
-                    view,
-                };
-                keep(decision, seen, &checks)
-            }
-            OwnerKind::NodeMaintenance(_) => {
-                let view = observed.maintenances.get(owner)?;
-                keep(decision, seen, &node_maintenance::Lint { seen, view })
-            }
-            OwnerKind::NodeVersion => {
-                let view = observed.fleet.versions.get(&owner.key.name)?;
-                keep(decision, seen, &node_version::Lint { seen, view })
-            }
-            OwnerKind::Plan => {
-                let view = observed.plans.get(&owner.key)?;
-                keep(decision, seen, &plan::Lint { seen, view })
-            }
-        })
+        let checks = owners::checks(snapshot, seen)?;
+        Some(keep(decision, seen, checks.as_ref()))
     });
     found.unwrap_or_else(|| {
         decision.actions.clear();

@@ -7,7 +7,7 @@
 
 use crate::{
     observed::{BudgetView, ChangeView, IntOrPercent, NodeView, Observed},
-    owner::{MaintenanceGroup, OwnerKind},
+    owner::{Means, OwnerKind},
     said, selector,
     text::counted,
     time::later,
@@ -419,18 +419,19 @@ pub(crate) fn ended_by_person(why: Why, kept: bool) -> Why {
 /// Only a person ends this turn: it is held, it keeps its node in maintenance, its maintenance is stalled, or the node of
 /// a Plan is away under its Job for so long that nobody expects it back.
 pub(crate) fn is_kept(observed: &Observed, change: &ChangeView, now: Timestamp) -> bool {
-    let owner = change.spec.owner_ref.kind.as_str();
+    let owner = &change.spec.owner_ref;
     match change.status.step {
         Some(Step::Held) => return true,
         Some(step) if step.is_terminal() => return false,
         _ => {}
     }
-    if owner == OwnerKind::NodeMaintenance(MaintenanceGroup::Medik8s).name() {
-        return change.status.step == Some(Step::Drained) || is_stalled(observed, &change.spec.owner_ref.uid);
+    let means = OwnerKind::of(owner).map(OwnerKind::means);
+    if means == Some(Means::Person) {
+        return change.status.step == Some(Step::Drained) || is_stalled(observed, &owner.uid);
     }
-    let of_plan = owner == OwnerKind::Plan.name() && has_begun(change);
+    let by_job = means == Some(Means::Job) && has_begun(change);
     let node = observed.nodes.get(&change.spec.node_name);
-    let node = node.filter(|node| of_plan && node.uid == change.spec.node_uid);
+    let node = node.filter(|node| by_job && node.uid == change.spec.node_uid);
     node.is_some_and(|node| !node.ready && given_up_at(node).is_some_and(|at| at <= now))
 }
 

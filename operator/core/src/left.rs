@@ -6,7 +6,7 @@ use crate::{
     let_go, mark,
     observed::{Annotated, LeaseView, MachineApi, NodeView, Observed, PendingNodeView, PoolView},
     pools, release,
-    turn::{believed::Believed, machine, quarantine},
+    turn::{believed::Believed, lease, machine, quarantine},
     undo::{annotate, put_back, select_again, uncordon, unlabel, unshield},
     unknown::{self, Unknown},
 };
@@ -385,10 +385,8 @@ fn leaseholder<'a>(observed: &'a Observed, node: &str, lease: &'a LeaseView) -> 
             .by_numo
             .then(|| of_node.map_or("", |view| view.uid.as_str()));
     }
-    // `numo/<kind>/<uid>`, whatever kinds there are by now.
-    let mut parts = lease.holder.splitn(3, '/');
-    let is_ours = parts.next() == Some("numo") && parts.next().is_some();
-    parts.next().filter(|_| is_ours)
+    // Whatever kinds there are by now.
+    lease::named_on(&lease.holder).map(|(_, uid)| uid)
 }
 
 fn of_node(node: &NodeView, found: &mut Vec<Orphan>) {

@@ -3,7 +3,7 @@
 
 use crate::{
     observed::{NodeView, Observed, PendingNodeView, is_same},
-    owner::OwnerKind,
+    owner::{Means, OwnerKind},
     turn::journal,
 };
 use numo_api::{Step, machines::CspState, marks};
@@ -26,7 +26,7 @@ fn node_let_go<'a>(observed: &'a Observed, node: &NodeView) -> Option<LetGo<'a>>
     let machine = observed.fleet.machine_of(&node.name);
     let mut changes = observed.changes.values();
     let change = changes.find(|change| {
-        OwnerKind::of(&change.spec.owner_ref) == Some(OwnerKind::NodeVersion)
+        OwnerKind::of(&change.spec.owner_ref).map(OwnerKind::means) == Some(Means::Machine)
             && change.spec.node_uid == node.uid
             && change.spec.node_name == node.name
             && change.in_flight()

@@ -12,9 +12,8 @@ use crate::{
         ApprovalView, ChangeView, ClusterVersionView, ConfigView, EvaluationView, JobEnd, JobView, LeaseView,
         Map, Observed, RuleAnswer, RuleView, RuleWords,
     },
-    owner::{Owner, OwnerKind},
-    owners::{node_version, plan},
-    pools,
+    owner::Owner,
+    owners, pools,
     report::{ApprovalReport, Point, Report, WaveReport},
     selector,
     time::later,
@@ -297,7 +296,7 @@ impl Imagined {
         self.made += 1;
         match action {
             Action::AddFinalizer { owner, finalizer, .. } => {
-                if let Some(all) = self.finalizers(owner) {
+                if let Some(all) = self.observed.finalizers_mut(owner) {
                     all.push((*finalizer).to_owned());
                 }
             }
@@ -346,16 +345,6 @@ impl Imagined {
     /// uid of what is made next.
     fn uid(&self) -> String {
         format!("imagined-{}", self.made)
-    }
-
-    fn finalizers(&mut self, owner: &Owner) -> Option<&mut Vec<String>> {
-        let observed = &mut self.observed;
-        Some(match owner.kind {
-            OwnerKind::MutexRunConfig => &mut observed.runs.get_mut(&owner.key)?.finalizers,
-            OwnerKind::Plan => &mut observed.plans.get_mut(&owner.key)?.finalizers,
-            OwnerKind::NodeVersion => &mut observed.fleet.versions.get_mut(&owner.key.name)?.finalizers,
-            OwnerKind::NodeMaintenance(_) => &mut observed.maintenances.get_mut(owner)?.finalizers,
-        })
     }
 
     fn create_change(&mut self, key: &Key, spec: &NodeChangeSpec) {
@@ -457,31 +446,13 @@ impl Imagined {
             view.spec.owner_ref.clone(),
             view.spec.owner_ref.uid.clone(),
         );
-        if owner.kind == OwnerKind::NodeVersion.name() {
-            return node_version::imagine_replaced(&mut self.observed, &owner.name, &node);
+        if !owners::imagine_changed(&mut self.observed, &owner, &node, report) {
+            return;
         }
-        let pools = self.observed.pools.values();
-        let selectors: Vec<_> = pools
-            .map(|pool| (pool.name.clone(), mark::own_selector(pool)))
-            .collect();
-        if let Some(node) = self.observed.nodes.get_mut(&node) {
-            if owner.kind == OwnerKind::Plan.name() {
-                let plan = report.plan.as_ref();
-                let hash = plan.map(|plan| plan.hash.clone()).unwrap_or_default();
-                node.labels.insert(plan::label(&owner.name), hash);
-            } else if owner.kind == OwnerKind::MutexRunConfig.name() {
-                let all = selectors.iter().map(|(name, selector)| (name.as_str(), selector));
-                if let pools::Home::Pool(home) = pools::home(&node.labels, all)
-                    && let Some(pool) = self.observed.pools.get(home)
-                {
-                    for key in [openshift::CURRENT_CONFIG, openshift::DESIRED_CONFIG] {
-                        node.annotations.insert(key.to_owned(), pool.config.clone());
-                    }
-                }
-            }
-            if mark::cordoned_by(node).is_some_and(|mark| mark.owner == uid) {
-                node.unschedulable = false;
-            }
+        if let Some(node) = self.observed.nodes.get_mut(&node)
+            && mark::cordoned_by(node).is_some_and(|mark| mark.owner == uid)
+        {
+            node.unschedulable = false;
         }
     }
 

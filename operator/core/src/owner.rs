@@ -1,4 +1,5 @@
-//! Who asks for node changes. Names only; nothing here decides.
+//! Who asks for node changes: the table of kinds of owner, with what is plainly so of each. Nothing here decides; what a kind does by
+//! itself is in `owners/`.
 
 use crate::key::Key;
 use numo_api::{
@@ -21,6 +22,51 @@ pub enum OwnerKind {
     /// `update.edgeless.systems` NodeVersion.
     NodeVersion,
 }
+
+/// What changes a node in its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Means {
+    /// The machine-config-operator, which cordons and drains the node itself.
+    MachineConfig,
+    /// A Job that may reboot the node.
+    Job,
+    /// A new machine takes the place of the node.
+    Machine,
+    /// A person, once the node is drained. It stays so until the owner is deleted.
+    Person,
+}
+
+/// An operator that numo replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ForeignController {
+    /// openshift-node-upgrade-mutex-operator.
+    MutexRunConfig,
+    /// node-maintenance-operator.
+    NodeMaintenance,
+    /// system-upgrade-controller.
+    Plan,
+    /// The Constellation node operator.
+    NodeVersion,
+}
+
+/// Objects of OpenShift without which no MutexRunConfig begins a node.
+const NEEDED_BY_RUNS: [&str; 6] = [
+    "mutextargets",
+    "machineconfigpools",
+    "machineconfigs",
+    "clusterversions",
+    "infrastructures",
+    "machineosconfigs",
+];
+
+/// Kinds without which no NodeVersion begins a node.
+const NEEDED_BY_VERSIONS: [&str; 5] = [
+    "scalinggroups",
+    "pendingnodes",
+    "joiningnodes",
+    "autoscalingstrategies",
+    "deployments",
+];
 
 /// The group of a NodeMaintenance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,6 +128,35 @@ impl OwnerKind {
         }
     }
 
+    /// Whether this is how lists and watches call the kind: its plural, with the group where two kinds have the same.
+    pub fn is_listed_as(self, plural: &str) -> bool {
+        match self {
+            Self::MutexRunConfig => plural == "mutexrunconfigs",
+            Self::NodeMaintenance(_) => plural.starts_with("nodemaintenances"),
+            Self::Plan => plural == "plans",
+            Self::NodeVersion => plural == "nodeversions",
+        }
+    }
+
+    /// The kinds (their plurals) without which no owner of this kind begins a node, beside those that every owner needs.
+    pub const fn needs(self) -> &'static [&'static str] {
+        match self {
+            Self::MutexRunConfig => &NEEDED_BY_RUNS,
+            Self::NodeVersion => &NEEDED_BY_VERSIONS,
+            Self::NodeMaintenance(_) | Self::Plan => &[],
+        }
+    }
+
+    /// What changes a node in its turn.
+    pub const fn means(self) -> Means {
+        match self {
+            Self::MutexRunConfig => Means::MachineConfig,
+            Self::NodeMaintenance(_) => Means::Person,
+            Self::Plan => Means::Job,
+            Self::NodeVersion => Means::Machine,
+        }
+    }
+
     /// Group and version.
     pub fn api_version(self) -> String {
         match self {
@@ -89,6 +164,38 @@ impl OwnerKind {
             Self::NodeMaintenance(group) => format!("{}/{MAINTENANCE_VERSION}", group.name()),
             Self::Plan => format!("{PLAN_GROUP}/{PLAN_VERSION}"),
             Self::NodeVersion => format!("{UPDATE_GROUP}/{UPDATE_VERSION}"),
+        }
+    }
+}
+
+impl ForeignController {
+    /// The one that works on owners of a kind.
+    pub const fn of(kind: OwnerKind) -> Self {
+        match kind {
+            OwnerKind::MutexRunConfig => Self::MutexRunConfig,
+            OwnerKind::NodeMaintenance(_) => Self::NodeMaintenance,
+            OwnerKind::Plan => Self::Plan,
+            OwnerKind::NodeVersion => Self::NodeVersion,
+        }
+    }
+
+    /// The kind that it works on.
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::MutexRunConfig => "MutexRunConfig",
+            Self::NodeMaintenance => "NodeMaintenance",
+            Self::Plan => "Plan",
+            Self::NodeVersion => "NodeVersion",
+        }
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MutexRunConfig => "openshift-node-upgrade-mutex-operator",
+            Self::NodeMaintenance => "node-maintenance-operator",
+            Self::Plan => "system-upgrade-controller",
+            Self::NodeVersion => "constellation-operator",
         }
     }
 }

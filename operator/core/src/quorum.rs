@@ -60,6 +60,14 @@ pub fn refusal_of_change(observed: &Observed, node: &NodeView) -> Option<Why> {
     judged(observed, node, false, None)
 }
 
+/// The same where another node of the control plane may be begun by this very decision, of which nothing is seen yet.
+pub(crate) fn refusal_of_next(observed: &Observed, node: &NodeView, is_begun: bool) -> Option<Why> {
+    refusal_of_change(observed, node).or_else(|| {
+        let message = "another control-plane node is begun at this moment";
+        (is_begun && is_control_plane(node)).then(|| Why::new(Reason::EtcdQuorum, message))
+    })
+}
+
 /// The same for a node that has its turn: of others' turns only those count that have begun to change their nodes, or
 /// came first. Two that came at the same moment would wait for each other for ever.
 pub fn refusal_of_turn(observed: &Observed, node: &NodeView, turn: &ChangeView) -> Option<Why> {

@@ -11,8 +11,8 @@ use crate::{
         ChangeView, ForeignController, MaintenanceView, NodeVersionView, NodeView, Observed, PlanView,
         RunConfigView,
     },
-    owner::{MaintenanceGroup, Owner, OwnerKind},
-    turn::{believed::Believed, journal},
+    owner::{MaintenanceGroup, Means, Owner, OwnerKind},
+    turn::{believed::Believed, journal, lease},
     unknown,
 };
 use jiff::Timestamp;
@@ -34,7 +34,7 @@ const GONE: &str = "gone";
 pub fn abandon(observed: &mut Observed, now: Timestamp) -> Vec<Owner> {
     let ours: BTreeSet<Owner> = own_maintenances(observed).cloned().collect();
     let unknown = unknown::owners(observed);
-    let of_versions = owners_of_kind(observed, OwnerKind::NodeVersion);
+    let of_machines = owners_by(observed, Means::Machine);
     let replaced = has_replaced(observed);
     let changes = observed.changes.values();
     let changing: BTreeSet<Key> = changes
@@ -42,13 +42,8 @@ pub fn abandon(observed: &mut Observed, now: Timestamp) -> Vec<Owner> {
         .map(|change| change.key.clone())
         .collect();
     observed.changes.retain(|key, _| changing.contains(key));
-    let runs = observed.runs.values();
-    let known: BTreeSet<String> = runs
-        .map(|run| run.uid.clone())
-        .chain(observed.maintenances.values().map(|view| view.uid.clone()))
-        .chain(observed.plans.values().map(|view| view.uid.clone()))
-        .chain(observed.fleet.versions.values().map(|view| view.uid.clone()))
-        .collect();
+    let all = observed.owners();
+    let known: BTreeSet<String> = all.map(|(_, view)| view.uid.to_owned()).collect();
     observed.maintenances.retain(|owner, _| ours.contains(owner));
     take_for_deleted(observed);
     abandon_machines(observed, replaced);
@@ -57,13 +52,13 @@ pub fn abandon(observed: &mut Observed, now: Timestamp) -> Vec<Owner> {
     // Whoever else runs, what is numo's is taken back.
     observed.foreign_controllers.clear();
     let mut orphaned = orphaned(observed);
-    for uid in &of_versions {
+    for uid in &of_machines {
         // Nothing but its journal may tell of it.
         orphaned.entry(uid.clone()).or_default();
     }
     for (uid, mut gone) in orphaned {
-        if of_versions.contains(&uid) {
-            gone.kinds.insert(OwnerKind::NodeVersion.name());
+        if of_machines.contains(&uid) {
+            gone.means.insert(Means::Machine);
         }
         if !known.contains(&uid) && !unknown.contains_key(&uid) {
             stand_in(observed, &uid, &gone, now);
@@ -104,18 +99,26 @@ fn is_served(view: &NodeVersionView) -> bool {
 
 /// Whether numo has begun something for a NodeVersion, as journals and node leases tell.
 pub fn has_replaced(observed: &Observed) -> bool {
-    let kind = OwnerKind::NodeVersion;
-    let holder = format!("numo/{}/", kind.name());
     let mut leases = observed.leases.values();
-    leases.any(|lease| lease.holder.starts_with(&holder)) || !owners_of_kind(observed, kind).is_empty()
+    let is_of_machines = |holder: &str| {
+        lease::named_on(holder).is_some_and(|(kind, _)| means_of(kind) == Some(Means::Machine))
+    };
+    leases.any(|lease| is_of_machines(&lease.holder)) || !owners_by(observed, Means::Machine).is_empty()
 }
 
-/// The owners of a kind, by uid, that journals of the operator's own namespace name: anybody could have made others.
-fn owners_of_kind(observed: &Observed, kind: OwnerKind) -> BTreeSet<String> {
+/// What changes the nodes of owners of the kind of this name; none of a kind that this version does not know.
+fn means_of(kind: &str) -> Option<Means> {
+    let found = OwnerKind::ALL.into_iter().find(|known| known.name() == kind);
+    found.map(OwnerKind::means)
+}
+
+/// The owners whose nodes change by these means, by uid, that journals of the operator's own namespace name: anybody could have made
+/// others.
+fn owners_by(observed: &Observed, means: Means) -> BTreeSet<String> {
     let all = observed.changes.values();
     let own = all.filter(|change| change.key.namespace == observed.settings.namespace);
     let owners = own.map(|change| &change.spec.owner_ref);
-    let owners = owners.filter(|owner| OwnerKind::of(owner) == Some(kind));
+    let owners = owners.filter(|owner| OwnerKind::of(owner).map(OwnerKind::means) == Some(means));
     owners.map(|owner| owner.uid.clone()).collect()
 }
 
@@ -212,17 +215,17 @@ fn is_changing(observed: &Observed, change: &ChangeView) -> bool {
     if node.uid != change.spec.node_uid {
         return false;
     }
-    match OwnerKind::of(&change.spec.owner_ref) {
-        Some(OwnerKind::MutexRunConfig) => rolls(node),
-        Some(OwnerKind::Plan) => observed.plan_jobs.values().any(|job| {
+    match OwnerKind::of(&change.spec.owner_ref).map(OwnerKind::means) {
+        Some(Means::MachineConfig) => rolls(node),
+        Some(Means::Job) => observed.plan_jobs.values().any(|job| {
             job.node == node.name
                 && job.plan_uid == change.spec.owner_ref.uid
                 && !job.paused
                 && job.ended.is_none()
         }),
         // What is left of such a turn is to be finished: its node, or its machine, is on its way out.
-        Some(OwnerKind::NodeVersion) => journal::entered(change, Step::Released).is_some(),
-        Some(OwnerKind::NodeMaintenance(_)) => false,
+        Some(Means::Machine) => journal::entered(change, Step::Released).is_some(),
+        Some(Means::Person) => false,
         // Whatever such an owner does to its node, it may be doing now.
         None => true,
     }
@@ -239,7 +242,7 @@ struct Gone {
     name: Option<Key>,
     nodes: BTreeSet<String>,
     group: Option<MaintenanceGroup>,
-    kinds: BTreeSet<&'static str>,
+    means: BTreeSet<Means>,
 }
 
 /// Owners that marks name, by uid.
@@ -263,7 +266,7 @@ fn orphaned(observed: &Observed) -> BTreeMap<String, Gone> {
         let selected = mark::prior_selector(pool).map(|mark| (mark.owner, None));
         for (uid, name) in [paused, selected].into_iter().flatten() {
             let gone = found.entry(uid).or_default();
-            gone.kinds.insert(OwnerKind::MutexRunConfig.name());
+            gone.means.insert(Means::MachineConfig);
             let key = name.and_then(|name| {
                 let (namespace, name) = name.split_once('/')?;
                 Some(Key::new(namespace, name))
@@ -284,15 +287,10 @@ fn orphaned(observed: &Observed) -> BTreeMap<String, Gone> {
         found.entry(owner).or_default();
     }
     for (node, lease) in &observed.leases {
-        let mut parts = lease.holder.splitn(3, '/');
-        if let (Some("numo"), Some(kind), Some(uid)) = (parts.next(), parts.next(), parts.next()) {
+        if let Some((kind, uid)) = lease::named_on(&lease.holder) {
             let gone = found.entry(uid.to_owned()).or_default();
             gone.nodes.insert(node.clone());
-            for known in [OwnerKind::MutexRunConfig, OwnerKind::Plan, OwnerKind::NodeVersion] {
-                if kind == known.name() {
-                    gone.kinds.insert(known.name());
-                }
-            }
+            gone.means.extend(means_of(kind));
         }
     }
     found
@@ -314,7 +312,7 @@ fn stand_in(observed: &mut Observed, uid: &str, gone: &Gone, now: Timestamp) {
         return;
     }
     let finalizers = vec![marks::FINALIZER.to_owned()];
-    if gone.kinds.contains(OwnerKind::NodeVersion.name()) {
+    if gone.means.contains(&Means::Machine) {
         let view = NodeVersionView {
             name: placeholder.clone(),
             uid,
@@ -338,7 +336,7 @@ fn stand_in(observed: &mut Observed, uid: &str, gone: &Gone, now: Timestamp) {
         finalizers: finalizers.clone(),
         ..RunConfigView::default()
     });
-    if gone.kinds.contains(OwnerKind::MutexRunConfig.name()) {
+    if gone.means.contains(&Means::MachineConfig) {
         return;
     }
     observed.plans.entry(key.clone()).or_insert_with(|| PlanView {
@@ -360,10 +358,7 @@ fn stand_in_for_maintenances(
     now: Timestamp,
 ) {
     for node in &gone.nodes {
-        let owner = Owner {
-            kind: OwnerKind::NodeMaintenance(group),
-            key: Key::new("", placeholder),
-        };
+        let owner = Owner::maintenance(group, placeholder);
         let view = MaintenanceView {
             owner: owner.clone(),
             pruned: None,

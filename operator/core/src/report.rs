@@ -161,6 +161,8 @@ pub struct Report {
     pub heard: BTreeMap<String, Heard>,
     /// Every node of the run.
     pub nodes: BTreeMap<String, NodeReport>,
+    /// The nodes that wait for a write which several may need, by its chain.
+    pub shared: BTreeMap<String, BTreeSet<String>>,
     /// The node whose Pre rules came last: the reference's condition JobRun speaks of it.
     pub last_job_run: Option<LastWord>,
     /// How a maintenance comes along.
@@ -478,9 +480,15 @@ impl Report {
         self.nodes.values().filter(|node| select(node)).count()
     }
 
-    /// A write of this chain is refused: that is what the node waits for, or the run where no node does.
+    /// A write of this chain is refused: that is what the node waits for, or the nodes that share it, or the run where no node does.
     /// Jobs that cannot be freed hold nobody.
     pub fn refused(&mut self, chain: &str, why: Why) {
+        if let Some(waiting) = self.shared.get(chain) {
+            let nodes = self.nodes.iter_mut();
+            let nodes = nodes.filter(|(name, _)| waiting.contains(*name));
+            nodes.for_each(|(_, node)| node.why.clone_from(&why));
+            return;
+        }
         match self.nodes.get_mut(chain) {
             Some(node) => node.why = why,
             None if chain.starts_with(JOB_CHAIN) || chain == FORGET_CHAIN => {}

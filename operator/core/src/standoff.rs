@@ -8,7 +8,7 @@ use crate::{
     decision::{Decision, Snapshot},
     mark,
     observed::{ChangeView, NodeView, Observed},
-    owner::OwnerKind,
+    owner::{Means, OwnerKind},
     text::clip,
     time::later,
     turn::journal::{self, Journal},
@@ -121,7 +121,7 @@ fn words(why: &Why, kind: OwnerKind, node: Option<&NodeView>, uid: &str) -> Why 
     let cordoned = |node: &&NodeView| {
         let mark = mark::cordoned_by(node).filter(|mark| mark.owner == uid && !mark.prior);
         // The mark of a run remembers the cordon of a person.
-        node.unschedulable && mark.is_some() && kind != OwnerKind::MutexRunConfig
+        node.unschedulable && mark.is_some() && kind.means() != Means::MachineConfig
     };
     let Some(node) = node.filter(cordoned) else {
         return why.clone();

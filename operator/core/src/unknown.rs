@@ -1,7 +1,7 @@
 //! Owners of kinds that this version does not know: a later numo has begun something for them. Whether their work may be taken back
 //! cannot be told here, so nothing of theirs is. Nothing here writes.
 
-use crate::{observed::Observed, owner::OwnerKind};
+use crate::{observed::Observed, owner::OwnerKind, turn::lease};
 use std::collections::BTreeMap;
 
 /// An owner of a kind that this version does not know.
@@ -38,8 +38,7 @@ impl std::fmt::Display for Unknown {
 pub(crate) fn owners(observed: &Observed) -> BTreeMap<String, Unknown> {
     let mut found = BTreeMap::new();
     for lease in observed.leases.values() {
-        let mut parts = lease.holder.splitn(3, '/');
-        if let (Some("numo"), Some(kind), Some(uid)) = (parts.next(), parts.next(), parts.next())
+        if let Some((kind, uid)) = lease::named_on(&lease.holder)
             && OwnerKind::ALL.iter().all(|known| known.name() != kind)
         {
             let kind = kind.to_owned();
@@ -59,12 +58,8 @@ pub(crate) fn owners(observed: &Observed) -> BTreeMap<String, Unknown> {
         }
     }
     found.remove("");
-    let runs = observed.runs.values().map(|run| &run.uid);
-    let plans = observed.plans.values().map(|view| &view.uid);
-    let maintenances = observed.maintenances.values().map(|view| &view.uid);
-    let versions = observed.fleet.versions.values().map(|view| &view.uid);
-    for seen in runs.chain(plans).chain(maintenances).chain(versions) {
-        found.remove(seen);
+    for (_, seen) in observed.owners() {
+        found.remove(seen.uid);
     }
     found
 }

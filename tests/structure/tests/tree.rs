@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used, reason = "tests")]
 
 use numo_structure::{Crate, table};
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 /// The folders of the crates that ship.
 const CRATES: [&str; 7] = ["api", "core", "plugin", "cli", "credentials", "author", "numo"];
@@ -73,19 +73,14 @@ fn no_file_or_function_becomes_large() {
     }
 }
 
-/// The files of the core that hand an owner to the module of its kind, or check what that decided.
-const KNOW_OWNERS: [&str; 5] = [
-    "calendar.rs",
-    "decide.rs",
-    "model.rs",
-    "invariant.rs",
-    "referred.rs",
-];
+/// The files of the core that hand an owner to the module of its kind; the page of decisions passes on names of a run, too.
+const KNOW_OWNERS: [&str; 2] = ["decide.rs", "owners/mod.rs"];
 
 /// The module of a kind of owner that a file is of.
 fn owner_of(path: &Path) -> Option<&str> {
     let mut parts = path.iter().map(|part| part.to_str().unwrap_or_default());
-    (parts.next() == Some("owners")).then(|| parts.next().unwrap_or_default())
+    let owner = (parts.next() == Some("owners")).then(|| parts.next().unwrap_or_default());
+    owner.filter(|owner| *owner != "mod.rs")
 }
 
 #[test]
@@ -112,7 +107,7 @@ fn owners_share_what_is_below_them_and_nothing_of_each_other() {
 #[test]
 fn what_owners_share_does_not_ask_which_kind_it_is() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../operator/core/src");
-    // Names of leases are derived from the kind.
+    // Names of leases are derived from the kind, and name it.
     let may = Path::new("turn/lease.rs");
     let core = read("core");
     let shared = |path: &Path| {
@@ -129,4 +124,66 @@ fn what_owners_share_does_not_ask_which_kind_it_is() {
             path.display()
         );
     }
+}
+
+/// The lines that what all owners share may have, and the folder of one owner (ADR 48).
+const SHARED_LINES: usize = 20_500;
+const OWNER_LINES: usize = 6_000;
+
+#[test]
+fn an_owner_costs_its_own_folder() {
+    let mut shared = 0;
+    let mut owners: BTreeMap<String, usize> = BTreeMap::new();
+    for file in read("core").files {
+        match owner_of(&file.path) {
+            Some(owner) => *owners.entry(owner.to_owned()).or_default() += file.lines,
+            None => shared += file.lines,
+        }
+    }
+    assert!(
+        shared <= SHARED_LINES,
+        "what all owners share has {shared} lines, wanted at most {SHARED_LINES}"
+    );
+    owners.retain(|_, lines| *lines > OWNER_LINES);
+    assert!(
+        owners.is_empty(),
+        "wanted at most {OWNER_LINES} lines each: {owners:?}"
+    );
+}
+
+/// The files of the core that tell one kind of owner from another one, beside `owners/`: a new kind is written here, and nowhere else.
+const TELL_KINDS: [&str; 2] = [
+    // The table of kinds: names, what each needs, what changes its nodes.
+    "owner.rs",
+    // In which map of what was seen the owners of a kind are.
+    "observed/owners.rs",
+];
+
+#[test]
+fn no_file_but_the_tables_tells_one_kind_of_owner_from_another() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../operator/core/src");
+    let mut found = Vec::new();
+    for file in &read("core").files {
+        let path = &file.path;
+        if path.starts_with("owners") || TELL_KINDS.iter().any(|told| path == Path::new(told)) {
+            continue;
+        }
+        let text = std::fs::read_to_string(source.join(path)).expect("the file is read");
+        for (number, line) in text.lines().enumerate() {
+            let mut named = line.split("OwnerKind::").skip(1);
+            // A variant begins with a capital and goes on in small letters; ALL and functions do not.
+            let is_variant = |name: &str| {
+                let mut letters = name.chars();
+                let first = letters.next().is_some_and(char::is_uppercase);
+                first && letters.next().is_some_and(char::is_lowercase)
+            };
+            if named.any(is_variant) {
+                found.push(format!("{}:{}", path.display(), number + 1));
+            }
+        }
+    }
+    assert!(
+        found.is_empty(),
+        "ask the kind for it in owner.rs, or the owner in owners/mod.rs: {found:#?}"
+    );
 }

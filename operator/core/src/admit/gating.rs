@@ -133,13 +133,26 @@ pub(crate) fn named_rules<'a>(all: &[Gating<'a>], observed: &'a Observed) -> Vec
 }
 
 /// The rules that nodes of one wave only must pass, whether they exist or not.
-pub(crate) fn rules_of_waves(all: &[Gating<'_>]) -> Vec<Key> {
+fn rules_of_waves(all: &[Gating<'_>]) -> Vec<Key> {
     let waves = all
         .iter()
         .map(|one| (one.settings.waves.as_deref(), one.namespace));
     waves
         .flat_map(|(waves, namespace)| wave::rules(waves, namespace))
         .collect()
+}
+
+/// The rules that nodes of the owner must pass, those of one wave only among them, whether they exist or not.
+pub(crate) fn referred(all: &[Gating<'_>], observed: &Observed) -> Vec<Key> {
+    let named = named_rules(all, observed).into_iter();
+    let named = named.map(|(_, key, _)| key);
+    named.chain(rules_of_waves(all)).collect()
+}
+
+/// The rules that every node of the owner must pass, each once, without the fields that name them.
+pub(crate) fn rules<'a>(all: &[Gating<'a>], observed: &'a Observed) -> Vec<(Key, Option<&'a RuleView>)> {
+    let rules = named_rules(all, observed).into_iter();
+    rules.map(|(_, key, rule)| (key, rule)).collect()
 }
 
 /// How nodes of an owner are drained.

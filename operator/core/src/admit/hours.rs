@@ -151,7 +151,8 @@ impl Hours {
         self.openings.is_some()
     }
 
-    /// When the last of its own openings ends that are open at this time; none if none is.
+    /// When the last of its own openings ends that are open at this time, with those of a day that follow one of a cron without a gap;
+    /// none if none is.
     pub(super) fn opening_ends(&self, at: Timestamp) -> Option<Timestamp> {
         let openings = self.openings.iter().flatten();
         openings.filter_map(|opening| opening.ends(at, &self.zone)).max()
@@ -247,7 +248,7 @@ impl Opening {
         Ok(Self::Weekly { days, times })
     }
 
-    /// When it ends, if it is open at this time.
+    /// When it ends, if it is open at this time: of a cron with the openings of that day that follow without a gap.
     fn ends(&self, at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         match self {
             Self::Weekly { days, times } => {
@@ -262,7 +263,11 @@ impl Opening {
             Self::Cron { cron, duration } => {
                 let start = cron.last_start(at, *duration, zone)?;
                 let end = start.checked_add(*duration).ok()?;
-                (at < end).then_some(end)
+                if at >= end {
+                    return None;
+                }
+                let last = cron.last_of_row(start, *duration, zone);
+                last.checked_add(*duration).ok()
             }
         }
     }
@@ -400,6 +405,29 @@ impl Cron {
             found = found.max(start);
         }
         Some(found)
+    }
+
+    /// The last start of the row that this start begins: those of its day that follow each other so closely that the openings between
+    /// them leave no gap. The row ends before a change of the clocks.
+    fn last_of_row(&self, start: Timestamp, duration: SignedDuration, zone: &TimeZone) -> Timestamp {
+        let first = civil(start, zone);
+        let from = self.times.partition_point(|time| *time < first.time());
+        let row = self.times.get(from..).unwrap_or_default();
+        if row.first() != Some(&first.time()) {
+            // A change of the clocks has moved it.
+            return start;
+        }
+        let follow = row.windows(2).take_while(|pair| match pair {
+            [one, next] => one.duration_until(*next) <= duration,
+            _ => false,
+        });
+        let row = row.iter().take(follow.count() + 1);
+        let change = zone.following(start).next().map(|change| change.timestamp());
+        let starts = row.rev().filter_map(|time| {
+            let start = start.checked_add(first.time().duration_until(*time)).ok()?;
+            change.is_none_or(|change| start < change).then_some(start)
+        });
+        starts.max().unwrap_or(start)
     }
 
     /// The first civil time of the expression after this one.

@@ -2,10 +2,13 @@
 //! gate has against one of them; it may not choose how they are weighed. Nothing here reads or writes anything.
 
 use super::{
+    domains::Domains,
     gates::{self, Gate},
     leaving::leaving,
+    room::Room,
     schedule::Schedule,
     union::Union,
+    waves::Waves,
     windows,
 };
 use crate::{
@@ -255,6 +258,19 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
         ledger.take(node);
         queue.take_place(one, false);
         begin(queue, one);
+    }
+}
+
+/// Gives a node the places that the owner, its wave and its domain have for it.
+pub(crate) fn take_places<'a>(
+    (room, waves, domains): (&mut Room<'a>, &mut Waves<'a>, Option<&mut Domains<'a>>),
+    node: &'a NodeView,
+    is_asked_about: bool,
+) {
+    room.take(node, is_asked_about);
+    waves.take_place(node, is_asked_about);
+    if let Some(domains) = domains {
+        domains.take(node);
     }
 }
 

@@ -6,8 +6,9 @@ use jiff::{SignedDuration, Timestamp};
 
 /// Openings and freezes that are looked at one after the other to find a beginning.
 const LOOKED_AT: usize = 256;
-/// Openings without a gap that are taken for one.
-const JOINED: usize = 64;
+/// So many openings without a gap are joined, those of one cron of a day being one: as many as a day has minutes, the shortest that a
+/// cron tells apart. Only openings of several crons that take turns are more; their end is told of as far as it was looked for.
+const JOINED: usize = 24 * 60;
 /// How far ahead an end is told of (seconds): what is open for longer counts as open without an end.
 const AHEAD_SECONDS: i64 = 35 * 86_400;
 
@@ -166,8 +167,8 @@ impl<'a> Union<'_, 'a> {
         !self.has_openings() || self.0.iter().any(|hours| hours.opening_ends(at).is_some())
     }
 
-    /// When the opening of this time ends, with those that follow without a gap; none if no end is in sight. They are known to be open
-    /// until `known`.
+    /// When the opening of this time ends, with those that follow without a gap; none if no end is in sight: never because the search
+    /// was given up, as a node would begin that is not done in time. They are known to be open until `known`.
     fn end_of_opening(&self, now: Timestamp, known: Timestamp) -> Option<Timestamp> {
         let is_ahead = |end: Timestamp| end.as_second() - now.as_second() > AHEAD_SECONDS;
         if !self.has_openings() || is_ahead(known) {
@@ -184,7 +185,7 @@ impl<'a> Union<'_, 'a> {
                 return None;
             }
         }
-        None
+        Some(end)
     }
 }
 

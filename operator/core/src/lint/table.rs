@@ -75,7 +75,7 @@ pub trait Checks {
 
 /// Takes every action out of the decision that would break an invariant, with everything later of the same chain, and returns the
 /// breaches.
-pub fn keep(decision: &mut Decision, seen: Seen<'_>, owner: &impl Checks) -> Vec<Breach> {
+pub fn keep(decision: &mut Decision, seen: Seen<'_>, owner: &dyn Checks) -> Vec<Breach> {
     let mut ledger = None;
     let mut breaches = Vec::new();
     let mut broken_chains = Vec::new();
@@ -97,7 +97,7 @@ pub fn keep(decision: &mut Decision, seen: Seen<'_>, owner: &impl Checks) -> Vec
 
 fn check<'a>(
     seen: Seen<'a>,
-    owner: &impl Checks,
+    owner: &dyn Checks,
     ledger: &mut Option<Ledger<'a>>,
     planned: &Planned,
 ) -> Checked {
@@ -137,7 +137,7 @@ fn check<'a>(
 /// 2, 5 and 13: a turn begins, for the first time or once more, only where it may, and beyond no budget.
 fn begins<'a>(
     seen: Seen<'a>,
-    owner: &impl Checks,
+    owner: &dyn Checks,
     ledger: &mut Option<Ledger<'a>>,
     spec: &NodeChangeSpec,
 ) -> Checked {
@@ -173,7 +173,7 @@ fn begins<'a>(
 }
 
 /// 1, 12 and 13: a pod is evicted in the turn of its node, which is cordoned, and is not one that numo needs.
-fn evicts<'a>(seen: Seen<'a>, owner: &impl Checks, node: &'a NodeView, eviction: &Eviction) -> Checked {
+fn evicts<'a>(seen: Seen<'a>, owner: &dyn Checks, node: &'a NodeView, eviction: &Eviction) -> Checked {
     let observed = seen.observed;
     not_stopped(observed, node, "drained")?;
     if seen.turn(node).is_none() || !node.unschedulable {

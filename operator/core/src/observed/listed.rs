@@ -1,7 +1,10 @@
 //! What keeps every owner of a kind from beginning: what cannot be listed or read, and an operator that numo replaces.
 
-use super::{Observed, foreign::ForeignController};
-use crate::{owner::OwnerKind, why::Why};
+use super::Observed;
+use crate::{
+    owner::{ForeignController, OwnerKind},
+    why::Why,
+};
 use numo_api::Reason;
 
 /// Kinds without which nothing begins, for any owner.
@@ -14,48 +17,19 @@ const NEEDED: [&str; 6] = [
     "mutexrules",
 ];
 
-/// The same for a MutexRunConfig.
-const NEEDED_BY_RUNS: [&str; 6] = [
-    "mutextargets",
-    "machineconfigpools",
-    "machineconfigs",
-    "clusterversions",
-    "infrastructures",
-    "machineosconfigs",
-];
-
-/// The same for a NodeVersion.
-const NEEDED_BY_VERSIONS: [&str; 5] = [
-    "scalinggroups",
-    "pendingnodes",
-    "joiningnodes",
-    "autoscalingstrategies",
-    "deployments",
-];
-
 impl Observed {
     /// Why nothing begins for an owner of this kind: what it needs to know cannot be listed now.
     pub fn list_failed(&self, kind: OwnerKind) -> Option<Why> {
-        let is_needed = |plural: &str| {
-            NEEDED.contains(&plural)
-                || kind == OwnerKind::MutexRunConfig && NEEDED_BY_RUNS.contains(&plural)
-                || kind == OwnerKind::NodeVersion && NEEDED_BY_VERSIONS.contains(&plural)
-        };
+        let is_needed = |plural: &str| NEEDED.contains(&plural) || kind.needs().contains(&plural);
         let unlisted = self.unlisted.iter().find(|(plural, _)| is_needed(plural));
         if let Some((plural, words)) = unlisted {
             let message =
                 format!("{plural} cannot be listed any more, what was seen last of them is kept: {words}");
             return Some(Why::new(Reason::ListFailed, message));
         }
-        let is_owner = |plural: &str| match kind {
-            OwnerKind::MutexRunConfig => plural == "mutexrunconfigs",
-            OwnerKind::Plan => plural == "plans",
-            OwnerKind::NodeVersion => plural == "nodeversions",
-            OwnerKind::NodeMaintenance(_) => plural.starts_with("nodemaintenances"),
-        };
         let mut unread = self.unread.iter();
         let ((plural, key), unread) = unread.find(|((plural, key), _)| {
-            (is_needed(plural) || is_owner(plural)) && self.heeds(plural, &key.namespace)
+            (is_needed(plural) || kind.is_listed_as(plural)) && self.heeds(plural, &key.namespace)
         })?;
         let message = format!(
             "{plural} {key} cannot be read, what was seen of it before is kept: {}",

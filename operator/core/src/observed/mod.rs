@@ -14,6 +14,7 @@ mod listed;
 mod node;
 mod openshift;
 mod owner;
+mod owners;
 mod pod;
 mod rule;
 mod settings;
@@ -28,7 +29,7 @@ pub use self::{
         GroupFacts, Heard, HostView, JoiningNodeView, MachineFacts, MadeMachine, NodeVersionView,
         POLL_SECONDS, PendingNodeView, ProviderView, ScalingGroupView, StrategyView, Told, is_same,
     },
-    foreign::{ForeignController, Rival},
+    foreign::Rival,
     job::{JobEnd, JobView, PlanJobView},
     node::{Annotated, Leaving, MachineApi, MachineView, NodeView, RebootLock},
     openshift::{ClusterVersionView, ConfigView, PoolView},
@@ -37,9 +38,10 @@ pub use self::{
     rule::{EVALUATED_PASS_SECONDS, EvaluationView, RuleAnswer, RuleView, RuleWords, Validity},
     settings::{PlanJobSettings, Settings},
 };
-use crate::owner::{Owner, OwnerKind};
+use crate::owner::Owner;
 pub use crate::{
     key::{Key, Map},
+    owner::ForeignController,
     pairs::{Pairs, Values},
 };
 use jiff::Timestamp;
@@ -220,21 +222,6 @@ impl Observed {
     pub fn turn_of_other(&self, node: &NodeView, owner_uid: &str) -> Option<&ChangeView> {
         let mut turns = self.changing();
         turns.find(|change| change.spec.node_name == node.name && change.spec.owner_ref.uid != owner_uid)
-    }
-
-    /// What every owner has, if it was seen.
-    pub fn owner(&self, owner: &Owner) -> Option<OwnerView<'_>> {
-        Some(match owner.kind {
-            OwnerKind::MutexRunConfig => self.runs.get(&owner.key)?.into(),
-            OwnerKind::NodeMaintenance(_) => self.maintenances.get(owner)?.into(),
-            OwnerKind::Plan => self.plans.get(&owner.key)?.into(),
-            OwnerKind::NodeVersion => self.fleet.versions.get(&owner.key.name)?.into(),
-        })
-    }
-
-    /// uid of an owner, if it was seen.
-    pub fn uid_of(&self, owner: &Owner) -> Option<&str> {
-        Some(self.owner(owner)?.uid)
     }
 
     /// Whether a Machine is that of the node it names. Anybody with a namespace may make a Machine that names a node, and one of another

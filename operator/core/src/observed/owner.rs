@@ -21,6 +21,10 @@ pub struct OwnerView<'a> {
     pub deleting: bool,
     /// The annotations in use: ours.
     pub annotations: &'a Map,
+    /// The labels by which a MutexBinding selects it; none of a kind that MutexBindings do not speak of.
+    pub labels: Option<&'a Map>,
+    /// Its finalizers.
+    pub finalizers: &'a [String],
     /// Its spec says that it is to begin nothing.
     pub suspended: bool,
     /// Since when nodes wait for what should end by itself, as its status remembers.
@@ -35,6 +39,8 @@ impl<'a> From<&'a RunConfigView> for OwnerView<'a> {
             uid: &run.uid,
             deleting: run.deleting,
             annotations: &run.annotations,
+            labels: None,
+            finalizers: &run.finalizers,
             suspended: run.spec.suspend == Some(true),
             waiting: run.status.run.as_ref().map_or(&[], |run| &run.waiting),
             approval: run.status.approval.as_ref(),
@@ -48,6 +54,8 @@ impl<'a> From<&'a MaintenanceView> for OwnerView<'a> {
             uid: &view.uid,
             deleting: view.deleting,
             annotations: &view.annotations,
+            labels: Some(&view.labels),
+            finalizers: &view.finalizers,
             suspended: false,
             waiting: &[],
             approval: view.status.approval.as_ref(),
@@ -61,6 +69,8 @@ impl<'a> From<&'a PlanView> for OwnerView<'a> {
             uid: &view.uid,
             deleting: view.deleting,
             annotations: &view.annotations,
+            labels: Some(&view.labels),
+            finalizers: &view.finalizers,
             suspended: false,
             waiting: &[],
             approval: view.status.approval.as_ref(),
@@ -74,6 +84,8 @@ impl<'a> From<&'a NodeVersionView> for OwnerView<'a> {
             uid: &view.uid,
             deleting: view.deleting,
             annotations: &view.annotations,
+            labels: Some(&view.labels),
+            finalizers: &view.finalizers,
             suspended: false,
             waiting: &[],
             approval: view.status.approval.as_ref(),

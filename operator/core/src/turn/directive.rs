@@ -88,6 +88,19 @@ pub(crate) fn next_attempt<'a>(change: &'a ChangeView, step: Step, why: &Why, no
     journal
 }
 
+/// At which step a node is that stays out ([`stays_out`]), and why; none of any other node.
+pub(crate) fn why_out(change: &ChangeView) -> Option<(Step, Why)> {
+    if !stays_out(change) {
+        return None;
+    }
+    let reason = journal::reason(change).unwrap_or(Reason::SkippedByPerson);
+    let message = change.status.message.clone().unwrap_or_default();
+    Some((
+        change.status.step.unwrap_or(Step::Skipped),
+        Why::new(reason, message),
+    ))
+}
+
 /// Whether a node was left out of what is asked for now, or failed for good, and nobody has asked for it since. One whose turn ended as
 /// nobody wanted it any more is taken up again once somebody does.
 pub(crate) fn stays_out(change: &ChangeView) -> bool {

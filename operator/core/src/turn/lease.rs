@@ -3,6 +3,7 @@
 
 use crate::{
     action::Action,
+    decision::Decision,
     observed::{LeaseView, NodeView, Observed},
     owner::OwnerKind,
     time::later,
@@ -67,6 +68,20 @@ pub(crate) fn refusal(standing: &Lease<'_>, node: &str) -> Option<Why> {
         Lease::Held(lease, until) => Some(held_by(node, lease, *until)),
         Lease::Ours(_) | Lease::Due(_) | Lease::Free(_) | Lease::None => None,
     }
+}
+
+/// Why a node waits whose lease another than `holder` has, if so; it is decided again when that may be over.
+pub(crate) fn wait_for(
+    out: &mut Decision,
+    (observed, now): (&Observed, Timestamp),
+    node: &str,
+    holder: &str,
+) -> Option<Why> {
+    let why = refusal(&of(observed, node, holder, now), node)?;
+    if let Some(until) = why.until {
+        out.wake(until);
+    }
+    Some(why)
 }
 
 /// That another has the lease of a node, until then.
@@ -140,14 +155,14 @@ pub(crate) fn given_back(node: &str, lease: &LeaseView, holder: &str) -> Option<
 /// How long a node lease holds without renewal (seconds); it is renewed at half of that.
 pub const LEASE_SECONDS: i64 = 3600;
 
-/// A run's name on node leases.
-pub fn lease_holder(owner_uid: &str) -> String {
-    holder_of(OwnerKind::MutexRunConfig, owner_uid)
-}
-
 /// An owner's name on node leases.
 pub fn holder_of(kind: OwnerKind, owner_uid: &str) -> String {
     format!("numo/{}/{owner_uid}", kind.name())
+}
+
+/// The kind and the uid of the owner that this name on a node lease is of; none where it is not one of numo's.
+pub(crate) fn named_on(holder: &str) -> Option<(&str, &str)> {
+    holder.strip_prefix("numo/")?.split_once('/')
 }
 
 /// When a lease that nobody renews can be taken over.

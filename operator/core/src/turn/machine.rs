@@ -154,16 +154,28 @@ fn planned(
     purpose: MachinePurpose,
     annotations: Vec<Change>,
 ) -> Planned {
-    let (api, key) = place;
+    let chain = chain_of(place, purpose);
+    Planned::of(chain, patch(place, object, purpose, annotations))
+}
+
+fn chain_of((api, key): &(MachineApi, Key), purpose: MachinePurpose) -> String {
     let kind = if purpose.is_of_health_check() {
         "health check"
     } else {
         "machine"
     };
-    Planned::of(
-        format!("{kind} {api:?} {key}"),
-        patch(place, object, purpose, annotations),
-    )
+    format!("{kind} {api:?} {key}")
+}
+
+/// The chain of a write that a node needs for its turn: the node's own, but for the pause of a MachineHealthCheck. Other nodes may
+/// need the same pause, and none of them waits for what is refused on another.
+pub(super) fn chain_in_turn(node: &str, action: &Action) -> String {
+    match action {
+        Action::PatchMachine(patch) if patch.purpose.is_of_health_check() => {
+            chain_of(&(patch.api, patch.key.clone()), patch.purpose)
+        }
+        _ => node.to_owned(),
+    }
 }
 
 /// Puts annotations on, and a mark that remembers what was there.

@@ -48,8 +48,6 @@ pub struct Holding {
     pub shield: Option<Action>,
     /// What is still to be done to keep remediation through Machines off.
     pub machines: Vec<Action>,
-    /// Whether what another node of this pass needs too is written once.
-    pub shares: bool,
 }
 
 /// A node that has its turn: what each step is for the owner that has it.

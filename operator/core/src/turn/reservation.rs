@@ -8,6 +8,7 @@ use crate::{
     owner::Owner,
 };
 use numo_api::{NodeChangeSpec, OwnerRef, Target};
+use std::collections::BTreeMap;
 
 /// The NodeChange of a node: the turn that numo gives, or what a person says of a node that has had none.
 ///
@@ -36,6 +37,15 @@ pub fn reservation(
         directive: None,
     };
     (Key::new(namespace, name), spec)
+}
+
+/// Those of these journals that are of a run, by the uid of their node.
+pub(crate) fn by_node<'a>(journals: &[&'a ChangeView], run_id: &str) -> BTreeMap<&'a str, &'a ChangeView> {
+    let journals = journals.iter().copied();
+    let of_run = journals.filter(|change| change.spec.target.run_id == run_id);
+    of_run
+        .map(|change| (change.spec.node_uid.as_str(), change))
+        .collect()
 }
 
 /// The journals of an owner. Those of an owner that is in no namespace are in the operator's own.

@@ -3,6 +3,7 @@
 
 use super::{
     lease::{self, Upkeep},
+    machine,
     node::{Holding, Next, ON, Parts, STAY, Turn},
 };
 use crate::{
@@ -18,7 +19,6 @@ pub(super) fn take_lease_and_shield(turn: &mut impl Turn) -> Next {
         keeps_only,
         shield,
         machines,
-        shares,
     }) = turn.holding()
     else {
         return ON;
@@ -54,9 +54,14 @@ pub(super) fn take_lease_and_shield(turn: &mut impl Turn) -> Next {
         return ON;
     }
     for action in taken {
-        let mut others = out.actions.iter();
-        if !(shares && others.any(|planned| planned.action == action)) {
-            out.actions.push(planned(action));
+        let planned = Planned::of(machine::chain_in_turn(&node.name, &action), action);
+        if planned.chain != node.name {
+            let waiting = out.report.shared.entry(planned.chain.clone()).or_default();
+            waiting.insert(node.name.clone());
+        }
+        // What another node of this pass needs too is written once.
+        if !out.actions.contains(&planned) {
+            out.actions.push(planned);
         }
     }
     let step = change.status.step.unwrap_or(Step::Admitted);

@@ -100,6 +100,61 @@ fn openings_that_touch_are_one_and_a_week_without_a_gap_has_no_end() {
     );
 }
 
+/// A row of more openings than a search counts one by one has an end all the same.
+#[test]
+fn short_openings_in_a_row_are_open_until_the_last_of_them_ends() {
+    let crons = |crons: &[(&str, i64)], zone: &str| {
+        let crons = crons.iter();
+        let openings = crons.map(|(cron, seconds)| json!({"cron": cron, "durationSeconds": seconds}));
+        json!({"openings": openings.collect::<Vec<_>>(), "timeZone": zone})
+    };
+    check_times(
+        crons(&[("* 0-1 * * *", 60)], "UTC"),
+        &[
+            ("2027-01-15T00:00:00Z", "open until 2027-01-15T02:00:00Z"),
+            ("2027-01-15T01:30:30Z", "open until 2027-01-15T02:00:00Z"),
+            ("2027-01-15T02:00:00Z", "shut until 2027-01-16T00:00:00Z"),
+        ],
+    );
+    // Those that overlap, too, and over midnight.
+    check_times(
+        crons(&[("*/5 0-20,23 * * *", 900)], "UTC"),
+        &[("2027-01-15T23:02:00Z", "open until 2027-01-16T21:10:00Z")],
+    );
+    // A gap between two of them is one.
+    check_times(
+        crons(&[("*/2 0-3 * * *", 60)], "UTC"),
+        &[
+            ("2027-01-15T00:00:30Z", "open until 2027-01-15T00:01:00Z"),
+            ("2027-01-15T00:01:00Z", "shut until 2027-01-15T00:02:00Z"),
+        ],
+    );
+    check_times(
+        crons(&[("0-58/2 0-1 * * *", 60), ("1-59/2 0-1 * * *", 60)], "UTC"),
+        &[("2027-01-15T00:00:00Z", "open until 2027-01-15T02:00:00Z")],
+    );
+    check_times(
+        crons(&[("* * * * *", 60)], "Europe/Warsaw"),
+        &[("2027-01-15T00:00:00Z", "open until never")],
+    );
+    // No end of several that take turns is in sight, and none is made of it that a node could rely on.
+    check_times(
+        crons(&[("0-58/2 * * * *", 60), ("1-59/2 * * * *", 60)], "UTC"),
+        &[("2027-01-15T00:00:00Z", "open until 2027-01-16T00:00:00Z")],
+    );
+    // The hour that the clocks skip; and the hour that comes twice, whose second time has no start.
+    let nights = || crons(&[("* 0-4 * * *", 60)], "Europe/Warsaw");
+    check_times(
+        nights(),
+        &[
+            ("2027-03-27T23:30:00Z", "open until 2027-03-28T03:00:00Z"),
+            ("2027-10-30T22:30:00Z", "open until 2027-10-31T01:00:00Z"),
+            ("2027-10-31T01:10:00Z", "shut until 2027-10-31T02:00:00Z"),
+            ("2027-10-31T02:00:00Z", "open until 2027-10-31T04:00:00Z"),
+        ],
+    );
+}
+
 #[test]
 fn the_clocks_going_forward_shorten_a_night_and_going_back_lengthen_it() {
     let nights =
@@ -655,6 +710,23 @@ fn a_node_begins_only_if_it_would_be_done_before_the_end() {
     );
     check(&plan(&bounded(1201), ""), "node a Selected WindowEndsSoon");
     check(&maintenance(&bounded(1201), ""), "node a Selected WindowEndsSoon");
+}
+
+/// Of 64 openings in a row and more the end was taken for none, so that a node began that was not done in time.
+#[test]
+fn no_node_begins_before_the_end_of_many_short_openings_in_a_row() {
+    let window =
+        r#""window":{"openings":[{"cron":"* 7-8 * * *","durationSeconds":60}],"minRemainingSeconds":3601}"#;
+    let late = "node a Selected WindowEndsSoon ~ spec.window closes in 1h00m (Fri 2027-01-15 09:00 UTC)";
+    let one_less = window.replace("3601", "3600");
+    // 60 of them are left; then 120.
+    let longer = window.replace("7-8", "7-9").replace("3601", "7201");
+    let nodes = "node a worker 4.16.0\n node b worker 4.17.0";
+    check(&run(window, nodes), late);
+    check(&run(&one_less, nodes), "> admit a");
+    check(&run(&longer, nodes), "node a Selected WindowEndsSoon");
+    check(&plan(&longer, ""), "node a Selected WindowEndsSoon");
+    check(&maintenance(&longer, ""), "node a Selected WindowEndsSoon");
 }
 
 #[test]

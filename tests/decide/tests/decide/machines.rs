@@ -1,6 +1,14 @@
 //! Machines and their health checks: whom numo keeps off a node in flight, and whom it does not select.
 
-use crate::words::check;
+use crate::{
+    cluster::Cluster,
+    words::{check, decision},
+};
+use numo_api::Reason;
+use numo_core::{
+    action::{Action, MachinePurpose},
+    why::Why,
+};
 
 fn cluster(node: &str, change: &str, run: &str, more: &str) -> String {
     format!(
@@ -194,6 +202,52 @@ fn health_checks_of_openshift_are_paused_for_nodes_of_plans_and_maintenances() {
         check(&with("healthcheck h selects:others"), next);
         check(&with("healthcheck h selects:workers skipped"), next);
         check(&with("healthcheck h selects:workers shielded:uid-other"), next);
+    }
+}
+
+/// What is refused on one node held the pause that another one needs, and with it that node.
+#[test]
+fn a_pause_that_nodes_share_waits_for_no_other_write_of_one_of_them() {
+    let run = "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 turn
+         node b worker 4.16.0 turn
+         rule backup Pre
+         run {maxUnavailable: 2} finalizer
+         change a Admitted
+         change b Admitted";
+    let plan = "node a worker v0
+         node b worker v0
+         plan concurrency:2 cordon finalizer applying:a,b
+         begun a new
+         begun b new";
+    let rest = "machine m of a openshift label:workers
+         machine n of b openshift label:workers
+         healthcheck h selects:workers";
+    for owner in [run, plan] {
+        let decision = decision(&Cluster::parse(&format!("{owner}\n {rest}")));
+        let pauses: Vec<&str> = decision
+            .actions
+            .iter()
+            .filter(|planned| matches!(&planned.action, Action::PatchMachine(patch) if patch.purpose == MachinePurpose::PauseHealthCheck))
+            .map(|planned| planned.chain.as_str())
+            .collect();
+        let [chain] = pauses[..] else {
+            panic!("wanted one pause: {pauses:?}");
+        };
+        assert!(
+            !["a", "b"].contains(&chain),
+            "the pause is in the chain of node {chain}"
+        );
+        let own = decision.actions.iter().filter(|planned| planned.chain == "b");
+        assert!(own.count() > 0, "node b has writes of its own");
+        // Where the pause itself is refused, each of them says so.
+        let mut report = decision.report.clone();
+        let hold = report.hold.clone();
+        report.refused(chain, Why::new(Reason::WriteRefused, "no"));
+        let refused = |node: &str| report.nodes[node].why.reason == Reason::WriteRefused;
+        assert!(refused("a") && refused("b"), "{:#?}", report.nodes);
+        assert_eq!(report.hold, hold);
     }
 }
 

@@ -3,14 +3,14 @@
 
 use crate::{
     cluster::Cluster,
-    words::{check, decision},
+    words::{check, check_cluster, decision},
 };
 use numo_api::{conditions::Actor, marks};
 use numo_core::{
     Owner, Snapshot,
     action::{Action, Event, FleetAction, NodePatch, NodePurpose, Planned},
     invariant,
-    observed::{JobView, Key},
+    observed::{ForeignController, JobView, Key, Rival},
     owners::node_version::{Class, Sets, class},
     report::{NodeVersionReport, RunPhase},
 };
@@ -1586,4 +1586,19 @@ fn the_table_of_checks_stops_what_must_not_be_done_to_machines() {
         ..NodePatch::of(&cluster.observed.nodes["a"], NodePurpose::Cordon)
     };
     assert_eq!(breaches(TWO, Action::PatchNode(patch)), [1]);
+}
+
+/// As a Plan and a NodeMaintenance do: to resume it would change nothing while the other operator runs.
+#[test]
+fn a_paused_node_version_names_the_operator_that_it_is_left_to_first() {
+    let paused = two("replacing a PreRules").replace("version img2", "version img2 paused");
+    check(&paused, "node a PreRules Suspended");
+    let mut beside = Cluster::parse(&paused);
+    let key = Key::new("kube-system", "constellation-operator-controller-manager");
+    let runs = Rival {
+        what: ForeignController::NodeVersion,
+        lingers: None,
+    };
+    beside.observed.foreign_controllers.insert(key, runs);
+    check_cluster(&beside, "node a PreRules ForeignController");
 }

@@ -53,6 +53,8 @@ fn view() -> OwnerView<'static> {
         uid: RUN_UID,
         deleting: false,
         annotations: &NO_ANNOTATIONS,
+        labels: None,
+        finalizers: &[],
         suspended: false,
         waiting: &[],
         approval: None,

@@ -219,11 +219,8 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
     }
 
     fn take_place(&mut self, member: Self::One, is_asked_about: bool) {
-        self.room.take(member.node, is_asked_about);
-        self.waves.take_place(member.node, is_asked_about);
-        if let Some(domains) = &mut self.domains {
-            domains.take(member.node);
-        }
+        let places = (&mut self.room, &mut self.waves, self.domains.as_mut());
+        queue::take_places(places, member.node, is_asked_about);
     }
 
     fn prepare_turn(&mut self, member: Self::One, _admitted: &Why) -> Next {

@@ -1,6 +1,9 @@
 //! What is checked of the writes that only a run makes.
 
-use super::{member::Member, run_view::RunView};
+use super::{
+    member::Member,
+    run_view::{RunView, lease_holder},
+};
 use crate::{
     action::{NodePatch, NodePurpose, PoolPatch, PoolPurpose},
     admit::schedule::Schedule,
@@ -13,7 +16,7 @@ use crate::{
     mark,
     observed::{NodeView, PoolView, RunConfigView},
     pools, rules,
-    turn::{lease::lease_holder, quarantine},
+    turn::quarantine,
 };
 use numo_api::{
     Outcome, Phase, Strategy,

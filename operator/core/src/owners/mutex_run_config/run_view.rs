@@ -12,16 +12,20 @@ use crate::{
     key::{Index, Key},
     mark, names,
     observed::{ChangeView, JobView, Leaving, NodeView, Observed, PoolView, RunConfigView},
-    owner::Owner,
+    owner::{Owner, OwnerKind},
     turn::{
-        believed::Believed, directive::retry_asked, lease::lease_holder, quarantine::is_quarantined,
-        reservation::of_owner,
+        believed::Believed, directive::retry_asked, lease, quarantine::is_quarantined, reservation::of_owner,
     },
     why::Why,
 };
 use jiff::Timestamp;
 use numo_api::{Reason, RuleWait, VerdictRecord, marks};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// A run's name on node leases.
+pub fn lease_holder(owner_uid: &str) -> String {
+    lease::holder_of(OwnerKind::MutexRunConfig, owner_uid)
+}
 
 /// Everything one decision needs.
 #[derive(Debug)]

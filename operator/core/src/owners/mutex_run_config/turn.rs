@@ -339,8 +339,6 @@ impl steps::Turn for Turn<'_, '_> {
             keeps_only: rival.is_some(),
             shield: (!is_shielded).then(|| shield(node, uid)),
             machines: machine::shields(view, node),
-            // Another node that begins in this pass needs the same health checks paused.
-            shares: true,
         })
     }
 

@@ -19,7 +19,7 @@ use crate::{
     failures, intent,
     key::Key,
     ledger::is_kept,
-    observed::{ForeignController, MaintenanceView, NodeView, Observed, RuleView},
+    observed::{MaintenanceView, NodeView, Observed, RuleView},
     owner::OwnerKind,
     quorum, suspended,
     why::Why,
@@ -218,10 +218,7 @@ pub(super) fn parse<'a>(view: &'a MaintenanceView, observed: &'a Observed) -> In
         // What is drained already waits for nobody.
         (said.waves, said.domains, said.approval) = (Vec::new(), None, Wanted::default());
     }
-    let suspended = observed
-        .stood_off(ForeignController::NodeMaintenance)
-        .or_else(|| suspended::of_maintenance(view))
-        .or_else(|| observed.list_failed(view.owner.kind));
+    let suspended = suspended::stopped(observed, &view.owner, view.into());
     let not_ready = of_not_ready(&settings);
     let node = observed.nodes.get(&view.spec.node_name);
     let wave = node.and_then(|node| wave_rules::surely_in(node, &said.waves));

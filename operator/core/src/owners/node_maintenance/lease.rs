@@ -38,7 +38,6 @@ impl Pass<'_> {
             keeps_only: self.intent.is_stood_off(),
             shield: (!is_shielded).then(|| shielding(node, self.view, self.group)),
             machines: machine::remediation_shields(self.observed, &node.name, uid),
-            shares: false,
         }
     }
 

@@ -16,7 +16,7 @@ use crate::{
     intent,
     key::Key,
     observed::{IntOrPercent, NodeVersionView, Observed, RuleView},
-    owner::OwnerKind,
+    owner::{Owner, OwnerKind},
     suspended,
     why::Why,
 };
@@ -84,16 +84,12 @@ fn gatings<'a>(view: &'a NodeVersionView, observed: &'a Observed) -> Vec<Gating<
 
 /// The rules that nodes of a NodeVersion must pass, those of one wave only among them, whether they exist or not.
 pub fn named_by(view: &NodeVersionView, observed: &Observed) -> Vec<Key> {
-    let all = gatings(view, observed);
-    let named = gating::named_rules(&all, observed).into_iter();
-    let named = named.map(|(_, key, _)| key);
-    named.chain(gating::rules_of_waves(&all)).collect()
+    gating::referred(&gatings(view, observed), observed)
 }
 
 /// The rules that every node of a NodeVersion must pass.
 pub fn rules_of<'a>(view: &'a NodeVersionView, observed: &'a Observed) -> Vec<(Key, Option<&'a RuleView>)> {
-    let rules = gating::named_rules(&gatings(view, observed), observed).into_iter();
-    rules.map(|(_, key, rule)| (key, rule)).collect()
+    gating::rules(&gatings(view, observed), observed)
 }
 
 /// When nodes of a NodeVersion may begin.
@@ -165,7 +161,7 @@ impl<'a> Intent<'a> {
             drain: drain.options,
             drain_field: drain.field,
             problem,
-            suspended: suspended::of_version(view).or_else(|| observed.stop_of_kind(OwnerKind::NodeVersion)),
+            suspended: suspended::stopped(observed, &Owner::node_version(view.name.as_str()), view.into()),
         }
     }
 

@@ -36,7 +36,7 @@ use crate::{
     admit::{approval::Approvals, gates, queue, wave_rules::WaveRules, waves::Waves},
     decision::{Decision, Snapshot},
     drain::DrainOptions,
-    observed::{ChangeView, ForeignController, NodeVersionView, NodeView, Observed},
+    observed::{ForeignController, NodeVersionView, NodeView, Observed},
     report::{NodeVersionReport, RunPhase},
     said,
     turn::{
@@ -291,9 +291,4 @@ pub fn behind<'a>(view: &'a NodeVersionView, observed: &'a Observed) -> Vec<&'a 
     let sets = Sets::of(view, observed);
     let behind = sets.all().filter(|(_, class)| class.is_behind());
     behind.map(|(node, _)| node).collect()
-}
-
-/// Whether a turn of a NodeVersion has let its node go: it is finished, whatever else is so.
-pub fn has_let_go(change: &ChangeView) -> bool {
-    journal::entered(change, Step::Released).is_some()
 }

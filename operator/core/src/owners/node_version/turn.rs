@@ -411,7 +411,6 @@ impl steps::Turn for Going<'_, '_> {
             keeps_only,
             shield: (!is_shielded).then(|| shield::shield(donor, uid)),
             machines: if keeps_only { Vec::new() } else { machines() },
-            shares: false,
         })
     }
 

@@ -12,7 +12,7 @@ use crate::{
         approval::Approvals,
         domains::Domains,
         gates::Gate,
-        queue::Queue,
+        queue::{self, Queue},
         room::{Room, Words},
         schedule::Schedule,
         waves::Waves,
@@ -28,7 +28,7 @@ use crate::{
     time::later,
     turn::{
         directive::{self, skip_asked, stays_out},
-        journal, lease,
+        lease,
         steps::{Next, ON, STAY},
     },
     verdict::Answers,
@@ -87,10 +87,7 @@ impl Pass<'_> {
     /// Who else holds the lease of a node.
     fn leased(&mut self, node: &NodeView) -> Option<Why> {
         let holder = lease::holder_of(OwnerKind::NodeVersion, &self.view.uid);
-        let standing = lease::of(self.observed, &node.name, &holder, self.now);
-        let why = lease::refusal(&standing, &node.name)?;
-        why.until.into_iter().for_each(|until| self.out.wake(until));
-        Some(why)
+        lease::wait_for(&mut self.out, (self.observed, self.now), &node.name, &holder)
     }
 
     /// How many machines may be made, once those that have their turn have got theirs.
@@ -264,11 +261,8 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
     fn sort_out(&mut self, node: &'a NodeView, _ledger: &mut Ledger<'a>) -> Next {
         let said = self.change(node);
         let pass = &mut *self.pass;
-        if let Some(change) = said.filter(|change| stays_out(change)) {
-            let reason = journal::reason(change).unwrap_or(Reason::SkippedByPerson);
-            let message = change.status.message.clone().unwrap_or_default();
-            let step = change.status.step.unwrap_or(Step::Skipped);
-            pass.say(&node.name, step, Why::new(reason, message), said);
+        if let Some((step, why)) = said.and_then(directive::why_out) {
+            pass.say(&node.name, step, why, said);
             return STAY;
         }
         if let Some(change) = said
@@ -294,11 +288,7 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
                 Some(ledger::busy(self.pass.observed, &node.name, other, self.pass.now))
             }
             Gate::State => self.pass.intent.not_ready().wait(&mut self.pass.out, node),
-            Gate::Quorum => quorum::refusal_of_change(self.pass.observed, node).or_else(|| {
-                let message = "another control-plane node is begun at this moment";
-                (self.took_control_plane && quorum::is_control_plane(node))
-                    .then(|| Why::new(Reason::EtcdQuorum, message))
-            }),
+            Gate::Quorum => quorum::refusal_of_next(self.pass.observed, node, self.took_control_plane),
             Gate::Lease => self.pass.leased(node),
             Gate::Wave => self
                 .control_plane_first(node)
@@ -340,11 +330,8 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
                 None => self.budget = self.budget.saturating_sub(1),
             }
         }
-        self.room.take(node, is_asked_about);
-        self.waves.take_place(node, is_asked_about);
-        if let Some(domains) = &mut self.domains {
-            domains.take(node);
-        }
+        let places = (&mut self.room, &mut self.waves, self.domains.as_mut());
+        queue::take_places(places, node, is_asked_about);
         self.took_control_plane |= !is_asked_about && quorum::is_control_plane(node);
     }
 

@@ -24,6 +24,7 @@ use crate::{
     turn::{
         directive::{skip_asked, stays_out},
         journal,
+        reservation::by_node,
     },
     why::Why,
 };
@@ -36,11 +37,7 @@ const CONTROL_PLANE: &str = "the control plane";
 impl<'a> Pass<'a> {
     /// The turns of the run that are over, by the uid of their node.
     pub(super) fn ended(&self) -> BTreeMap<&'a str, &'a ChangeView> {
-        let over = self.over.iter().copied();
-        let of_this = over.filter(|change| change.spec.target.run_id == self.run_id);
-        of_this
-            .map(|change| (change.spec.node_uid.as_str(), change))
-            .collect()
+        by_node(&self.over, &self.run_id)
     }
 
     /// The node of a turn: the old one, and once that is gone the new one that has its place.

@@ -9,8 +9,7 @@ use crate::{
     owner::OwnerKind,
     time::later,
     turn::{
-        directive::{self, stays_out},
-        journal, lease,
+        directive, journal, lease,
         node::{Next, ON, STAY},
     },
     why::Why,
@@ -220,18 +219,10 @@ impl<'a> Pass<'a> {
     /// Reports a node that was left out, or failed for good, in this upgrade; true if so. It stays so unless a person asks
     /// for it again.
     pub(super) fn report_left_out(&mut self, node: &NodeView, change: &ChangeView) -> bool {
-        if !stays_out(change) {
+        let Some((step, why)) = directive::why_out(change) else {
             return false;
-        }
-        let step = change.status.step.unwrap_or(Step::Skipped);
-        let reason = journal::reason(change);
-        let message = change.status.message.clone().unwrap_or_default();
-        self.say(
-            node,
-            step,
-            Why::new(reason.unwrap_or(Reason::SkippedByPerson), message),
-            Some(change),
-        );
+        };
+        self.say(node, step, why, Some(change));
         true
     }
 
@@ -321,10 +312,7 @@ impl<'a> Pass<'a> {
             return None;
         }
         let holder = lease::holder_of(OwnerKind::Plan, &self.view.uid);
-        let standing = lease::of(self.observed, &node.name, &holder, self.now);
-        let why = lease::refusal(&standing, &node.name)?;
-        why.until.into_iter().for_each(|until| self.out.wake(until));
-        Some(why)
+        lease::wait_for(&mut self.out, (self.observed, self.now), &node.name, &holder)
     }
 
     /// Before its first turn there is our finalizer, and no journal of a turn in which the node was to stay in service, or was not.

@@ -26,7 +26,6 @@ impl<'a> Pass<'a> {
                 .then(|| self.marking(turn).map(Action::PatchNode))
                 .flatten(),
             machines: if begins { machines() } else { Vec::new() },
-            shares: false,
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a Plan asks, with every default filled in, and what is wrong with it. Parsing never fails as a whole: what is
 //! wrong becomes a reason to wait, in the reference's words where it has some.
 
-use super::{duration::duration_millis, resolve::DIGEST_FIELDS, watched::stood_off};
+use super::{duration::duration_millis, resolve::DIGEST_FIELDS};
 use crate::{
     admit::{
         approval::Wanted,
@@ -16,7 +16,7 @@ use crate::{
     drain::DrainOptions,
     key::Key,
     observed::{IntOrPercent, Observed, PlanView, RuleView},
-    owner::OwnerKind,
+    owner::{Owner, OwnerKind},
     selector, suspended,
     why::Why,
 };
@@ -113,16 +113,12 @@ fn gatings<'a>(view: &'a PlanView, observed: &'a Observed) -> Vec<Gating<'a>> {
 
 /// The rules that nodes of a Plan must pass, those of one wave only among them, whether they exist or not.
 pub fn named_by(view: &PlanView, observed: &Observed) -> Vec<Key> {
-    let all = gatings(view, observed);
-    let named = gating::named_rules(&all, observed).into_iter();
-    let named = named.map(|(_, key, _)| key);
-    named.chain(gating::rules_of_waves(&all)).collect()
+    gating::referred(&gatings(view, observed), observed)
 }
 
 /// The rules that every node of a Plan must pass.
 pub fn rules_of<'a>(view: &'a PlanView, observed: &'a Observed) -> Vec<(Key, Option<&'a RuleView>)> {
-    let rules = gating::named_rules(&gatings(view, observed), observed).into_iter();
-    rules.map(|(_, key, rule)| (key, rule)).collect()
+    gating::rules(&gatings(view, observed), observed)
 }
 
 /// When nodes of a Plan may begin, beside its own `spec.window`.
@@ -185,9 +181,7 @@ impl<'a> Intent<'a> {
             of_secrets: of_secrets(view, observed),
             of_selector: selector_problem.map(|problem| format!("spec.nodeSelector: {problem}")),
             of_gates,
-            suspended: stood_off(observed)
-                .or_else(|| suspended::of_plan(view))
-                .or_else(|| observed.list_failed(OwnerKind::Plan)),
+            suspended: suspended::stopped(observed, &Owner::plan(view.key.clone()), view.into()),
         }
     }
 

@@ -5,6 +5,7 @@ use crate::{
     names,
     observed::{ChangeView, JobEnd, NodeView, Observed, PlanView},
     owner::Owner,
+    report::Report,
     turn::reservation::{self, of_owner},
 };
 use numo_api::{NodeChangeSpec, Target, marks};
@@ -17,6 +18,15 @@ pub fn run_id(plan_uid: &str, hash: &str) -> String {
 /// The label of nodes that says which hash of a Plan they are at.
 pub fn label(plan: &str) -> String {
     format!("{}{plan}", marks::PLAN_HASH_PREFIX)
+}
+
+/// As if a node had been upgraded, in what was seen.
+pub(crate) fn imagine_upgraded(observed: &mut Observed, plan: &str, node: &str, report: &Report) {
+    let said = report.plan.as_ref();
+    let hash = said.map(|said| said.hash.clone()).unwrap_or_default();
+    if let Some(node) = observed.nodes.get_mut(node) {
+        node.labels.insert(label(plan), hash);
+    }
 }
 
 /// The journals of a Plan: those of its own namespace, whose editors may write what runs on the nodes anyway.

@@ -26,6 +26,7 @@ use crate::{
     turn::{
         directive::{self, skip_asked, stays_out},
         journal,
+        reservation::by_node,
         steps::{Next, ON, STAY},
     },
     verdict::Answers,
@@ -141,11 +142,7 @@ fn adopted<'a>(
 
 /// The turns of this upgrade that are over, by the uid of their node.
 fn ended<'a>(pass: &Pass<'a>) -> BTreeMap<&'a str, &'a ChangeView> {
-    let over = pass.over.iter().copied();
-    let of_this = over.filter(|change| change.spec.target.run_id == pass.run_id);
-    of_this
-        .map(|change| (change.spec.node_uid.as_str(), change))
-        .collect()
+    by_node(&pass.over, &pass.run_id)
 }
 
 /// The waves of the Plan.
@@ -410,11 +407,7 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
                 Some(ledger::busy(pass.observed, &node.name, other, pass.now))
             }),
             Gate::State => pass.not_ready(node),
-            Gate::Quorum => quorum::refusal_of_change(pass.observed, node).or_else(|| {
-                let message = "another control-plane node is begun at this moment";
-                (self.took_control_plane && quorum::is_control_plane(node))
-                    .then(|| Why::new(Reason::EtcdQuorum, message))
-            }),
+            Gate::Quorum => quorum::refusal_of_next(pass.observed, node, self.took_control_plane),
             Gate::Lease => pass.leased(node),
             Gate::Wave => self.waves.refusal(&node.name),
             Gate::Domain => self.domains.as_ref()?.refusal(node),
@@ -443,11 +436,8 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
     }
 
     fn take_place(&mut self, node: &'a NodeView, is_asked_about: bool) {
-        self.room.take(node, is_asked_about);
-        self.waves.take_place(node, is_asked_about);
-        if let Some(domains) = &mut self.domains {
-            domains.take(node);
-        }
+        let places = (&mut self.room, &mut self.waves, self.domains.as_mut());
+        queue::take_places(places, node, is_asked_about);
         self.took_control_plane |= !is_asked_about && quorum::is_control_plane(node);
     }
 

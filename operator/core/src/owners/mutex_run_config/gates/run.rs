@@ -474,8 +474,3 @@ fn failures(view: &RunView<'_>) -> Option<Why> {
     };
     budget.spent(&failures::names(&failed), &failures::way_on(&failed))
 }
-
-/// Whether the strategy moves nodes through the canary pool.
-pub fn uses_canary(view: &RunView<'_>) -> bool {
-    view.intent.strategy == Strategy::CanaryPool
-}
