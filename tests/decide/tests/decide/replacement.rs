@@ -351,6 +351,24 @@ fn groups_are_found_and_forgotten() {
     );
 }
 
+/// The reference lists groups whenever a Node comes. numo does where that one is of a group that nobody knows, and not again and again.
+#[test]
+fn a_new_node_of_an_unknown_group_has_groups_listed_before_their_time() {
+    let of = |age: &str, group: &str, at: i64| {
+        format!(
+            "node a worker v0 {age}\n version img2\n host a img2 group:{group}\n group w image:img2\n groups w at:{at}"
+        )
+    };
+    check(&of("age:0", "new", -31), "? groups");
+    check(&of("age:0", "new", -29), "> nothing");
+    // It was there when they were listed, or its group is known.
+    check(&of("age:1", "new", -31), "> nothing");
+    check(&of("age:0", "w", -31), "> nothing");
+    // One that could not be listed is tried again soon in any case.
+    let failed = of("age:1", "w", -31).replace("groups w", "groups w unknown:403");
+    check(&failed, "? groups");
+}
+
 #[test]
 fn the_autoscaler_rests_while_nodes_are_replaced() {
     let command = "with ./cluster-autoscaler --nodes=1:5:asg-w --v=2";

@@ -6,6 +6,7 @@ use crate::{
     observed::{DISCOVERY_SECONDS, GroupFacts, Heard, POLL_SECONDS, ScalingGroupView, is_same},
     why::Why,
 };
+use jiff::Timestamp;
 use numo_api::{
     Reason,
     conditions::Condition,
@@ -123,18 +124,10 @@ impl<'a> Pass<'a> {
 
     /// Makes a ScalingGroup for each group of the provider, and takes those away whose group is gone.
     fn discover(&mut self) {
-        let heard = self.fleet.provider.groups.as_ref();
-        let pause = |heard: &Heard<_>| {
-            if heard.said.is_ok() {
-                DISCOVERY_SECONDS
-            } else {
-                POLL_SECONDS
-            }
-        };
-        let Some(heard) = heard.filter(|heard| heard.again(pause(heard)) > self.now) else {
+        let Some((heard, again)) = self.listed_groups().filter(|(_, again)| *again > self.now) else {
             return self.ask(FleetQuestion::Groups);
         };
-        self.out.wake(heard.again(pause(heard)));
+        self.out.wake(again);
         let found = match &heard.said {
             Ok(found) => found,
             Err(problem) => {
@@ -150,6 +143,27 @@ impl<'a> Pass<'a> {
         if !found.is_empty() {
             self.forget_groups(found);
         }
+    }
+
+    /// What the provider said last of its groups, and when it is asked again.
+    fn listed_groups(&self) -> Option<(&'a Heard<Vec<GroupFacts>>, Timestamp)> {
+        let heard = self.fleet.provider.groups.as_ref()?;
+        let is_settled = heard.said.is_ok() && !self.has_new_group(heard.at);
+        let pause = if is_settled {
+            DISCOVERY_SECONDS
+        } else {
+            POLL_SECONDS
+        };
+        Some((heard, heard.again(pause)))
+    }
+
+    /// Whether a node has come since groups were listed, of a group that nobody knows: as in the reference nobody waits for the next listing.
+    fn has_new_group(&self, listed: Timestamp) -> bool {
+        let mut nodes = self.sets.all().map(|(node, _)| node);
+        nodes.any(|node| {
+            let group = node.annotation(annotations::SCALING_GROUP_ID);
+            node.created > listed && !group.is_empty() && self.fleet.group(group).is_none()
+        })
     }
 
     fn meet(&mut self, found: &GroupFacts) {
