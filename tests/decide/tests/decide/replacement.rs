@@ -438,11 +438,11 @@ fn no_machine_is_made_while_the_autoscaler_runs() {
          > autoscaler has 0",
     );
     // Nobody but a person stops what numo cannot see.
-    let unseen = "strategy gone replicas:0 deployment:mine";
+    let unseen = "strategy gone replicas:0 deployment:a,b unfollowed";
     check(
         &two(unseen),
-        "hold InvalidField ~ spec.deploymentName: found kube-system/mine, wanted kube-system/constellation-cluster-autoscaler
-         problem InvalidField ~ spec.deploymentName: found kube-system/mine
+        "hold InvalidField ~ spec.deploymentName: found kube-system/a,b, wanted the namespace and the name of a Deployment
+         problem InvalidField ~ spec.deploymentName: found kube-system/a,b
          ends a ClusterAdmin
          > autoscaler on",
     );
@@ -451,6 +451,35 @@ fn no_machine_is_made_while_the_autoscaler_runs() {
         "node a PreRules InvalidField
          ends a ClusterAdmin
          > journal a closed",
+    );
+}
+
+/// The reference stops whatever Deployment the strategy names, and so does numo.
+#[test]
+fn the_autoscaler_that_rests_is_the_one_that_the_strategy_names() {
+    let mine = "deployment:mine";
+    check(
+        &two(&format!("strategy on {mine}")),
+        "> admit a
+         > autoscaler off
+         > autoscaler 0 of 1 with ./cluster-autoscaler",
+    );
+    check(
+        &two(&format!("replacing a Admitted\n strategy replicas:1 {mine}")),
+        "node a PreRules AutoscalerRuns ~ Deployment kube-system/mine
+         > autoscaler 0 of 1 with ./cluster-autoscaler",
+    );
+    check(
+        &two(&format!("replacing a Admitted\n strategy {mine}")),
+        "node a PreRules Joining
+         > intend a machine of G-w",
+    );
+    // One that is gone is none that runs.
+    check(
+        &two(&format!("replacing a Admitted\n strategy gone {mine} replicas:1")),
+        "node a PreRules Joining
+         > intend a machine of G-w
+         > autoscaler has 0",
     );
 }
 
