@@ -12,7 +12,7 @@ use numo_api::machines::{
     NodeVersionSpec, NodeVersionStatus, PendingNodeSpec, PendingNodeStatus, ScalingGroupSpec,
     ScalingGroupStatus,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// All that was seen of machines that are replaced. Empty where nobody asks for that.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +29,8 @@ pub struct FleetView {
     pub strategies: BTreeMap<String, StrategyView>,
     /// The Deployments of cluster autoscalers that strategies name.
     pub autoscalers: BTreeMap<Key, AutoscalerView>,
+    /// The Deployments that are looked for, whether they are there or not.
+    pub followed: BTreeSet<Key>,
     /// What a Node says of its machine, by the Node's name.
     pub hosts: BTreeMap<String, HostView>,
     /// What the provider said last.
@@ -176,18 +178,24 @@ impl StrategyView {
     pub fn deployment(&self) -> Key {
         Key::new(&self.spec.deployment_namespace, &self.spec.deployment_name)
     }
-
-    /// Whether that is the one that numo sees: no other Deployment is watched, whether it is there or not.
-    pub fn is_seen(&self) -> bool {
-        let spec = &self.spec;
-        spec.deployment_namespace == AUTOSCALER_NAMESPACE && spec.deployment_name == AUTOSCALER_NAME
-    }
 }
 
-/// Namespace of the one Deployment of a cluster autoscaler that is seen, and that numo may change, as the reference has it.
+/// Namespace of the Deployment of the cluster autoscaler in a Constellation cluster.
 pub const AUTOSCALER_NAMESPACE: &str = "kube-system";
 /// Its name.
 pub const AUTOSCALER_NAME: &str = "constellation-cluster-autoscaler";
+/// Most Deployments of cluster autoscalers that are looked for: each costs a watch. A cluster has one.
+pub const MOST_AUTOSCALERS: usize = 8;
+
+/// Whether a Deployment can have this name in this namespace. What cannot be is looked for by nobody: the name is part of a request.
+fn can_be(deployment: &Key) -> bool {
+    let is_name = |text: &str, most: usize| {
+        let is_sound = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+        !text.is_empty() && text.len() <= most && text.chars().all(is_sound)
+    };
+    let namespace = &deployment.namespace;
+    is_name(namespace, 63) && !namespace.contains('.') && is_name(&deployment.name, 253)
+}
 
 /// The Deployment of a cluster autoscaler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -364,9 +372,85 @@ impl FleetView {
         self.hosts.get(node).map_or("", |host| host.provider_id.as_str())
     }
 
+    /// The Deployments of cluster autoscalers that strategies name and that are not looked for yet, in the order of the strategies.
+    pub fn to_follow(&self) -> Vec<Key> {
+        let room = MOST_AUTOSCALERS.saturating_sub(self.followed.len());
+        let strategies = self.strategies.values().map(StrategyView::deployment);
+        let mut found: Vec<Key> = Vec::new();
+        for deployment in strategies.filter(can_be) {
+            if !self.followed.contains(&deployment) && !found.contains(&deployment) {
+                found.push(deployment);
+            }
+        }
+        found.truncate(room);
+        found
+    }
+
     /// The group with this id.
     pub fn group(&self, id: &str) -> Option<&ScalingGroupView> {
         let mut groups = self.groups.values();
         groups.find(|group| !id.is_empty() && is_same(group.id(), id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fleet(deployments: &[(&str, &str)]) -> FleetView {
+        let mut fleet = FleetView::default();
+        for (number, (namespace, name)) in deployments.iter().enumerate() {
+            let view = StrategyView {
+                spec: AutoscalingStrategySpec {
+                    deployment_namespace: (*namespace).to_owned(),
+                    deployment_name: (*name).to_owned(),
+                    ..AutoscalingStrategySpec::default()
+                },
+                ..StrategyView::default()
+            };
+            fleet.strategies.insert(format!("s-{number:02}"), view);
+        }
+        fleet
+    }
+
+    #[test]
+    fn every_deployment_that_a_strategy_names_is_followed_once() {
+        let mut fleet = fleet(&[("kube-system", "a"), ("kube-system", "a"), ("other", "a")]);
+        let (one, other) = (Key::new("kube-system", "a"), Key::new("other", "a"));
+        assert_eq!(fleet.to_follow(), [one.clone(), other.clone()]);
+        fleet.followed.insert(one);
+        assert_eq!(fleet.to_follow(), [other]);
+    }
+
+    /// The name stands in a selector, where a comma would begin another one.
+    #[test]
+    fn what_can_be_no_deployment_is_followed_by_nobody() {
+        let long = "a".repeat(254);
+        for (namespace, name) in [
+            ("", "a"),
+            ("kube-system", ""),
+            ("kube-system", "a,metadata.name!=a"),
+            ("kube-system", "a=b"),
+            ("kube-system", "a/b"),
+            ("kube/system", "a"),
+            ("kube.system", "a"),
+            ("kube-system", "A"),
+            ("kube-system", &long),
+        ] {
+            assert_eq!(fleet(&[(namespace, name)]).to_follow(), [], "{namespace}/{name}");
+        }
+    }
+
+    #[test]
+    fn there_is_a_bound_to_what_is_followed() {
+        let names: Vec<String> = (0..2 * MOST_AUTOSCALERS)
+            .map(|number| format!("a-{number:02}"))
+            .collect();
+        let all: Vec<(&str, &str)> = names.iter().map(|name| ("kube-system", name.as_str())).collect();
+        let mut fleet = fleet(&all);
+        let first = fleet.to_follow();
+        assert_eq!(first.len(), MOST_AUTOSCALERS);
+        fleet.followed.extend(first);
+        assert_eq!(fleet.to_follow(), []);
     }
 }

@@ -26,8 +26,9 @@ pub use self::{
     change::{ChangeView, LeaseView},
     fleet::{
         AUTOSCALER_NAME, AUTOSCALER_NAMESPACE, AutoscalerView, DISCOVERY_SECONDS, FleetQuestion, FleetView,
-        GroupFacts, Heard, HostView, JoiningNodeView, MachineFacts, MadeMachine, NodeVersionView,
-        POLL_SECONDS, PendingNodeView, ProviderView, ScalingGroupView, StrategyView, Told, is_same,
+        GroupFacts, Heard, HostView, JoiningNodeView, MOST_AUTOSCALERS, MachineFacts, MadeMachine,
+        NodeVersionView, POLL_SECONDS, PendingNodeView, ProviderView, ScalingGroupView, StrategyView, Told,
+        is_same,
     },
     foreign::Rival,
     job::{JobEnd, JobView, PlanJobView},

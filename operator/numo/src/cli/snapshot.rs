@@ -13,7 +13,7 @@ use crate::{
         kind::Kind,
         list::{self, Recording},
         store::Store,
-        watched::{self, Place},
+        watched,
     },
 };
 use clap::Args;
@@ -189,7 +189,7 @@ pub fn read(path: &Path) -> Result<Snapshot, CliError> {
     let file: File = serde_json::from_str(&text).map_err(|error| wrong(format!("{error}; {again}")))?;
     let mut recording = Vec::new();
     for (kind, scope, object) in file.objects {
-        let Some(known) = kinds().find(|known| format!("{known:?}") == kind) else {
+        let Some(known) = list::kinds().find(|known| format!("{known:?}") == kind) else {
             return Err(wrong(format!(
                 "found an object of kind {kind}, which nothing is decided by; {again}"
             )));
@@ -201,21 +201,6 @@ pub fn read(path: &Path) -> Result<Snapshot, CliError> {
         at: file.at,
         unseen: file.unseen,
     })
-}
-
-fn kinds() -> impl Iterator<Item = Kind> {
-    let more = [
-        Kind::Lease,
-        Kind::NodePod,
-        Kind::DaemonSet,
-        Kind::DisruptionBudget,
-    ];
-    let at = watched::at;
-    at(Place::Everywhere)
-        .chain(at(Place::RuleJobs))
-        .chain(at(Place::PlanJobs))
-        .chain(more)
-        .chain(at(Place::Replaced))
 }
 
 /// The editions of the rules that stand in a run: each is told by what the rule says.
@@ -411,6 +396,35 @@ mod tests {
         assert!(said(&unknown).contains("kind Secret"));
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(matches!(read(&path), Err(CliError::Usage(words)) if words.contains("--snapshot")));
+    }
+
+    /// Members of etcd and machines are looked at by themselves: a cluster that has some can be previewed too.
+    #[test]
+    fn every_kind_that_a_look_lists_can_be_read_again() {
+        let folder = tempfile_dir().with_extension("kinds");
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("snapshot.json");
+        let objects: Vec<Value> = list::kinds()
+            .map(|kind| {
+                let (group, version, name, _) = kind.resource();
+                let version = if group.is_empty() {
+                    version.to_owned()
+                } else {
+                    format!("{group}/{version}")
+                };
+                json!([format!("{kind:?}"), "", {"apiVersion": version, "kind": name, "metadata": {"name": "a"}}])
+            })
+            .collect();
+        for wanted in ["EtcdPod", "NodeVersion", "PendingNode", "Autoscaler", "Node"] {
+            assert!(objects.iter().any(|one| one[0] == wanted), "{wanted}");
+        }
+        let file = json!({
+            "format": FORMAT, "numo": env!("CARGO_PKG_VERSION"), "at": "2026-01-01T00:00:00Z", "unseen": [], "objects": objects,
+        });
+        std::fs::write(&path, file.to_string()).unwrap();
+        let found = read(&path);
+        assert!(found.is_ok(), "{found:?}");
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     fn tempfile_dir() -> PathBuf {

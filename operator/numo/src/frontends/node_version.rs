@@ -237,7 +237,9 @@ mod tests {
 
     #[test]
     fn the_status_has_the_sets_and_words_of_the_reference() {
-        let view = NodeVersionView::default();
+        let mut view = NodeVersionView::default();
+        // The operator was stopped while it upgraded Kubernetes, and wrote no budget yet.
+        view.status.active_cluster_version_upgrade = true;
         let mut report = Report {
             phase: RunPhase::Active,
             node_version: Some(NodeVersionReport {
@@ -262,6 +264,12 @@ mod tests {
         );
         assert_eq!(status.up_to_date, None);
         assert_eq!(status.budget, 2);
+        assert!(!status.active_cluster_version_upgrade);
+        // What its definition requires is there whenever a status is.
+        let written = serde_json::to_value(&status).unwrap();
+        for field in ["budget", "conditions", "activeclusterversionupgrade"] {
+            assert!(!written[field].is_null(), "{field}: {written}");
+        }
         let wanted = ("True".to_owned(), "NodeVersionsOutOfDate".to_owned());
         assert_eq!(of(&status, "Outdated"), Some(wanted));
         assert_eq!(of(&status, "Ready").unwrap().0, "False");

@@ -56,6 +56,7 @@ pub async fn recorded(
         for kind in FLEET_KINDS {
             list(client, kind, "", &mut looking).await?;
         }
+        autoscalers(client, &mut looking).await?;
     }
     list(
         client,
@@ -85,6 +86,38 @@ pub async fn recorded(
     give_room(client, &mut store).await?;
     settle(&mut store);
     Ok((store, unseen))
+}
+
+/// Every kind that a look may list.
+pub fn kinds() -> impl Iterator<Item = Kind> {
+    let more = [
+        Kind::Autoscaler,
+        Kind::Lease,
+        Kind::EtcdPod,
+        Kind::NodePod,
+        Kind::DaemonSet,
+        Kind::DisruptionBudget,
+    ];
+    let places = [
+        Place::Everywhere,
+        Place::RuleJobs,
+        Place::PlanJobs,
+        Place::Replaced,
+    ];
+    places
+        .into_iter()
+        .flat_map(watched::at)
+        .chain(FLEET_KINDS)
+        .chain(more)
+}
+
+/// Looks at the Deployments of cluster autoscalers that strategies name.
+async fn autoscalers(client: &Client, looking: &mut Looking<'_>) -> Result<(), kube::Error> {
+    for deployment in looking.store.observed.fleet.to_follow() {
+        list(client, Kind::Autoscaler, &deployment.to_string(), looking).await?;
+        looking.store.observed.fleet.followed.insert(deployment);
+    }
+    Ok(())
 }
 
 /// Whether the kinds of machines that are replaced are there: in most clusters they are not, and nobody is told that they may not be seen.
@@ -174,6 +207,9 @@ fn settle(store: &mut Store) {
     for namespace in plans {
         store.observed.unseen_secrets.insert(namespace, None);
     }
+    let fleet = &mut store.observed.fleet;
+    let followed = fleet.to_follow();
+    fleet.followed.extend(followed);
     judge_by_status(store);
 }
 
@@ -289,8 +325,12 @@ impl Following {
         judge_by_status(&mut self.store);
     }
 
-    /// Watches the namespaces that rules and Plans have Jobs in.
+    /// Watches the namespaces that rules and Plans have Jobs in, and the cluster autoscalers that strategies name.
     fn extend(&mut self) {
+        for deployment in self.store.observed.fleet.to_follow() {
+            self.watch(Kind::Autoscaler, &deployment.to_string());
+            self.store.observed.fleet.followed.insert(deployment);
+        }
         let rules = job_namespaces(&self.store);
         let observed = &mut self.store.observed;
         let plans: BTreeSet<String> = observed.plans.keys().map(|key| key.namespace.clone()).collect();

@@ -5,6 +5,7 @@ use crate::{
     cluster::{Cluster, now},
     replaced,
 };
+use jiff::Timestamp;
 use numo_api::{conditions::types, marks};
 use numo_core::{
     Owner, Snapshot,
@@ -29,9 +30,9 @@ fn one(rest: &str) -> Cluster {
 }
 
 /// What is given back of an owner next, checked as `numo release` checks it.
-fn due(observed: &Observed, owner: &Owner) -> Vec<Action> {
+fn due(observed: &Observed, owner: &Owner, at: Timestamp) -> Vec<Action> {
     let snapshot = Snapshot {
-        now: now(),
+        now: at,
         observed,
         owner,
         asked: None,
@@ -45,7 +46,7 @@ fn due(observed: &Observed, owner: &Owner) -> Vec<Action> {
 }
 
 /// As if the API server had taken it.
-fn take(observed: &mut Observed, action: &Action) {
+fn take(observed: &mut Observed, action: &Action, at: Timestamp) {
     match action {
         Action::RemoveFinalizer { owner, finalizer, .. } => {
             let versions = &mut observed.fleet.versions;
@@ -74,7 +75,7 @@ fn take(observed: &mut Observed, action: &Action) {
             found.command.clone_from(&command.1);
         }
         other => {
-            let mut imagined = Imagined::new(std::mem::take(observed), now());
+            let mut imagined = Imagined::new(std::mem::take(observed), at);
             imagined.apply(other);
             *observed = imagined.observed;
         }
@@ -83,15 +84,19 @@ fn take(observed: &mut Observed, action: &Action) {
 
 /// Everything that `numo release` writes, in words, and what is left.
 fn released(cluster: &Cluster) -> (Vec<String>, Vec<Left>) {
-    let mut seen = cluster.observed.clone();
+    give_back(&mut cluster.observed.clone(), now())
+}
+
+/// The same at a time, carried out on what was seen.
+pub(crate) fn give_back(seen: &mut Observed, at: Timestamp) -> (Vec<String>, Vec<Left>) {
     let mut written = Vec::new();
     for _ in 0..20 {
         let mut observed = seen.clone();
         let before = written.len();
-        for owner in release::abandon(&mut observed, now()) {
+        for owner in release::abandon(&mut observed, at) {
             for _ in 0..20 {
                 release::take_for_deleted(&mut observed);
-                let due = due(&observed, &owner);
+                let due = due(&observed, &owner, at);
                 if due.is_empty() {
                     break;
                 }
@@ -100,17 +105,17 @@ fn released(cluster: &Cluster) -> (Vec<String>, Vec<Left>) {
                     let is_gone = matches!(action, Action::RemoveFinalizer { .. })
                         && !seen.fleet.versions.contains_key(&owner.key.name);
                     if is_gone {
-                        take(&mut observed, &action);
+                        take(&mut observed, &action, at);
                         continue;
                     }
                     written.push(format!("{owner}: {}", said(&action)));
-                    take(&mut observed, &action);
-                    take(&mut seen, &action);
+                    take(&mut observed, &action, at);
+                    take(seen, &action, at);
                 }
             }
         }
         if written.len() == before {
-            return (written, left::all(&seen));
+            return (written, left::all(seen));
         }
     }
     panic!("it never ends: {written:#?}");

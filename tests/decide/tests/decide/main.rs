@@ -26,6 +26,7 @@ mod domains;
 mod evaluations;
 mod found;
 mod groups;
+mod handover;
 mod hours;
 mod inline;
 mod journal;

@@ -8,7 +8,8 @@
 //! group w image:img2 role:ControlPlane             the ScalingGroup of group `g-w`; `of:<NodeVersion>`
 //! pending p node:b machine:m-b group:w Ready       a PendingNode that is to join; `leave`, `for:<node>`, `said:<words>`, `late:<seconds>`, `reached`
 //! joining j node:a components:c2 late:-1           a JoiningNode
-//! strategy on replicas:1                           the AutoscalingStrategy, and its Deployment; `gone`, `deployment:<another name>`
+//! strategy on replicas:1                           the AutoscalingStrategy, and its Deployment; `gone`, `deployment:<another name>`,
+//!                                                  `unfollowed`: nobody looks for that
 //! replacing a Cordoned since:-60 entries:…         the NodeChange of node a; `failed:2` machines did not join; `machine:`, `heir:` its pin
 //! facts m-a img1 w                                 what the provider says: image and group; `facts m-a unknown:why`
 //! state m-b Ready at:-1                            the state of a machine
@@ -320,6 +321,9 @@ impl Cluster {
         let fleet = &mut self.observed.fleet;
         let command = node_version::command(&view, fleet).unwrap_or_default();
         fleet.strategies.insert("strategy".to_owned(), view);
+        if !line.has("unfollowed") {
+            fleet.followed.insert(deployment.clone());
+        }
         if !line.has("gone") {
             let view = AutoscalerView {
                 uid: "uid-autoscaler".to_owned(),

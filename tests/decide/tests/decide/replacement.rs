@@ -351,6 +351,24 @@ fn groups_are_found_and_forgotten() {
     );
 }
 
+/// The reference lists groups whenever a Node comes. numo does where that one is of a group that nobody knows, and not again and again.
+#[test]
+fn a_new_node_of_an_unknown_group_has_groups_listed_before_their_time() {
+    let of = |age: &str, group: &str, at: i64| {
+        format!(
+            "node a worker v0 {age}\n version img2\n host a img2 group:{group}\n group w image:img2\n groups w at:{at}"
+        )
+    };
+    check(&of("age:0", "new", -31), "? groups");
+    check(&of("age:0", "new", -29), "> nothing");
+    // It was there when they were listed, or its group is known.
+    check(&of("age:1", "new", -31), "> nothing");
+    check(&of("age:0", "w", -31), "> nothing");
+    // One that could not be listed is tried again soon in any case.
+    let failed = of("age:1", "w", -31).replace("groups w", "groups w unknown:403");
+    check(&failed, "? groups");
+}
+
 #[test]
 fn the_autoscaler_rests_while_nodes_are_replaced() {
     let command = "with ./cluster-autoscaler --nodes=1:5:asg-w --v=2";
@@ -420,11 +438,11 @@ fn no_machine_is_made_while_the_autoscaler_runs() {
          > autoscaler has 0",
     );
     // Nobody but a person stops what numo cannot see.
-    let unseen = "strategy gone replicas:0 deployment:mine";
+    let unseen = "strategy gone replicas:0 deployment:a,b unfollowed";
     check(
         &two(unseen),
-        "hold InvalidField ~ spec.deploymentName: found kube-system/mine, wanted kube-system/constellation-cluster-autoscaler
-         problem InvalidField ~ spec.deploymentName: found kube-system/mine
+        "hold InvalidField ~ spec.deploymentName: found kube-system/a,b, wanted the namespace and the name of a Deployment
+         problem InvalidField ~ spec.deploymentName: found kube-system/a,b
          ends a ClusterAdmin
          > autoscaler on",
     );
@@ -433,6 +451,35 @@ fn no_machine_is_made_while_the_autoscaler_runs() {
         "node a PreRules InvalidField
          ends a ClusterAdmin
          > journal a closed",
+    );
+}
+
+/// The reference stops whatever Deployment the strategy names, and so does numo.
+#[test]
+fn the_autoscaler_that_rests_is_the_one_that_the_strategy_names() {
+    let mine = "deployment:mine";
+    check(
+        &two(&format!("strategy on {mine}")),
+        "> admit a
+         > autoscaler off
+         > autoscaler 0 of 1 with ./cluster-autoscaler",
+    );
+    check(
+        &two(&format!("replacing a Admitted\n strategy replicas:1 {mine}")),
+        "node a PreRules AutoscalerRuns ~ Deployment kube-system/mine
+         > autoscaler 0 of 1 with ./cluster-autoscaler",
+    );
+    check(
+        &two(&format!("replacing a Admitted\n strategy {mine}")),
+        "node a PreRules Joining
+         > intend a machine of G-w",
+    );
+    // One that is gone is none that runs.
+    check(
+        &two(&format!("replacing a Admitted\n strategy gone {mine} replicas:1")),
+        "node a PreRules Joining
+         > intend a machine of G-w
+         > autoscaler has 0",
     );
 }
 

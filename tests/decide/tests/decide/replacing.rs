@@ -1162,6 +1162,96 @@ fn what_the_reference_has_half_done_is_brought_to_its_end() {
     }
 }
 
+/// What the Constellation node operator reads of a cluster that numo has left (`spec/constellation.md` §2): its own annotations, its five
+/// kinds, and nothing of numo's.
+fn is_for_the_reference(world: &World, before: &BTreeMap<String, BTreeMap<&str, String>>, passes: usize) {
+    let observed = &world.observed;
+    let version = &observed.fleet.versions["nv"];
+    assert_eq!(version.finalizers, Vec::<String>::new(), "after {passes} passes");
+    assert_eq!(&of_the_reference(observed), before, "after {passes} passes");
+    let let_go: BTreeSet<&str> = observed
+        .changes
+        .values()
+        .filter(|change| numo_core::owners::node_version::has_let_go(change))
+        .map(|change| change.spec.node_name.as_str())
+        .collect();
+    for node in observed
+        .nodes
+        .values()
+        .filter(|node| !let_go.contains(node.name.as_str()))
+    {
+        assert!(!node.unschedulable, "{} after {passes} passes", node.name);
+        for key in [marks::CORDONED_BY, marks::SHIELDED_BY] {
+            assert_eq!(
+                node.annotation(key),
+                "",
+                "{} {key} after {passes} passes",
+                node.name
+            );
+        }
+    }
+    for pending in observed.fleet.pending.values() {
+        assert!(pending.spec.goal.is_some(), "{pending:?}");
+        assert_eq!(pending.owner_uid, UID, "{pending:?}");
+        // One without a machine is numo's, and the page has it deleted.
+        let is_whole = !pending.provider_id().is_empty() && !pending.node().is_empty();
+        assert!(is_whole || pending.name.starts_with("numo-"), "{pending:?}");
+    }
+    for (strategy, deployment) in observed
+        .fleet
+        .strategies
+        .values()
+        .zip(observed.fleet.autoscalers.values())
+    {
+        assert_eq!(
+            (strategy.spec.enabled, deployment.replicas),
+            (true, 1),
+            "after {passes} passes"
+        );
+    }
+}
+
+/// The annotations of the reference, by node.
+fn of_the_reference(observed: &Observed) -> BTreeMap<String, BTreeMap<&'static str, String>> {
+    let keys = [
+        annotations::DONOR,
+        annotations::HEIR,
+        annotations::SCALING_GROUP_ID,
+        annotations::NODE_IMAGE,
+        annotations::OBSOLETE,
+        annotations::KUBERNETES_COMPONENTS,
+    ];
+    let of = |node: &NodeView| keys.map(|key| (key, node.annotation(key).to_owned())).into();
+    let nodes = observed.nodes.values();
+    nodes.map(|node| (node.name.clone(), of(node))).collect()
+}
+
+/// The way back, after so many passes of a roll: numo is scaled to 0, everything of its own is given back, and what it leaves is what the other
+/// operator reads. Whoever knows no more than that, here a numo without journals, brings it to its end.
+#[test]
+fn what_numo_leaves_in_the_midst_is_what_the_operator_reads() {
+    for passes in [1, 10, 30, 60, 90, 120, 150, 200, 300, 400] {
+        let mut world = World::new(&[("red", 3), ("blue", 2)], r#"{"surge": 2}"#, Trouble::default());
+        for _ in 0..passes {
+            world.pass();
+            world.tick();
+        }
+        let before = of_the_reference(&world.observed);
+        crate::abandoned::give_back(&mut world.observed, world.now);
+        is_for_the_reference(&world, &before, passes);
+        // By the steps of the page: requests of numo without a machine go. The other operator reads no journal and no lease.
+        world
+            .observed
+            .fleet
+            .pending
+            .retain(|_, pending| !pending.provider_id().is_empty());
+        world.observed.changes.clear();
+        world.observed.leases.clear();
+        world.roll();
+        world.has_rolled(5);
+    }
+}
+
 /// The image is changed twice while nodes are replaced: what was made for the image before is replaced like any other.
 #[test]
 fn an_image_that_is_changed_in_mid_roll_is_the_one_that_all_have_in_the_end() {

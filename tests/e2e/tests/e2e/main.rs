@@ -30,6 +30,7 @@ mod edits;
 mod escapes;
 mod examples;
 mod fields;
+mod handed_over;
 mod hold;
 mod hours;
 mod input;

@@ -128,6 +128,31 @@ fn a_component_that_is_shared_is_no_part_of_what_is_moved() -> Result<()> {
     Ok(())
 }
 
+/// The cluster autoscaler is in a namespace that numo is not in, and numo may be in another one than the source says.
+#[test]
+fn the_right_to_the_cluster_autoscaler_goes_to_numo_where_it_is() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let inner = folder.path().join("numo");
+    fs::create_dir(&inner)?;
+    overlay(
+        &inner,
+        "namespace: other\nresources: [DEPLOY/kubernetes]\ncomponents: [DEPLOY/components/node-version]\n",
+    )?;
+    overlay(
+        folder.path(),
+        "resources: [numo]\ncomponents: [DEPLOY/components/node-version-autoscaler]\n",
+    )?;
+    let all = by_name(objects(&rendered::kustomize(folder.path())?)?);
+    for name in [
+        "RoleBinding numo-cluster-autoscaler in kube-system",
+        "ClusterRoleBinding numo-node-version",
+    ] {
+        let binding = all.get(name).context(name)?;
+        assert_eq!(binding["subjects"][0]["namespace"], "other", "{name}");
+    }
+    Ok(())
+}
+
 /// numo as a process, ended when it is dropped.
 struct Operator(Child);
 

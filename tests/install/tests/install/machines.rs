@@ -173,7 +173,7 @@ fn values_of_an_older_chart_are_taken() -> Result<()> {
             json!({"machines": null, "crds": {"nodeVersions": null}}),
             json!({"machines": {
                 "config": null, "credentials": null, "roles": null, "machineAnnotations": null, "copiedAnnotations": null,
-                "copiedTaints": null, "etcd": null,
+                "copiedTaints": null, "etcd": null, "clusterAutoscaler": null,
             }}),
         ] {
             assert_eq!(told(major, &older)?, plain, "Helm {major}: {older}");
@@ -211,6 +211,58 @@ fn a_wrong_configuration_is_refused_before_it_is_installed() -> Result<()> {
             let why = format!("{refused:#}");
             assert!(why.contains(words), "Helm {major}, {words}: {why}");
         }
+    }
+    Ok(())
+}
+
+/// Another Deployment of this name, or another one of this namespace, is not numo's to touch.
+#[test]
+fn the_cluster_autoscaler_may_be_patched_where_it_is_and_nowhere_else() -> Result<()> {
+    let path = root().join("deploy/kustomize/components/node-version-autoscaler/role.yaml");
+    let component = by_name(objects(&fs::read_to_string(path)?)?);
+    let names = [
+        "Role numo-cluster-autoscaler in kube-system",
+        "RoleBinding numo-cluster-autoscaler in kube-system",
+    ];
+    assert_eq!(component.keys().collect::<Vec<_>>(), names);
+    let is_patched = |object: &Value| {
+        let rules = object["rules"].as_array().into_iter().flatten();
+        rules
+            .filter(|rule| rule["resources"] == json!(["deployments"]))
+            .any(|rule| rule["verbs"].to_string().contains("patch"))
+    };
+    for major in HELMS {
+        let of = |autoscaler: Value, provider: &str| {
+            with(
+                major,
+                &json!({"machines": {"provider": provider, "clusterAutoscaler": autoscaler}}),
+            )
+        };
+        let none = of(json!({}), "sim")?;
+        let patched: Vec<&String> = none
+            .iter()
+            .filter(|(_, object)| is_patched(object))
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(patched, Vec::<&String>::new(), "Helm {major}: nobody has asked");
+        let asked = of(json!({"namespace": "kube-system"}), "sim")?;
+        for (name, object) in &component {
+            let found = asked.get(name).with_context(|| format!("Helm {major}: {name}"))?;
+            for part in ["rules", "subjects", "roleRef"] {
+                let differing = difference(&object[part], &found[part], part);
+                assert_eq!(differing, None, "Helm {major}: {name}");
+            }
+        }
+        let mine = of(
+            json!({"namespace": "scaling", "name": "cluster-autoscaler"}),
+            "sim",
+        )?;
+        let role = mine
+            .get("Role numo-cluster-autoscaler in scaling")
+            .context("a Role")?;
+        assert_eq!(role["rules"][0]["resourceNames"], json!(["cluster-autoscaler"]));
+        let off = of(json!({"namespace": "kube-system"}), "off")?;
+        assert!(names.iter().all(|name| !off.contains_key(*name)), "Helm {major}");
     }
     Ok(())
 }

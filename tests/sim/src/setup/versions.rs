@@ -192,5 +192,6 @@ fn open(world: &mut World, seed: u64, knobs: CloudKnobs, spec: &Value, has_group
         command: Vec::new(),
     };
     let key = Key::new(AUTOSCALER_NAMESPACE, AUTOSCALER_NAME);
+    world.truth.fleet.followed.insert(key.clone());
     world.truth.fleet.autoscalers.insert(key, deployment);
 }

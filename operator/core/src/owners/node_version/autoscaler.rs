@@ -4,10 +4,7 @@ use super::pass::Pass;
 use crate::{
     action::{Action, FleetAction},
     decision::Snapshot,
-    observed::{
-        AUTOSCALER_NAME, AUTOSCALER_NAMESPACE, AutoscalerView, FleetView, NodeView, ScalingGroupView,
-        StrategyView,
-    },
+    observed::{AutoscalerView, FleetView, MOST_AUTOSCALERS, NodeView, ScalingGroupView, StrategyView},
     owner::Owner,
     why::Why,
 };
@@ -63,7 +60,7 @@ impl Pass<'_> {
             }
             if let Some(deployment) = self.fleet.autoscalers.get(&strategy.deployment()) {
                 self.keep_autoscaler(&chain, strategy, deployment, i32::from(wanted));
-            } else if strategy.is_seen() && strategy.status.replicas.unwrap_or(0) != 0 {
+            } else if self.is_followed(strategy) && strategy.status.replicas.unwrap_or(0) != 0 {
                 // It is gone.
                 let action = FleetAction::WriteStrategyStatus {
                     strategy: strategy.name.clone(),
@@ -218,16 +215,29 @@ impl Pass<'_> {
         self.out.report.problems.extend(unseen);
     }
 
+    /// Whether the Deployment of a strategy is looked for: nobody else knows whether it is gone.
+    fn is_followed(&self, strategy: &StrategyView) -> bool {
+        self.fleet.followed.contains(&strategy.deployment())
+    }
+
     /// A cluster autoscaler that numo can neither see nor stop.
     pub(super) fn unseen_autoscaler(&self) -> Option<Why> {
         let mut strategies = self.fleet.strategies.values();
-        let unseen = strategies.find(|strategy| !strategy.is_seen())?;
-        let message = format!(
-            "AutoscalingStrategy {} spec.deploymentNamespace and spec.deploymentName: found {}, wanted {AUTOSCALER_NAMESPACE}/{AUTOSCALER_NAME}: numo can see and stop no other Deployment",
-            unseen.name,
-            unseen.deployment()
+        let unseen = strategies.find(|strategy| !self.is_followed(strategy))?;
+        let deployment = unseen.deployment();
+        let field = format!(
+            "AutoscalingStrategy {} spec.deploymentNamespace and spec.deploymentName",
+            unseen.name
         );
-        Some(Why::new(Reason::InvalidField, message).ended_by(Actor::ClusterAdmin))
+        let (found, reason) = (format!("found {deployment}"), Reason::InvalidField);
+        let message = if self.fleet.followed.len() < MOST_AUTOSCALERS {
+            format!("{field}: {found}, wanted the namespace and the name of a Deployment")
+        } else {
+            format!(
+                "{field}: {found}, and numo watches {MOST_AUTOSCALERS} others since it was started: start it anew"
+            )
+        };
+        Some(Why::new(reason, message).ended_by(Actor::ClusterAdmin))
     }
 
     /// Why no machine is made yet: a cluster autoscaler still runs, by what is seen of it. One whose Deployment is gone does not.

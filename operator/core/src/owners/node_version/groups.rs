@@ -6,6 +6,7 @@ use crate::{
     observed::{DISCOVERY_SECONDS, GroupFacts, Heard, ScalingGroupView, is_same},
     why::Why,
 };
+use jiff::Timestamp;
 use numo_api::{
     Reason,
     conditions::Condition,
@@ -122,14 +123,7 @@ impl<'a> Pass<'a> {
     /// Makes a ScalingGroup for each group of the provider, and takes those away whose group is gone.
     fn discover(&mut self) {
         let heard = self.fleet.provider.groups.as_ref();
-        let pause = |heard: &Heard<_>| {
-            if heard.said.is_ok() {
-                DISCOVERY_SECONDS
-            } else {
-                self.fleet.provider.poll_seconds()
-            }
-        };
-        let pause = heard.map_or(DISCOVERY_SECONDS, pause);
+        let pause = self.pause_of_groups(heard);
         let Some(heard) = self.ask_again(FleetQuestion::Groups, heard, pause) else {
             return;
         };
@@ -148,6 +142,25 @@ impl<'a> Pass<'a> {
         if !found.is_empty() {
             self.forget_groups(found);
         }
+    }
+
+    /// How long the last list of groups counts (seconds): not so long where there is none, and where a node of an unknown group has come.
+    fn pause_of_groups(&self, heard: Option<&Heard<Vec<GroupFacts>>>) -> i64 {
+        let is_settled = |heard: &Heard<_>| heard.said.is_ok() && !self.has_new_group(heard.at);
+        if heard.is_none_or(is_settled) {
+            DISCOVERY_SECONDS
+        } else {
+            self.fleet.provider.poll_seconds()
+        }
+    }
+
+    /// Whether a node has come since groups were listed, of a group that nobody knows: as in the reference nobody waits for the next listing.
+    fn has_new_group(&self, listed: Timestamp) -> bool {
+        let mut nodes = self.sets.all().map(|(node, _)| node);
+        nodes.any(|node| {
+            let group = node.annotation(annotations::SCALING_GROUP_ID);
+            node.created > listed && !group.is_empty() && self.fleet.group(group).is_none()
+        })
     }
 
     fn meet(&mut self, found: &GroupFacts) {

@@ -26,12 +26,11 @@ use serde_json::Value;
 
 /// Whether a label is Kubernetes' own, which a new node has by itself (`^(.+\.|)(kubernetes|k8s)\.io(/.*)?$`).
 fn is_of_kubernetes(key: &str) -> bool {
-    let domain = key.split('/').next().unwrap_or_default();
+    let ends = |rest: &str| rest.is_empty() || rest.starts_with('/');
+    let begins = |before: &str| before.is_empty() || (before.len() > 1 && before.ends_with('.'));
     ["kubernetes.io", "k8s.io"].into_iter().any(|own| {
-        domain == own
-            || domain
-                .strip_suffix(own)
-                .is_some_and(|rest| rest.ends_with('.') && rest.len() > 1)
+        let mut places = key.match_indices(own);
+        places.any(|(at, _)| begins(&key[..at]) && ends(&key[at + own.len()..]))
     })
 }
 
@@ -458,6 +457,8 @@ mod tests {
             "k8s.io",
             "node-role.kubernetes.io/worker",
             "topology.k8s.io/zone",
+            // The name of a label may be a domain as well.
+            "example.com/a.kubernetes.io",
         ] {
             assert!(is_of_kubernetes(own), "{own}");
         }
@@ -466,6 +467,7 @@ mod tests {
             "example.com/kubernetes.io",
             "notkubernetes.io/a",
             "k8s.io.example.com/a",
+            "example.com/a.k8s.io.b",
             ".kubernetes.io/a",
         ] {
             assert!(!is_of_kubernetes(other), "{other}");

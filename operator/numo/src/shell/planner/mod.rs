@@ -179,6 +179,7 @@ impl Planner {
             self.wake_touched();
             rivals::judge(&mut self.context);
             self.namespaces.follow(&mut self.context);
+            follow_autoscalers(&mut self.context);
             // Before all Nodes are listed nobody knows which addresses are the cluster's.
             if !self.context.store.is_complete_but_for_rules() {
                 continue;
@@ -194,6 +195,7 @@ impl Planner {
             self.pods.follow(&mut self.context);
             // What was seen meanwhile may be a Plan, a rule, or the list that its judgement waited for.
             self.namespaces.follow(&mut self.context);
+            follow_autoscalers(&mut self.context);
             self.judgements.follow(&mut self.context);
         }
     }
@@ -346,6 +348,15 @@ impl Planner {
             .min()
             .unwrap_or(LONGEST)
             .clamp(soonest, latest)
+    }
+}
+
+/// Begins to watch the Deployments of cluster autoscalers that strategies name. Until they are listed nothing is decided, and none is watched no
+/// more before the process ends.
+fn follow_autoscalers(context: &mut Context) {
+    for deployment in context.store.observed.fleet.to_follow() {
+        context.watch(Kind::Autoscaler, &deployment.to_string());
+        context.store.observed.fleet.followed.insert(deployment);
     }
 }
 

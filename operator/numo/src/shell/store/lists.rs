@@ -7,6 +7,14 @@ use crate::shell::{
 };
 use numo_core::{Owner, observed::Key, referred};
 
+/// Whether a watch of this scope sees the object of a key: the scope is a namespace, one object of it, or empty for all.
+fn is_in(scope: &str, key: &Key) -> bool {
+    match scope.split_once('/') {
+        Some((namespace, name)) => key.namespace == namespace && key.name == name,
+        None => scope.is_empty() || key.namespace == scope,
+    }
+}
+
 impl Store {
     /// No decision may be made before this watch has listed.
     pub fn expect(&mut self, kind: Kind, scope: &str) {
@@ -93,10 +101,7 @@ impl Store {
             .versions
             .iter()
             .filter(|((known, key), version)| {
-                *known == kind
-                    && (slot.1.is_empty() || key.namespace == slot.1)
-                    && !mentioned.contains(key)
-                    && !version.own
+                *known == kind && is_in(&slot.1, key) && !mentioned.contains(key) && !version.own
             })
             .map(|((_, key), _)| key.clone())
             .collect();

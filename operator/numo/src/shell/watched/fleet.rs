@@ -1,5 +1,5 @@
-//! The kinds of machines that are replaced, and the Deployment of the cluster autoscaler. They are watched only where there is a provider of
-//! machines.
+//! The kinds of machines that are replaced, and the Deployments of cluster autoscalers that AutoscalingStrategies name. They are watched only
+//! where there is a provider of machines.
 
 use super::{
     entry::{Kept, Missing, PAGE_OF_WRITTEN, Place, Reading, Selection, Watched, left_as_it_was},
@@ -19,19 +19,17 @@ use numo_api::machines::{
     AutoscalingStrategy, JoiningNode, NodeVersion, PendingNode, ScalingGroup, UPDATE_GROUP, UPDATE_VERSION,
 };
 use numo_core::observed::{
-    AUTOSCALER_NAME, AUTOSCALER_NAMESPACE, AutoscalerView, JoiningNodeView, Key, NodeVersionView,
-    PendingNodeView, ScalingGroupView, StrategyView,
+    AutoscalerView, JoiningNodeView, Key, NodeVersionView, PendingNodeView, ScalingGroupView, StrategyView,
 };
 use serde_json::Value;
 
 /// The kinds of machines that are replaced. The operator watches them only where there is a provider of machines.
-pub const FLEET_KINDS: [Kind; 6] = [
+pub const FLEET_KINDS: [Kind; 5] = [
     Kind::NodeVersion,
     Kind::ScalingGroup,
     Kind::PendingNode,
     Kind::JoiningNode,
     Kind::AutoscalingStrategy,
-    Kind::Autoscaler,
 ];
 
 const fn watched(
@@ -147,11 +145,17 @@ pub const AUTOSCALING_STRATEGY: Watched = watched(
     |store, key| store.observed.fleet.strategies.remove(&key.name).is_some(),
 );
 
-/// How the Deployment of the cluster autoscaler is watched.
+/// One Deployment: the scope of its watch is its namespace and its name, with a slash between.
+fn one_deployment(scope: &str) -> Selection {
+    let (namespace, name) = scope.split_once('/').unwrap_or_default();
+    Selection::all(namespace).with_fields(&format!("metadata.name={name}"))
+}
+
+/// How the Deployment of a cluster autoscaler is watched, each by itself.
 pub const AUTOSCALER: Watched = Watched {
     resource: ("apps", "v1", "Deployment", "deployments"),
     place: Place::Named,
-    select: |_| Selection::all(AUTOSCALER_NAMESPACE).with_fields(&format!("metadata.name={AUTOSCALER_NAME}")),
+    select: one_deployment,
     page: PAGE_OF_WRITTEN,
     missing: Missing::Awaited,
     reading: Reading::Whole,

@@ -82,3 +82,34 @@ fn a_kind_that_was_never_served_is_known_to_be_unknown() {
     assert!(store.see(Seen::Listed(kind, String::new())));
     assert_eq!(store.observed.never_listed(), None);
 }
+
+/// Each cluster autoscaler is watched by itself: the list of one says nothing of another.
+#[test]
+fn a_list_of_one_object_forgets_that_one_alone() {
+    let mut store = Store::new(Settings::default());
+    let deployment = |name: &str| {
+        let found: kube::core::DynamicObject = serde_json::from_value(serde_json::json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": name, "namespace": "kube-system", "uid": name},
+            "spec": {"replicas": 1},
+        }))
+        .unwrap();
+        crate::shell::watched::object(Kind::Autoscaler, &found).unwrap()
+    };
+    for name in ["one", "other"] {
+        let scope = format!("kube-system/{name}");
+        store.expect(Kind::Autoscaler, &scope);
+        store.see(Seen::Listing(Kind::Autoscaler, scope.clone()));
+        store.see(Seen::Applied(Kind::Autoscaler, 5, deployment(name)));
+        store.see(Seen::Listed(Kind::Autoscaler, scope));
+    }
+    assert!(store.is_complete());
+    let names = |store: &Store| {
+        let all = store.observed.fleet.autoscalers.keys();
+        all.map(|key| key.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&store), ["one", "other"]);
+    store.see(Seen::Listing(Kind::Autoscaler, "kube-system/one".to_owned()));
+    store.see(Seen::Listed(Kind::Autoscaler, "kube-system/one".to_owned()));
+    assert_eq!(names(&store), ["other"]);
+}
