@@ -77,15 +77,27 @@ pub fn delete(host: &impl Host, provider_id: &str) -> Result<(), Failure> {
     Err(contended(provider_id))
 }
 
-/// By the id that it had before its providerID no Machine is deleted that has a Node: numo does not know that this Node is the machine's, so
-/// pods may have come to it, and nobody has drained it.
+/// By the id that it had before its providerID only a Machine is deleted that was claimed for a request, and none that has a Node: numo does
+/// not know that this Node is the machine's, so pods may have come to it, and nobody has drained it. It finds the request's Machine again, with
+/// its own id and its Node.
 fn without_node(machine: &Machine, provider_id: &str) -> Result<(), Failure> {
+    if machine.is_going() || !machine::is_early(provider_id) {
+        return Ok(());
+    }
+    if machine.annotation(REQUEST).is_empty() {
+        let words = format!(
+            "{}, annotation {REQUEST}: found none, wanted the request that it was made for while it is deleted as {provider_id}; it is not deleted",
+            machine.shown()
+        );
+        return Err(failure(FailureCode::Invalid, words));
+    }
     let node = text(machine.value(), "/status/nodeRef/name");
-    if node.is_empty() || machine.is_going() || !machine::is_early(provider_id) {
+    if node.is_empty() {
         return Ok(());
     }
     let words = format!(
-        "{}: found Node {node} with spec.providerID {}, wanted none while it is deleted as {provider_id}: it came late, and is not drained; delete the PendingNode, so that numo takes the node as joined, or drain the node and delete the Machine",
+        "{}: found Node {node} with spec.providerID {}, wanted none while it is deleted as {provider_id}: it came late, and is not drained; \
+         numo looks for it anew and takes the Node as joined",
         machine.shown(),
         machine.id()
     );

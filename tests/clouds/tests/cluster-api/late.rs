@@ -24,8 +24,8 @@ fn refused(cluster: &Cluster, name: &str, id: &str, what: &str) {
         format!("Machine capi/{name}"),
         format!("node-{name}"),
         own,
-        "delete the PendingNode".to_owned(),
-        "drain".to_owned(),
+        "not drained".to_owned(),
+        "looks for it anew".to_owned(),
     ] {
         assert!(failed.message.contains(&part), "{what}: {part}: {failed:?}");
     }
@@ -46,6 +46,12 @@ fn a_node_that_came_late_is_not_deleted_by_the_id_from_before() {
     refused(&cluster, &name, &id.to_uppercase(), "its id in capitals");
     assert_eq!(cluster.state().count("patch"), 0);
     assert_eq!((replicas(&cluster), machines(&cluster).len()), (4, 4));
+    // The request has it by its own id now, and by its Node.
+    let found = ClusterApi::find_node(&world(&cluster), GROUP, "numo-1")
+        .unwrap()
+        .unwrap();
+    assert_eq!(found.provider_id, id_of(&cluster, &name));
+    assert_eq!(found.node_name, format!("node-{name}"));
     // By its own id it is deleted: whoever has that knows its Node, and has drained it.
     deleted(&cluster, &id_of(&cluster, &name));
     // Then it is gone by either.
@@ -106,4 +112,24 @@ fn a_node_that_goes_already_is_waited_for_by_the_id_from_before() {
     cluster.steps(5);
     cluster.state().delete_machine(&name);
     ClusterApi::delete_node(&world(&cluster), &id).unwrap();
+}
+
+#[test]
+fn a_machine_that_was_made_for_nobody_is_not_deleted_by_the_id_from_before() {
+    let cluster = outdated();
+    let (name, id) = given_up(&cluster);
+    let request = [
+        "metadata",
+        "annotations",
+        "numo.openshift-optional.skrzypek.io/machine-request",
+    ];
+    cluster.state().change("Machine", &name, &request, json!(""));
+    let failed = ClusterApi::delete_node(&world(&cluster), &id).unwrap_err();
+    assert_eq!(failed.code, FailureCode::Invalid, "{failed:?}");
+    assert!(
+        failed.message.contains("machine-request: found none"),
+        "{failed:?}"
+    );
+    assert_untouched(&cluster, &[name], "nobody's");
+    assert_eq!(replicas(&cluster), 4);
 }

@@ -1266,6 +1266,46 @@ fn a_machine_that_joins_after_all_is_kept() {
     );
 }
 
+/// A machine that was given up goes by another id until it is made, or its Node by another name until that joins.
+#[test]
+fn a_machine_that_joins_late_under_another_name_is_kept_too() {
+    let text = "node a worker v0\n node new worker v0\n version img2 finalizer\n host a img1\n host new img2 machine:m-new
+         group w image:img2\n groups w
+         replacing a PreRules";
+    let early =
+        format!("{text}\n pending request for:a leave node:m machine:early-m Ready\n told early-m again:10");
+    let named = format!("{text}\n pending request for:a leave node:m machine:m-new Ready");
+    let cluster = Cluster::parse(&early);
+    let name = cluster.observed.fleet.pending.keys().next().expect("one").clone();
+    // As long as it is not refused, nobody looks for it again.
+    check(&early, "not ? find");
+    let refused = format!("{early} problem:late");
+    check(&refused, "? find in G-w");
+    check(&named, "? find in G-w\n problem ProviderContradicts");
+    for text in [&refused, &named] {
+        check(
+            &format!("{text}\n found {name} m-new node:new"),
+            "> rewrite it Leave m-new
+             > journal a PreRules JoinFailed",
+        );
+        // It was heard long ago.
+        check(
+            &format!("{text}\n found {name} m-new node:new at:-100"),
+            "? find in G-w",
+        );
+        for unsaid in ["-", "- unknown:500"] {
+            check(&format!("{text}\n found {name} {unsaid}"), "not > rewrite");
+        }
+    }
+    check(
+        &format!("{refused}\n found {name} early-m node:m"),
+        "not > rewrite",
+    );
+    // What numo has not asked for is not looked for.
+    let other = refused.replace("pending request for:a", "pending p");
+    check(&other, "not ? find");
+}
+
 /// Nothing is deleted that is not certain.
 #[test]
 fn a_provider_that_lies_has_nothing_deleted() {

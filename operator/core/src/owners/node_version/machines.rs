@@ -3,7 +3,7 @@
 
 use super::{
     heir::is_for,
-    known::request,
+    known::{is_request, request},
     pass::Pass,
     sets::{Class, is_node_of, is_older},
     turn::is_let_go,
@@ -38,7 +38,7 @@ impl<'a> Pass<'a> {
     /// Sees to every PendingNode.
     pub(super) fn keep_pending(&mut self) {
         for pending in self.sets.pending.clone() {
-            if pending.deleting || self.tells_contradiction(pending) {
+            if pending.deleting || self.rename(pending) || self.tells_contradiction(pending) {
                 continue;
             }
             let node = self.observed.nodes.get(pending.node());
@@ -418,12 +418,7 @@ impl<'a> Pass<'a> {
 
     /// Looks for a machine that may have been made before numo could write down which one it is.
     fn find(&mut self, pending: &'a PendingNodeView) {
-        let question = FleetQuestion::Find {
-            group_id: pending.group_id().to_owned(),
-            request: pending.name.clone(),
-        };
-        let heard = self.found_for(pending);
-        let Some(heard) = self.ask_again(question, heard, self.fleet.provider.poll_seconds()) else {
+        let Some(heard) = self.made_for(pending) else {
             return;
         };
         match &heard.said {
@@ -435,6 +430,42 @@ impl<'a> Pass<'a> {
                 self.out.report.problems.extend(unheard);
             }
         }
+    }
+
+    /// Writes down how the machine of a request is called by now, where it cannot be deleted as it was written down: a machine that was given
+    /// up may have got its id or its Node since. Whether that was written.
+    fn rename(&mut self, pending: &PendingNodeView) -> bool {
+        let (provider, id) = (&self.fleet.provider, pending.provider_id());
+        let is_ours = is_request(&pending.name) && pending.leaves() && !id.is_empty();
+        if !is_ours || self.observed.nodes.contains_key(pending.node()) {
+            return false;
+        }
+        let told = provider.told.get(&id.to_lowercase());
+        let is_refused = told.is_some_and(|told| told.problem.is_some());
+        let mut hosts = self.fleet.hosts.values();
+        if !is_refused && !hosts.any(|host| is_same(&host.provider_id, id)) {
+            return false;
+        }
+        let Some(heard) = self.made_for(pending) else {
+            return false;
+        };
+        match &heard.said {
+            Ok(Some(made)) if !is_same(&made.provider_id, id) || made.node != pending.node() => {
+                self.write_made(pending, made);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Which machine a request has, as was heard last; it is asked again once that is due.
+    fn made_for(&mut self, pending: &PendingNodeView) -> Option<&'a Heard<Option<MadeMachine>>> {
+        let question = FleetQuestion::Find {
+            group_id: pending.group_id().to_owned(),
+            request: pending.name.clone(),
+        };
+        let heard = self.found_for(pending);
+        self.ask_again(question, heard, self.fleet.provider.poll_seconds())
     }
 
     /// Writes down which machine was made for a PendingNode.
