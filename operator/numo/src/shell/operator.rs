@@ -121,6 +121,9 @@ pub enum OperatorError {
 
 /// How long the last events may take to be written when the operator stops.
 const LAST_EVENTS: Duration = Duration::from_secs(3);
+/// How long calls of the provider of machines may still take when the operator stops: with what is written after them that is less than the
+/// `terminationGracePeriodSeconds` of its Deployment. One that is cut off is found again by what it was to do.
+const LAST_CALLS: Duration = Duration::from_secs(20);
 /// How long readiness waits for the API server to trust the webhook.
 const TRUSTED_WITHIN: Duration = Duration::from_mins(1);
 
@@ -184,7 +187,14 @@ async fn lead(
     limits: impl Future<Output = ()>,
     stop: signal::Receiver<bool>,
 ) -> bool {
-    let work = planner.run(stop);
+    let work = async {
+        planner.run(stop).await;
+        if !planner.rest(LAST_CALLS).await {
+            tracing::warn!(
+                "a call of the provider of machines was not answered in time: whoever leads next finishes its work"
+            );
+        }
+    };
     let keep = candidate.keep(fence);
     tokio::pin!(work);
     tokio::select! {

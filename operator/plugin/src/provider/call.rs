@@ -15,8 +15,9 @@ use super::{
 };
 use crate::{
     call::{bounded, on_own_runtime, store, turn},
+    engine::Turn,
     host::Sandbox,
-    limits::RuleLimits,
+    limits::{Limits, RuleLimits},
     reason::{Reason, Refused},
     services::Services,
 };
@@ -86,23 +87,46 @@ pub enum Ask {
     },
 }
 
+/// A turn that was waited for: what is asked in it begins at once.
+#[derive(Debug)]
+pub struct Place {
+    turn: Turn,
+    limits: Limits,
+}
+
 impl MachineProvider {
     /// Asks the provider, with what it is lent. The time begins when it is its turn.
     ///
     /// Errors: the provider's own words, or why the host let it say nothing.
-    pub async fn ask(
-        &self,
-        ask: Ask,
-        limits: &RuleLimits,
-        (lent, services): (Lent, Services),
-    ) -> Result<Said, Failed> {
+    pub async fn ask(&self, ask: Ask, limits: &RuleLimits, lent: (Lent, Services)) -> Result<Said, Failed> {
+        let place = self.place(limits).await?;
+        self.ask_in(place, ask, lent).await
+    }
+
+    /// Waits for its turn, for as long as whoever waits likes: nothing was asked yet.
+    ///
+    /// Errors: no call may have these limits.
+    pub async fn place(&self, limits: &RuleLimits) -> Result<Place, Failed> {
         let engine = &self.0.engine;
         let mut asked = limits.clone();
         asked.evaluation_seconds.get_or_insert(CALL_SECONDS);
         let limits = engine.limits.with(&asked, &engine.ceilings);
         let limits = limits.map_err(|error| Refused::new(Reason::TooLarge, error.to_string()))?;
-        let loaded = self.0.clone();
         let turn = turn(engine, TENANT, limits.memory_bytes).await;
+        Ok(Place { turn, limits })
+    }
+
+    /// The same as [`Self::ask`] once it is its turn.
+    ///
+    /// Errors: as those of [`Self::ask`].
+    pub async fn ask_in(
+        &self,
+        place: Place,
+        ask: Ask,
+        (lent, services): (Lent, Services),
+    ) -> Result<Said, Failed> {
+        let engine = &self.0.engine;
+        let (loaded, Place { turn, limits }) = (self.0.clone(), place);
         let work = async move {
             let time = Duration::from_secs(limits.evaluation_seconds);
             let limits = (Arc::new(limits), loaded.inspection.state_bytes);

@@ -11,7 +11,7 @@ pub mod lent;
 pub(crate) mod load;
 
 pub use answer::{Creation, Failed, Failure, FailureCode, Group, MachineState, Made, Pending, Said};
-pub use call::Ask;
+pub use call::{Ask, Place};
 pub use cloud::{Signed, signed_headers};
 pub use grants::{CloudGrant, ObjectGrant, ProviderGrants, Write};
 pub use lent::{Cloud, CloudRequest, Lent, Signing, Writer};

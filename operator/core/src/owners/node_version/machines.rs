@@ -418,7 +418,7 @@ impl<'a> Pass<'a> {
 
     /// Looks for a machine that may have been made before numo could write down which one it is.
     fn find(&mut self, pending: &'a PendingNodeView) {
-        let Some(heard) = self.made_for(pending) else {
+        let Some(heard) = self.heard_for(pending) else {
             return;
         };
         match &heard.said {
@@ -446,7 +446,7 @@ impl<'a> Pass<'a> {
         if !is_refused && !hosts.any(|host| is_same(&host.provider_id, id)) {
             return false;
         }
-        let Some(heard) = self.made_for(pending) else {
+        let Some(heard) = self.heard_for(pending) else {
             return false;
         };
         match &heard.said {
@@ -459,7 +459,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Which machine a request has, as was heard last; it is asked again once that is due.
-    fn made_for(&mut self, pending: &PendingNodeView) -> Option<&'a Heard<Option<MadeMachine>>> {
+    fn heard_for(&mut self, pending: &PendingNodeView) -> Option<&'a Heard<Option<MadeMachine>>> {
         let question = FleetQuestion::Find {
             group_id: pending.group_id().to_owned(),
             request: pending.name.clone(),

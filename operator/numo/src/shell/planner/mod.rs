@@ -200,6 +200,12 @@ impl Planner {
         }
     }
 
+    /// Waits until nothing is under way any more that was begun beside the decisions and makes or deletes machines, and no longer than so.
+    /// False if something still is.
+    pub async fn rest(&self, patience: Duration) -> bool {
+        self.context.provider.rest(patience).await
+    }
+
     /// Passes over the owners that are due, tells of everything else, and notes who is due next.
     async fn pass_over(&mut self, reach: Reach, stop: &signal::Receiver<bool>) {
         let due = self.due(reach);

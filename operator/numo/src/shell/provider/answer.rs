@@ -7,15 +7,33 @@ use numo_core::observed::{GroupFacts, MachineFacts, MadeMachine};
 #[derive(Clone, Debug)]
 pub enum ProviderAnswer {
     /// Image and group of a machine.
-    Facts(Result<MachineFacts, String>),
+    Facts(Result<MachineFacts, Unanswered>),
     /// State of a machine.
-    State(Result<CspState, String>),
+    State(Result<CspState, Unanswered>),
     /// Image of new machines of a group.
-    Image(Result<String, String>),
+    Image(Result<String, Unanswered>),
     /// All groups.
-    Groups(Result<Vec<GroupFacts>, String>),
+    Groups(Result<Vec<GroupFacts>, Unanswered>),
     /// The machine of a request.
-    Found(Result<Option<MadeMachine>, String>),
+    Found(Result<Option<MadeMachine>, Unanswered>),
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unanswered {
+    /// In these words.
+    pub words: String,
+    /// When it is worth another try (seconds), where the provider has said so.
+    pub again_seconds: Option<i64>,
+}
+
+impl From<String> for Unanswered {
+    fn from(words: String) -> Self {
+        Self {
+            words,
+            again_seconds: None,
+        }
+    }
 }
 
 /// What became of a call that makes, changes or deletes.

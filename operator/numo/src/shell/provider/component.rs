@@ -2,22 +2,27 @@
 //! again a while after that failed. What it makes or deletes is decided elsewhere.
 
 use super::{
-    answer::{Called, ProviderAnswer},
+    answer::{Called, ProviderAnswer, Unanswered},
     config::ProviderConfig,
     loader::Loader,
+    machines::{CALL_PATIENCE, Machines, TURN_PATIENCE, cut_off},
 };
 use crate::shell::{
     clock::ServerClock,
     eval::{evaluator::Evaluator, provider::Objects},
     lines::{LogShares, ProviderLines},
 };
+use async_trait::async_trait;
 use numo_api::machines::CspState;
 use numo_core::observed::{FleetQuestion, GroupFacts, MachineFacts, MadeMachine};
 use numo_plugin::{
     RuleLimits, Services,
     fetch::{Direct, FetchSetup},
     net::proxy::Proxies,
-    provider::{Ask, Creation, Failed, FailureCode, Group, Lent, MachineState, Made, Pending, Said, Signed},
+    provider::{
+        Ask, Creation, Failed, FailureCode, Group, Lent, MachineProvider, MachineState, Made, Pending, Place,
+        Said, Signed,
+    },
 };
 use std::{
     collections::BTreeMap,
@@ -92,56 +97,35 @@ impl Component {
         })
     }
 
-    async fn said(&self, ask: Ask) -> Result<Said, Failure> {
+    /// It is its turn, to be asked at once.
+    async fn turn(&self) -> Result<(MachineProvider, Place), Failure> {
         let provider = self.loader.provider().await.map_err(Failure::without_time)?;
+        let place = provider.place(&self.limits).await.map_err(Failure::of)?;
+        Ok((provider, place))
+    }
+
+    /// Asks. Its time begins when it is its turn; until then nothing was asked.
+    async fn said(&self, ask: Ask) -> Result<Said, Failure> {
+        let turn = tokio::time::timeout(TURN_PATIENCE, self.turn()).await;
+        let late = || {
+            let seconds = TURN_PATIENCE.as_secs();
+            Failure::without_time(format!(
+                "not asked: the component was not free within {seconds} s"
+            ))
+        };
+        let (provider, place) = turn.map_err(|_| late())??;
         let services = Services {
             reader: Some(self.objects.reader()),
             log: Arc::new(ProviderLines(self.log.clone())),
             ..Services::none(self.clock.now())
         };
-        let said = provider
-            .ask(ask, &self.limits, (self.lent.clone(), services))
-            .await;
+        let said = provider.ask_in(place, ask, (self.lent.clone(), services));
+        let said = tokio::time::timeout(CALL_PATIENCE, said).await;
+        let said = said.map_err(|_| Failure::without_time(cut_off(CALL_PATIENCE)))?;
         said.map_err(Failure::of)
     }
 
-    /// Answers a question.
-    pub async fn answer(&self, question: &FleetQuestion) -> ProviderAnswer {
-        match question {
-            FleetQuestion::Facts { provider_id } => ProviderAnswer::Facts(self.facts(provider_id).await),
-            FleetQuestion::State { provider_id } => {
-                let provider_id = provider_id.clone();
-                let said = self.said(Ask::State { provider_id }).await;
-                ProviderAnswer::State(match said {
-                    Ok(Said::State(state)) => Ok(csp_state(state)),
-                    said => Err(unfit(said)),
-                })
-            }
-            FleetQuestion::GroupImage { group_id } => {
-                let group_id = group_id.clone();
-                ProviderAnswer::Image(self.text(Ask::GroupImage { group_id }).await)
-            }
-            FleetQuestion::Groups => {
-                let uid = self.uid.clone();
-                ProviderAnswer::Groups(match self.said(Ask::Groups { uid }).await {
-                    Ok(Said::Groups(groups)) => Ok(groups.into_iter().map(group).collect()),
-                    said => Err(unfit(said)),
-                })
-            }
-            FleetQuestion::Find { group_id, request } => {
-                let ask = Ask::Find {
-                    group_id: group_id.clone(),
-                    request_id: request.clone(),
-                };
-                ProviderAnswer::Found(match self.said(ask).await {
-                    Ok(Said::Found(found)) => Ok(found.map(made)),
-                    said => Err(unfit(said)),
-                })
-            }
-        }
-    }
-
-    async fn facts(&self, provider_id: &str) -> Result<MachineFacts, String> {
+    async fn facts(&self, provider_id: &str) -> Result<MachineFacts, Unanswered> {
         let provider_id = provider_id.to_owned();
         let image = Ask::NodeImage {
             provider_id: provider_id.clone(),
@@ -152,55 +136,10 @@ impl Component {
         })
     }
 
-    async fn text(&self, ask: Ask) -> Result<String, String> {
+    async fn text(&self, ask: Ask) -> Result<String, Unanswered> {
         match self.said(ask).await {
             Ok(Said::Text(text)) => Ok(text),
             said => Err(unfit(said)),
-        }
-    }
-
-    /// Makes the machine of a request, or finds it.
-    pub async fn create(&self, group_id: &str, request: &str) -> Called<MadeMachine> {
-        let tried = self.tried(request);
-        let ask = Ask::Create {
-            group_id: group_id.to_owned(),
-            request_id: request.to_owned(),
-            token: tried.token.clone(),
-        };
-        match self.said(ask).await {
-            Ok(Said::Creation(Creation::Created(machine))) => self.done(request, made(machine)),
-            Ok(Said::Creation(Creation::Pending(pending))) => self.pending(request, pending),
-            said => self.failed(request, &tried, said),
-        }
-    }
-
-    /// Deletes a machine. One that is gone is no failure.
-    pub async fn delete(&self, provider_id: &str) -> Called<()> {
-        let key = provider_id.to_lowercase();
-        let tried = self.tried(&key);
-        let ask = Ask::Delete {
-            provider_id: provider_id.to_owned(),
-        };
-        match self.said(ask).await {
-            Ok(Said::Done(None)) => self.done(&key, ()),
-            Ok(Said::Done(Some(pending))) => self.pending(&key, pending),
-            said => self.failed(&key, &tried, said),
-        }
-    }
-
-    /// Has new machines of a group get an image.
-    pub async fn set_image(&self, group_id: &str, image: &str) -> Called<()> {
-        let key = format!("{} {image}", group_id.to_lowercase());
-        let tried = self.tried(&key);
-        let ask = Ask::SetGroupImage {
-            group_id: group_id.to_owned(),
-            image: image.to_owned(),
-            token: tried.token.clone(),
-        };
-        match self.said(ask).await {
-            Ok(Said::Done(None)) => self.done(&key, ()),
-            Ok(Said::Done(Some(pending))) => self.pending(&key, pending),
-            said => self.failed(&key, &tried, said),
         }
     }
 
@@ -250,6 +189,86 @@ impl Component {
         Called::Refused {
             again_seconds: failure.again_seconds(failures),
             words: failure.words,
+        }
+    }
+}
+
+#[async_trait]
+impl Machines for Component {
+    async fn answer(&self, question: &FleetQuestion) -> ProviderAnswer {
+        match question {
+            FleetQuestion::Facts { provider_id } => ProviderAnswer::Facts(self.facts(provider_id).await),
+            FleetQuestion::State { provider_id } => {
+                let provider_id = provider_id.clone();
+                let said = self.said(Ask::State { provider_id }).await;
+                ProviderAnswer::State(match said {
+                    Ok(Said::State(state)) => Ok(csp_state(state)),
+                    said => Err(unfit(said)),
+                })
+            }
+            FleetQuestion::GroupImage { group_id } => {
+                let group_id = group_id.clone();
+                ProviderAnswer::Image(self.text(Ask::GroupImage { group_id }).await)
+            }
+            FleetQuestion::Groups => {
+                let uid = self.uid.clone();
+                ProviderAnswer::Groups(match self.said(Ask::Groups { uid }).await {
+                    Ok(Said::Groups(groups)) => Ok(groups.into_iter().map(group).collect()),
+                    said => Err(unfit(said)),
+                })
+            }
+            FleetQuestion::Find { group_id, request } => {
+                let ask = Ask::Find {
+                    group_id: group_id.clone(),
+                    request_id: request.clone(),
+                };
+                ProviderAnswer::Found(match self.said(ask).await {
+                    Ok(Said::Found(found)) => Ok(found.map(made)),
+                    said => Err(unfit(said)),
+                })
+            }
+        }
+    }
+
+    async fn create(&self, group_id: &str, request: &str) -> Called<MadeMachine> {
+        let tried = self.tried(request);
+        let ask = Ask::Create {
+            group_id: group_id.to_owned(),
+            request_id: request.to_owned(),
+            token: tried.token.clone(),
+        };
+        match self.said(ask).await {
+            Ok(Said::Creation(Creation::Created(machine))) => self.done(request, made(machine)),
+            Ok(Said::Creation(Creation::Pending(pending))) => self.pending(request, pending),
+            said => self.failed(request, &tried, said),
+        }
+    }
+
+    async fn delete(&self, provider_id: &str) -> Called<()> {
+        let key = provider_id.to_lowercase();
+        let tried = self.tried(&key);
+        let ask = Ask::Delete {
+            provider_id: provider_id.to_owned(),
+        };
+        match self.said(ask).await {
+            Ok(Said::Done(None)) => self.done(&key, ()),
+            Ok(Said::Done(Some(pending))) => self.pending(&key, pending),
+            said => self.failed(&key, &tried, said),
+        }
+    }
+
+    async fn set_image(&self, group_id: &str, image: &str) -> Called<()> {
+        let key = format!("{} {image}", group_id.to_lowercase());
+        let tried = self.tried(&key);
+        let ask = Ask::SetGroupImage {
+            group_id: group_id.to_owned(),
+            image: image.to_owned(),
+            token: tried.token.clone(),
+        };
+        match self.said(ask).await {
+            Ok(Said::Done(None)) => self.done(&key, ()),
+            Ok(Said::Done(Some(pending))) => self.pending(&key, pending),
+            said => self.failed(&key, &tried, said),
         }
     }
 }
@@ -308,9 +327,16 @@ impl Failure {
     }
 }
 
-fn unfit(said: Result<Said, Failure>) -> String {
-    said.err()
-        .map_or_else(|| UNFIT.to_owned(), |failure| failure.words)
+fn unfit(said: Result<Said, Failure>) -> Unanswered {
+    match said {
+        Ok(_) => Unanswered::from(UNFIT.to_owned()),
+        Err(failure) => Unanswered {
+            again_seconds: failure
+                .retry_after_seconds
+                .map(|seconds| i64::from(seconds).max(1)),
+            words: failure.words,
+        },
+    }
 }
 
 fn made(machine: Made) -> MadeMachine {
@@ -367,5 +393,14 @@ mod tests {
         assert_eq!(said(FailureCode::Exhausted, None).again_seconds(1), 60);
         assert_eq!(said(FailureCode::Invalid, None).again_seconds(1), 300);
         assert_eq!(unavailable.words, "Unavailable: words");
+    }
+
+    #[test]
+    fn a_question_keeps_the_clouds_own_time() {
+        let again = |seconds| unfit(Err(said(FailureCode::Throttled, seconds))).again_seconds;
+        assert_eq!(again(Some(90)), Some(90));
+        assert_eq!(again(Some(0)), Some(1));
+        assert_eq!(again(None), None, "then numo's own counts");
+        assert_eq!(unfit(Ok(Said::Done(None))).words, UNFIT);
     }
 }

@@ -4,7 +4,11 @@
 //!
 //! Keys of `data`: of a machine `image`, `group`, `node` and `state`; of a group `image`, `role`, `autoscaler` and `name`.
 
-use super::answer::{Called, ProviderAnswer};
+use super::{
+    answer::{Called, ProviderAnswer, Unanswered},
+    machines::{CALL_PATIENCE, Machines, cut_off, within},
+};
+use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api, Client, ResourceExt,
@@ -51,17 +55,6 @@ impl Sim {
     pub fn new(client: Client, namespace: &str) -> Self {
         Self {
             maps: Api::namespaced(client, namespace),
-        }
-    }
-
-    /// Answers a question.
-    pub async fn answer(&self, question: &FleetQuestion) -> ProviderAnswer {
-        match question {
-            FleetQuestion::Facts { provider_id } => ProviderAnswer::Facts(self.facts(provider_id).await),
-            FleetQuestion::State { provider_id } => ProviderAnswer::State(self.state(provider_id).await),
-            FleetQuestion::GroupImage { group_id } => ProviderAnswer::Image(self.image(group_id).await),
-            FleetQuestion::Groups => ProviderAnswer::Groups(self.groups().await),
-            FleetQuestion::Find { request, .. } => ProviderAnswer::Found(self.find(request).await),
         }
     }
 
@@ -115,14 +108,6 @@ impl Sim {
         Ok(found.map(|map| made(&map)))
     }
 
-    /// Makes the machine of a request, or finds it.
-    pub async fn create(&self, group_id: &str, request: &str) -> Called<MadeMachine> {
-        match self.try_create(group_id, request).await {
-            Ok(made) => Called::Done(made),
-            Err(words) => Called::refused(words),
-        }
-    }
-
     async fn try_create(&self, group_id: &str, request: &str) -> Result<MadeMachine, String> {
         if let Some(found) = self.find(request).await? {
             return Ok(found);
@@ -147,25 +132,6 @@ impl Sim {
         }
     }
 
-    /// Deletes a machine: whoever plays it takes it away.
-    pub async fn delete(&self, provider_id: &str) -> Called<()> {
-        let name = match machine(provider_id) {
-            Ok(name) => name,
-            Err(words) => return Called::refused(words),
-        };
-        self.merge(name, &BTreeMap::from([("state", CspState::Terminating.name())]))
-            .await
-    }
-
-    /// Has new machines of a group get an image.
-    pub async fn set_image(&self, group_id: &str, image: &str) -> Called<()> {
-        let done = self.merge(group_id, &BTreeMap::from([("image", image)])).await;
-        match self.get(group_id).await {
-            Ok(None) => Called::refused(format!("there is no group {group_id}")),
-            _ => done,
-        }
-    }
-
     async fn merge(&self, name: &str, data: &BTreeMap<&str, &str>) -> Called<()> {
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
@@ -178,6 +144,59 @@ impl Sim {
             Err(error) => Called::refused(words(&error)),
         }
     }
+}
+
+#[async_trait]
+impl Machines for Sim {
+    async fn answer(&self, question: &FleetQuestion) -> ProviderAnswer {
+        match question {
+            FleetQuestion::Facts { provider_id } => {
+                ProviderAnswer::Facts(heard(self.facts(provider_id)).await)
+            }
+            FleetQuestion::State { provider_id } => {
+                ProviderAnswer::State(heard(self.state(provider_id)).await)
+            }
+            FleetQuestion::GroupImage { group_id } => {
+                ProviderAnswer::Image(heard(self.image(group_id)).await)
+            }
+            FleetQuestion::Groups => ProviderAnswer::Groups(heard(self.groups()).await),
+            FleetQuestion::Find { request, .. } => ProviderAnswer::Found(heard(self.find(request)).await),
+        }
+    }
+
+    async fn create(&self, group_id: &str, request: &str) -> Called<MadeMachine> {
+        let created = async {
+            let made = self.try_create(group_id, request).await;
+            made.map_or_else(Called::refused, Called::Done)
+        };
+        within(created).await
+    }
+
+    /// Whoever plays the machine takes it away.
+    async fn delete(&self, provider_id: &str) -> Called<()> {
+        let name = match machine(provider_id) {
+            Ok(name) => name,
+            Err(words) => return Called::refused(words),
+        };
+        let goes = BTreeMap::from([("state", CspState::Terminating.name())]);
+        within(self.merge(name, &goes)).await
+    }
+
+    async fn set_image(&self, group_id: &str, image: &str) -> Called<()> {
+        let set = async {
+            let done = self.merge(group_id, &BTreeMap::from([("image", image)])).await;
+            match self.get(group_id).await {
+                Ok(None) => Called::refused(format!("there is no group {group_id}")),
+                _ => done,
+            }
+        };
+        within(set).await
+    }
+}
+
+async fn heard<T>(asked: impl Future<Output = Result<T, String>>) -> Result<T, Unanswered> {
+    let said = tokio::time::timeout(CALL_PATIENCE, asked).await;
+    Ok(said.unwrap_or_else(|_| Err(cut_off(CALL_PATIENCE)))?)
 }
 
 fn made(map: &ConfigMap) -> MadeMachine {

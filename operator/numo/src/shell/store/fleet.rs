@@ -1,13 +1,32 @@
 //! What the provider of machines said, and what Nodes say of theirs. This file asks nobody.
 
 use super::Store;
-use crate::shell::provider::answer::{Called, ProviderAnswer, REFUSED_SECONDS};
+use crate::shell::provider::answer::{Called, ProviderAnswer, REFUSED_SECONDS, Unanswered};
 use jiff::{SignedDuration, Timestamp};
 use numo_api::marks;
-use numo_core::observed::{FleetQuestion, Heard, HostView, MadeMachine, PendingNodeView, Told};
+use numo_core::observed::{FleetQuestion, Heard, HostView, MadeMachine, PendingNodeView, ProviderView, Told};
 
 /// How long it is known what the provider has done: what is not over by then is told it once more.
 const DID_SECONDS: i64 = 60 * 60;
+
+/// What was heard. When the provider wants to be asked again is kept beside it, if it has said so.
+fn heard<T>(
+    provider: &mut ProviderView,
+    question: &FleetQuestion,
+    at: Timestamp,
+    said: Result<T, Unanswered>,
+) -> Heard<T> {
+    // Of questions that nobody asks any more nothing is kept.
+    provider.not_before.retain(|_, until| *until > at);
+    let said = said.map_err(|unanswered| {
+        if let Some(seconds) = unanswered.again_seconds {
+            let until = at + SignedDuration::from_secs(seconds);
+            provider.not_before.insert(question.clone(), until);
+        }
+        unanswered.words
+    });
+    Heard { at, said }
+}
 
 impl Store {
     /// Notes that the provider is being asked.
@@ -25,23 +44,23 @@ impl Store {
         provider.asked.remove(question);
         match (question, answer) {
             (FleetQuestion::Facts { provider_id }, ProviderAnswer::Facts(said)) => {
-                provider.hear_facts(provider_id, Heard { at, said });
+                let heard = heard(provider, question, at, said);
+                provider.hear_facts(provider_id, heard);
             }
             (FleetQuestion::State { provider_id }, ProviderAnswer::State(said)) => {
-                provider
-                    .states
-                    .insert(provider_id.to_lowercase(), Heard { at, said });
+                let heard = heard(provider, question, at, said);
+                provider.states.insert(provider_id.to_lowercase(), heard);
             }
             (FleetQuestion::GroupImage { group_id }, ProviderAnswer::Image(said)) => {
-                provider
-                    .images
-                    .insert(group_id.to_lowercase(), Heard { at, said });
+                let heard = heard(provider, question, at, said);
+                provider.images.insert(group_id.to_lowercase(), heard);
             }
             (FleetQuestion::Groups, ProviderAnswer::Groups(said)) => {
-                provider.groups = Some(Heard { at, said });
+                provider.groups = Some(heard(provider, question, at, said));
             }
             (FleetQuestion::Find { request, .. }, ProviderAnswer::Found(said)) => {
-                provider.found.insert(request.clone(), Heard { at, said });
+                let heard = heard(provider, question, at, said);
+                provider.found.insert(request.clone(), heard);
             }
             _ => return false,
         }
@@ -151,6 +170,28 @@ mod tests {
         };
         assert_eq!(problem(true).as_deref(), Some("Exhausted: no quota"));
         assert_eq!(problem(false), None, "the operator asks by itself");
+    }
+
+    #[test]
+    fn when_the_provider_wants_to_be_asked_again_is_known_until_it_answers() {
+        let mut store = Store::new(Settings::default());
+        let question = FleetQuestion::State {
+            provider_id: "sim:///M".to_owned(),
+        };
+        let now = Timestamp::UNIX_EPOCH;
+        let throttled = Unanswered {
+            words: "Throttled: 429".to_owned(),
+            again_seconds: Some(90),
+        };
+        let answer = ProviderAnswer::State(Err(throttled));
+        assert!(store.provider_answered(&question, now, answer));
+        let provider = &store.observed.fleet.provider;
+        assert_eq!(provider.not_before[&question].as_second(), 90);
+        assert_eq!(provider.states["sim:///m"].said, Err("Throttled: 429".to_owned()));
+        let later = now + SignedDuration::from_secs(91);
+        let answer = ProviderAnswer::State(Err("no answer".to_owned().into()));
+        store.provider_answered(&question, later, answer);
+        assert!(store.observed.fleet.provider.not_before.is_empty());
     }
 
     #[test]
