@@ -344,7 +344,7 @@ fn computing(mut run: Run, arguments: &Arguments) -> ExitCode {
     if filter.is_empty() {
         run.step("clippy", |_| step::succeeds(&mut lint::clippy()).map(Outcome::of));
         run.step("clippy of plugins", |_| {
-            step::succeeds(&mut lint::plugins(lint::clippy())).map(Outcome::of)
+            step::succeeds(&mut lint::plugins_clippy()).map(Outcome::of)
         });
     }
     run.step("documentation's examples", |counts| doc_tests(filter, counts));
@@ -522,6 +522,8 @@ fn build() -> Result<Vec<TestBinary>> {
         "build",
         "--workspace",
         "--all-targets",
+        "--features",
+        step::WHOLE,
         "--message-format=json-render-diagnostics",
     ]);
     let mut child = command
