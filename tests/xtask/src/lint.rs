@@ -17,7 +17,7 @@ pub struct Arguments {
 /// Runs every linter, even after one has failed.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut failed = false;
-    for mut command in [format(), clippy(), plugins(format()), plugins(clippy())] {
+    for mut command in [format(), clippy(), plugins(format()), plugins_clippy()] {
         failed |= !step::succeeds(&mut command)?;
     }
     match deny_step(arguments.deny)? {
@@ -43,20 +43,24 @@ pub fn format() -> Command {
 
 /// Clippy over all that is compiled, tests included.
 pub fn clippy() -> Command {
+    linted(&["--features", step::WHOLE])
+}
+
+/// The same over the rules in `plugins`.
+pub fn plugins_clippy() -> Command {
+    plugins(linted(&[]))
+}
+
+fn linted(features: &[&str]) -> Command {
     let mut command = step::cargo();
-    command.args([
-        "clippy",
-        "--quiet",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ]);
+    command
+        .args(["clippy", "--quiet", "--workspace", "--all-targets"])
+        .args(features)
+        .args(["--", "-D", "warnings"]);
     command
 }
 
-/// The same for the rules in `plugins`, a workspace of its own, built beside the rest.
+/// A command for the rules in `plugins`, a workspace of its own, built beside the rest.
 pub fn plugins(mut command: Command) -> Command {
     command
         .current_dir(step::root().join("plugins"))

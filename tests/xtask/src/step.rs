@@ -5,6 +5,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+/// The feature with which this program has all of its tasks: what checks or tests the workspace names it, else those that are not there would
+/// be left out.
+pub const WHOLE: &str = "xtask/whole";
+
 /// The repository's root.
 pub fn root() -> PathBuf {
     // This file's crate is two folders below it.

@@ -229,9 +229,9 @@ pub fn stopping() {
 
 /// The ways to stop as text for a terminal, so many letters wide.
 fn table(width: usize) -> String {
-    let mut text = "Ways to stop, the widest first. In each of them but `numo hold`, what is under way continues to its end, and numo restores what it \
-                    changed.\n"
-        .to_owned();
+    let intro = "Ways to stop, the widest first. In each of them but `numo hold`, what is under way continues to its end, and numo \
+                 restores what it changed.";
+    let mut text = wrapped(intro, ("", ""), width - 1);
     for way in &WAYS {
         let _ = write!(text, "\n{}\n", way.name);
         for (head, words) in [

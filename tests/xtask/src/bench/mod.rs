@@ -258,7 +258,15 @@ struct Entry {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     numo_cluster::binary()?;
     // Both in one call: one by one they would have other features, and most of wasmtime would be built twice.
-    let programs = ["--workspace", "--bin", "numo", "--bin", "xtask"];
+    let programs = [
+        "--workspace",
+        "--bin",
+        "numo",
+        "--bin",
+        "xtask",
+        "--features",
+        step::WHOLE,
+    ];
     step::must(step::cargo().args(["build", "--release"]).args(programs))?;
     // This program lies in the folder of another profile beside that one.
     let debug = std::env::current_exe()?;

@@ -18,6 +18,7 @@ use anyhow::{Context, Result};
 use console::style;
 use numo_api::marks;
 use numo_e2e::{NAMESPACE, manifests, rules};
+use numo_plugin_tests::registry::Kind;
 use numo_world::{Breach, Judgement, PoolSpec, TimeFactor, Timings, WorldSpec};
 use serde_json::{Value, json};
 
@@ -242,21 +243,26 @@ async fn keep_up(site: &Site, arguments: &Arguments, stop: &mut Stop) {
 /// Rules in WASM that guard the demo's nodes beside its Jobs, by the names of their components.
 const COMPONENTS: [&str; 2] = ["cluster-operators", "pdb-headroom"];
 
-/// Builds what the demo runs, in the foreground: a failure shows, and Ctrl-C ends it. The rules are built beside the
-/// control plane, whose linker leaves a core idle.
+/// Builds what the demo runs, in the foreground: a failure shows, and Ctrl-C ends it. All else is built beside the control plane, whose
+/// linker leaves a core idle.
 async fn build(progress: &Progress, control_plane: bool) -> Result<()> {
     let rules = tokio::spawn(async {
         tokio::task::spawn_blocking(setup::wasm_targets).await??;
         rules::components(&COMPONENTS).await
     });
+    let registry = tokio::task::spawn_blocking(|| Kind::GoContainerRegistry.program());
+    // Together with ourselves: alone it would be built with other features, and all it needs once more.
+    let numo = tokio::task::spawn_blocking(|| {
+        step::must(step::cargo().args(["build", "--quiet", "--package", "numo", "--package", "xtask"]))
+    });
     if control_plane {
         tokio::task::spawn_blocking(numo_cluster::binary).await??;
     }
     let doing = progress.doing("building numo");
-    // Together with ourselves: alone it would be built with other features, and all it needs once more.
-    step::must(step::cargo().args(["build", "--quiet", "--package", "numo", "--package", "xtask"]))?;
+    numo.await??;
     doing.done("");
     rules.await??;
+    registry.await??;
     Ok(())
 }
 
