@@ -1172,7 +1172,7 @@ fn is_for_the_reference(world: &World, before: &BTreeMap<String, BTreeMap<&str, 
     let let_go: BTreeSet<&str> = observed
         .changes
         .values()
-        .filter(|change| numo_core::owners::node_version::has_let_go(change))
+        .filter(|change| numo_core::turn::journal::entered(change, Step::Released).is_some())
         .map(|change| change.spec.node_name.as_str())
         .collect();
     for node in observed
