@@ -1,0 +1,51 @@
+//! Faults that came out of odd snapshots, each as small as it can be.
+
+use crate::words::check;
+
+/// The lease of a node in maintenance is with another operator, and the status says how often it was found so.
+fn lost(errors: &str) -> String {
+    format!(
+        "node a worker 4.16.0
+         maintenance a finalizer phase:Succeeded lease-errors:{errors} updated:-100
+         kept a cordoned holder:remediation
+         turn a Drained
+         pods a"
+    )
+}
+
+#[test]
+fn a_count_of_lost_leases_that_numo_never_wrote_is_counted_on_from() {
+    // Fewer than none are none.
+    for errors in ["-1", "-70", "-9223372036854775808"] {
+        check(
+            &lost(errors),
+            "hold NodeLeaseLost ~ it is held by different owner: remediation
+             > nothing",
+        );
+    }
+    // More than any are too many.
+    check(
+        &lost("9223372036854775807"),
+        "maintenance Failed
+         > uncordon a Some(false) with no taints",
+    );
+}
+
+#[test]
+fn a_count_of_corrections_as_large_as_can_be_is_too_many() {
+    check(
+        "node a worker 4.16.0
+         maintenance a finalizer phase:Running
+         turn a Drained
+         kept a uncordoned corrections:4294967295
+         pods a",
+        "maintenance Failed ~ someone uncordoned it, 4294967295 times in all",
+    );
+    check(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours unpaused by:argocd corrections:4294967295
+         node a worker 4.16.0
+         run {}",
+        "hold ForeignWriter",
+    );
+}
