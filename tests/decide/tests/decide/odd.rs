@@ -49,3 +49,33 @@ fn a_count_of_corrections_as_large_as_can_be_is_too_many() {
         "hold ForeignWriter",
     );
 }
+
+#[test]
+fn an_answer_of_a_time_that_has_not_come_is_no_pass() {
+    let asked = |phase: &str, said: i64| {
+        let change = if phase == "Pre" {
+            "change a PreRules pin:4.17.0"
+        } else {
+            ""
+        };
+        let turn = if phase == "Pre" { "turn" } else { "" };
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0 {turn}
+             rule disk {phase} wasm
+             run finalizer {{}}
+             {change}
+             evaluation disk/{phase}/1 of a Pass:Fine first:-10 asked:-10 said:{said}"
+        )
+    };
+    // The clocks of two API servers may differ by so much.
+    check(
+        &asked("Pre", 60),
+        "> journal a verdict disk/Pre/1 Pass PreRelease",
+    );
+    check(&asked("Admit", 60), "> admit a");
+    // The clock went back by hours: nobody knows how old the answer is.
+    check(&asked("Pre", 3600), "? evaluate disk/Pre/1 of a\n > nothing");
+    check(&asked("Admit", 3600), "? evaluate disk/Admit/1 of a\n > nothing");
+}
