@@ -79,3 +79,19 @@ fn an_answer_of_a_time_that_has_not_come_is_no_pass() {
     check(&asked("Pre", 3600), "? evaluate disk/Pre/1 of a\n > nothing");
     check(&asked("Admit", 3600), "? evaluate disk/Admit/1 of a\n > nothing");
 }
+
+#[test]
+fn a_journal_that_has_lost_its_words_is_told_by_its_reason() {
+    check(
+        "node a worker v0
+         plan finalizer
+         begun a Skipped",
+        "node a Skipped SkippedByPerson ~ A directive on the NodeChange leaves the node out",
+    );
+    check(
+        "node a worker v0
+         maintenance a finalizer
+         turn a Skipped",
+        "node a Skipped SkippedByPerson ~ A directive on the NodeChange leaves the node out",
+    );
+}
