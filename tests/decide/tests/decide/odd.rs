@@ -1,6 +1,9 @@
 //! Faults that came out of odd snapshots, each as small as it can be.
 
-use crate::words::check;
+use crate::{
+    cluster::Cluster,
+    words::{check, check_cluster},
+};
 
 /// The lease of a node in maintenance is with another operator, and the status says how often it was found so.
 fn lost(errors: &str) -> String {
@@ -93,5 +96,36 @@ fn a_journal_that_has_lost_its_words_is_told_by_its_reason() {
          maintenance a finalizer
          turn a Skipped",
         "node a Skipped SkippedByPerson ~ A directive on the NodeChange leaves the node out",
+    );
+}
+
+#[test]
+fn a_node_waits_while_something_else_has_the_name_of_its_turn() {
+    let with = |edit: fn(&mut numo_core::observed::ChangeView)| {
+        let mut cluster = Cluster::parse(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0
+             node b worker 4.16.0
+             run {order: Name} finalizer
+             change a PreRules pin:4.17.0",
+        );
+        cluster.observed.changes.values_mut().for_each(edit);
+        cluster
+    };
+    // Somebody deleted it, and made it again for something else. The next node has its turn meanwhile.
+    check_cluster(
+        &with(|view| {
+            "other".clone_into(&mut view.spec.owner_ref.uid);
+            "gone".clone_into(&mut view.spec.node_uid);
+        }),
+        "node a Selected JournalContradicts ~ has the name of the turn of Node a: found spec.nodeName a with uid gone
+         > admit b",
+    );
+    // It is being deleted, and something keeps it.
+    check_cluster(
+        &with(|view| view.deleting = true),
+        "node a Selected Admitting ~ is being deleted: its turn begins once that is gone
+         > admit b",
     );
 }
