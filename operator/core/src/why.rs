@@ -18,11 +18,17 @@ pub struct Why {
 }
 
 impl Why {
-    /// A reason with its sentence.
+    /// A reason with its sentence. Where there is none, as a journal that is read back has lost it, the reason's own meaning.
     pub fn new(reason: Reason, message: impl Into<Arc<str>>) -> Self {
+        let message: Arc<str> = message.into();
+        let message = if message.is_empty() {
+            reason.meaning().into()
+        } else {
+            message
+        };
         Self {
             reason,
-            message: message.into(),
+            message,
             until: None,
             ended_by: None,
         }

@@ -22,6 +22,7 @@ use crate::{
     selector::{self, Selector, one_label},
     turn::{
         closed::{self, Probes},
+        contradiction,
         journal::Journal,
         node::{Next, ON},
     },
@@ -247,6 +248,10 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
             queue.wait(one, why);
             continue;
         }
+        if let Some(why) = name_taken(queue, one) {
+            queue.wait(one, why);
+            continue;
+        }
         if let Some((why, keeps_place)) = ask_first(queue, one, &mut asking) {
             if keeps_place {
                 ledger.take(node);
@@ -272,6 +277,19 @@ pub(crate) fn take_places<'a>(
     if let Some(domains) = domains {
         domains.take(node);
     }
+}
+
+/// Why the turn of a node that has no journal cannot be written down, if so: something else has its name.
+fn name_taken<'a, Q: Queue<'a>>(queue: &Q, one: Q::One) -> Option<Why> {
+    if queue.change(one).is_some() {
+        return None;
+    }
+    let (observed, ..) = queue.seen();
+    let (key, _) = queue.reservation(one);
+    Some(contradiction::taken(
+        observed.changes.get(&key)?,
+        &queue.node(one).name,
+    ))
 }
 
 /// Begins the turn of a node: its NodeChange is created, or its journal begins another attempt.

@@ -74,7 +74,7 @@ pub(super) fn effective_policy(rule: &RuleView, phase: Phase) -> FailurePolicy {
 pub fn is_fresh(rule: &RuleView, verdict: &VerdictRecord, now: Timestamp) -> bool {
     verdict.outcome == Outcome::Pass
         && verdict.edition.as_deref() == Some(rule.edition().as_str())
-        && given_at(verdict).is_some_and(|at| at <= later(now, AHEAD_SECONDS) && is_recent(rule, at, now))
+        && given_at(verdict).is_some_and(|at| is_recent(rule, at, now))
 }
 
 /// When a verdict was given: when its Job ended or the rule answered, which may be long before it was written down, and is never after
@@ -85,9 +85,10 @@ fn given_at(verdict: &VerdictRecord) -> Option<Timestamp> {
     ended.map_or(Some(written), |ended| Some(ended.ok()?.min(written)))
 }
 
-/// Whether a Pass that was given then may still let a node go.
+/// Whether a Pass that was given then may still let a node go. One of a time that has not come yet does not: the clock went back, and
+/// nobody knows how old it is.
 pub(super) fn is_recent(rule: &RuleView, at: Timestamp, now: Timestamp) -> bool {
-    now <= later(at, rule.pass_seconds)
+    at <= later(now, AHEAD_SECONDS) && now <= later(at, rule.pass_seconds)
 }
 
 /// How long the Job of a verdict ran (seconds), where the journal tells.

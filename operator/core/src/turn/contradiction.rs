@@ -86,6 +86,24 @@ pub(crate) fn misnamed<'a>(observed: &'a Observed, change: &ChangeView) -> Optio
     Some((node, why(change, &problem)))
 }
 
+/// Why a node cannot have its turn: this NodeChange has the name of the one that stands for the turn, and is of another node or owner, or
+/// on its way out.
+pub(crate) fn taken(change: &ChangeView, node: &str) -> Why {
+    let key = &change.key;
+    if change.deleting {
+        let message =
+            format!("NodeChange {key} of Node {node} is being deleted: its turn begins once that is gone");
+        return Why::new(Reason::Admitting, message);
+    }
+    let (of, owner) = (&change.spec, &change.spec.owner_ref);
+    let message = format!(
+        "NodeChange {key} has the name of the turn of Node {node}: found spec.nodeName {} with uid {} of {} {}, wanted none of that name: \
+         delete it, and the node is looked at anew",
+        of.node_name, of.node_uid, owner.kind, owner.name
+    );
+    Why::new(Reason::JournalContradicts, message)
+}
+
 fn why(change: &ChangeView, problem: &str) -> Why {
     let message = format!(
         "NodeChange {}: {problem}; nothing is done to Node {} on its word: fix it, or delete it, and the node is looked at anew",

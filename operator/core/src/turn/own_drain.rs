@@ -83,7 +83,7 @@ pub(super) fn keep_cordoned(turn: &mut impl Turn, own: &OwnDrain, closed: Option
         let message = format!(
             "Node {}: someone uncordoned it {} times; cordon it, or skip it",
             node.name,
-            corrections + 1
+            corrections.saturating_add(1)
         );
         turn.say(Step::Cordoned, Why::new(Reason::ForeignWriter, message));
         return STAY;

@@ -38,6 +38,7 @@ mod machines;
 mod maintained;
 mod maintenance;
 mod maintenance_waves;
+mod odd;
 mod order;
 mod plan;
 mod planned;

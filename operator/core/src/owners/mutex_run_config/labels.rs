@@ -64,7 +64,7 @@ pub(super) fn label(decision: &mut RunDecision<'_>) -> usize {
         unlabelled += 1;
         // Labels of another run or other rules are missing by nobody's doing.
         let again = found.filter(|mark| mark.labels == wanted);
-        let corrections = again.map_or(0, |mark| mark.corrections + 1);
+        let corrections = again.map_or(0, |mark| mark.corrections.saturating_add(1));
         if corrections > MAX_CORRECTIONS {
             continue;
         }

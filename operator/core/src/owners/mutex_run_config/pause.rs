@@ -123,7 +123,9 @@ pub fn tend_canary(decision: &mut RunDecision<'_>) {
             && desired != wanted
     });
     let found = mark::paused_by(canary).filter(|mark| mark.owner == uid);
-    let corrections = found.as_ref().map_or(0, |mark| mark.corrections + 1);
+    let corrections = found
+        .as_ref()
+        .map_or(0, |mark| mark.corrections.saturating_add(1));
     let (purpose, to, mark, event) = match (dragged, canary.paused, found.is_some()) {
         (true, false, _) if corrections <= MAX_CORRECTIONS => {
             let mark = PausedBy {

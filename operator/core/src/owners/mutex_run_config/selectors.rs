@@ -49,7 +49,7 @@ pub(super) fn select(decision: &mut RunDecision<'_>) -> Result<Vec<String>, Why>
             None => 0,
             // Set by numo for other rules or an earlier run: nobody else wrote it.
             Some(mark) if is_of_a_run(&pool.selector) => mark.corrections,
-            Some(mark) => mark.corrections + 1,
+            Some(mark) => mark.corrections.saturating_add(1),
         };
         // One of a run without its mark is not to be taken for the user's: the run is held (`ForeignWriter`).
         if corrections > MAX_CORRECTIONS || (mark.is_none() && is_of_a_run(&pool.selector)) {

@@ -233,7 +233,7 @@ impl Pass<'_> {
                 "Node {}: someone {what}, {} times in all, and numo no longer corrects it: the node is not kept free of pods; \
                  close it again, or delete NodeMaintenance {}",
                 node.name,
-                mark.corrections + 1,
+                mark.corrections.saturating_add(1),
                 self.view.owner.key
             );
             let why = Why::new(Reason::ForeignWriter, message);

@@ -86,13 +86,15 @@ impl Pass<'_> {
         lease: &LeaseView,
         until: Timestamp,
     ) -> Next {
+        // Whoever may write the status may have written any number.
         let known = self.view.status.error_on_lease_count.unwrap_or(0);
+        let known = known.clamp(0, MAX_LEASE_ERRORS + 1);
         let last = self.view.status.last_update.as_deref();
         let last = journal::time(last).unwrap_or(Timestamp::UNIX_EPOCH);
         let due = if known == 0 {
             self.now
         } else {
-            later(last, 1 << known.min(6))
+            later(last, 1 << known)
         };
         let count = if self.now >= due { known + 1 } else { known };
         self.report.lease_errors = count;

@@ -313,7 +313,7 @@ pub fn unpaused_by_other(view: &RunView<'_>) -> Option<String> {
             format!(
                 "MachineConfigPool {} was unpaused {} times, last by {who}; numo no longer pauses it",
                 pool.name,
-                mark.corrections + 1
+                mark.corrections.saturating_add(1)
             )
         })
     })
@@ -328,7 +328,7 @@ fn foreign_writer(view: &RunView<'_>) -> Option<Why> {
                 format!(
                     "MachineConfigPool {} spec.nodeSelector was changed {} times, last by {who}; numo no longer sets it",
                     pool.name,
-                    mark.corrections + 1
+                    mark.corrections.saturating_add(1)
                 )
             })
         })
