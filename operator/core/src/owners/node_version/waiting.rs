@@ -294,8 +294,10 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
             Gate::Person => self.change(node).and_then(directive::held),
             Gate::Unfit => self.unfit(node),
             Gate::Busy => {
-                let other = self.pass.observed.turn_of_other(node, &self.pass.view.uid)?;
-                Some(ledger::busy(self.pass.observed, &node.name, other, self.pass.now))
+                let pass = &self.pass;
+                let other = pass.observed.turn_of_other(node, &pass.view.uid);
+                let busy = other.map(|other| ledger::busy(pass.observed, &node.name, other, pass.now));
+                busy.or_else(|| pass.kept_by_other(node))
             }
             Gate::State => self.pass.intent.not_ready().wait(&mut self.pass.out, node),
             Gate::Quorum => quorum::refusal_of_change(self.pass.observed, node).or_else(|| {
