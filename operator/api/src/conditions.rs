@@ -373,6 +373,9 @@ reasons! {
     AutoscalerRuns: Numo, "The cluster autoscaler is being stopped while nodes are replaced.";
     AwaitingAnnotation: ClusterItself, "The image or the Kubernetes components of a node are not known yet.";
     ControlPlaneFirst: OtherNode, "Nodes of the control plane are replaced before all others.";
+    MaintenanceNotServed: ClusterAdmin, "Nodes are to be drained by NodeMaintenances, and no other operator was found that serves them: no node is begun.";
+    MaintenanceUnanswered: ClusterAdmin, "numo made a NodeMaintenance for another operator to drain the node by, and that operator has not said anything of it.";
+    MaintenanceFailed: ClusterAdmin, "The NodeMaintenance that numo made for another operator to drain the node by has failed.";
     NothingTakesItsPlace: Numo, "The node is to go, and no new machine takes its place.";
     ValidConfig: Nobody, "The object is valid.";
     InvalidConfig: RuleAuthor, "The object is not valid.";

@@ -135,6 +135,8 @@ pub const PLANS_NAMESPACE: &str = "numo.openshift-optional.skrzypek.io/plans";
 
 /// Annotation of a PendingNode: name of the NodeChange whose node the machine is to take the place of.
 pub const PENDING_FOR: &str = "numo.openshift-optional.skrzypek.io/for-change";
+/// Annotation of a NodeMaintenance that numo made for another operator to drain a node by: whose turn of which node it is for.
+pub const DRAINS_FOR: &str = "numo.openshift-optional.skrzypek.io/drains-for";
 /// Annotation of a PendingNode: why the provider refuses to make or delete its machine, in the provider's words.
 pub const PROVIDER_SAID: &str = "numo.openshift-optional.skrzypek.io/provider-said";
 

@@ -79,8 +79,9 @@ pub struct MutexSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100))]
     pub retries: Option<i32>,
-    /// Who cordons and drains: the Job itself, by an init container whose ServiceAccount needs the right to, or numo.
-    /// Default: Job. (Plan)
+    /// Who cordons and drains. Of a Plan: `Job`, by an init container whose ServiceAccount needs the right to, or `Numo`; default: Job. Of a
+    /// NodeVersion: `Numo`, or `NodeMaintenance`, by which another operator does that serves this kind of `nodemaintenance.medik8s.io`;
+    /// default: Numo. (Plan, NodeVersion)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_by: Option<DrainBy>,
     /// When nodes may begin. Beside other hours of the owner all of them must be open. The turn of a node that has changed
@@ -93,7 +94,7 @@ pub struct MutexSettings {
     pub start_after: Option<String>,
 }
 
-/// Who cordons and drains the nodes of a Plan.
+/// Who cordons and drains the nodes of an owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[allow(
     missing_docs,
@@ -103,4 +104,5 @@ pub enum DrainBy {
     #[default]
     Job,
     Numo,
+    NodeMaintenance,
 }

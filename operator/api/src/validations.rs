@@ -384,6 +384,7 @@ const MUTEX_BINDING: &[Check] = &[
         "self.ownerSelector.kind != 'NodeMaintenance' || !has(self.drainBy) || self.drainBy == 'Numo'",
         "found drainBy: Job with kind NodeMaintenance, wanted Numo or none: it has no Job, and numo drains its node",
     )
+    .says("'found drainBy: ' + self.drainBy + ' with kind NodeMaintenance, wanted Numo or none: it has no Job, and numo drains its node'")
     .of(".drainBy"),
     check(
         ".spec",
@@ -393,8 +394,14 @@ const MUTEX_BINDING: &[Check] = &[
     .of(".retries"),
     check(
         ".spec",
-        "self.ownerSelector.kind != 'NodeVersion' || !has(self.drainBy) || self.drainBy == 'Numo'",
-        "found drainBy: Job with kind NodeVersion, wanted Numo or none: it has no Job, and numo drains its nodes",
+        "self.ownerSelector.kind != 'NodeVersion' || !has(self.drainBy) || self.drainBy != 'Job'",
+        "found drainBy: Job with kind NodeVersion, wanted Numo, NodeMaintenance or none: it has no Job",
+    )
+    .of(".drainBy"),
+    check(
+        ".spec",
+        "self.ownerSelector.kind != 'Plan' || !has(self.drainBy) || self.drainBy != 'NodeMaintenance'",
+        "found drainBy: NodeMaintenance with kind Plan, wanted Job, Numo or none: only nodes of a NodeVersion are drained so",
     )
     .of(".drainBy"),
 ];
@@ -478,16 +485,25 @@ const NODE_VERSION: &[Check] = &[
     .of(".retries"),
     check(
         ".spec.mutex",
-        "!has(self.drainBy) || self.drainBy == 'Numo'",
-        "found drainBy: Job, wanted Numo or none: a NodeVersion has no Job, and numo drains its nodes",
+        "!has(self.drainBy) || self.drainBy != 'Job'",
+        "found drainBy: Job, wanted Numo, NodeMaintenance or none: a NodeVersion has no Job",
     )
     .of(".drainBy"),
 ];
+
+/// What is refused of a Plan alone.
+const PLAN_ALONE: &[Check] = &[check(
+    ".spec.mutex",
+    "!has(self.drainBy) || self.drainBy != 'NodeMaintenance'",
+    "found drainBy: NodeMaintenance, wanted Job, Numo or none: only nodes of a NodeVersion are drained so",
+)
+.of(".drainBy")];
 
 /// What is refused of a kind.
 fn checks(kind: &str) -> impl Iterator<Item = &'static Check> {
     let (first, second): (&[Check], &[Check]) = match kind {
         "NodeVersion" => (PLAN, NODE_VERSION),
+        "Plan" => (PLAN, PLAN_ALONE),
         kind => (of_kind(kind), &[]),
     };
     first.iter().chain(second)

@@ -121,6 +121,7 @@ pub fn unserved(spec: &MutexBindingSpec) -> Option<Why> {
     let problem = match kind_meant(spec)? {
         "NodeMaintenance" => unserved_by_maintenance(settings),
         "NodeVersion" => unserved_by_version("spec", settings),
+        "Plan" => unserved_by_plan("spec", settings),
         _ => None,
     }?;
     Some(Why::new(Reason::FieldNotServed, problem))
@@ -163,9 +164,17 @@ pub(crate) fn unserved_by_version(field: &str, settings: &MutexSettings) -> Opti
              of machines that do not join, and a rule has retries of its own)"
         ));
     }
-    let found = settings.drain_by.filter(|by| *by != DrainBy::Numo)?;
+    let found = settings.drain_by.filter(|by| *by == DrainBy::Job)?;
     Some(format!(
-        "{field}.drainBy: found {found:?}, wanted Numo or none: a NodeVersion has no Job, and numo drains its nodes"
+        "{field}.drainBy: found {found:?}, wanted Numo, NodeMaintenance or none: a NodeVersion has no Job"
+    ))
+}
+
+/// A setting that means nothing for a Plan, with `field` in front of it: found, wanted.
+pub(crate) fn unserved_by_plan(field: &str, settings: &MutexSettings) -> Option<String> {
+    let found = settings.drain_by.filter(|by| *by == DrainBy::NodeMaintenance)?;
+    Some(format!(
+        "{field}.drainBy: found {found:?}, wanted Job, Numo or none: only nodes of a NodeVersion are drained so"
     ))
 }
 

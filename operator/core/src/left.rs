@@ -4,7 +4,9 @@
 use crate::{
     key::Key,
     let_go, mark,
-    observed::{Annotated, LeaseView, MachineApi, NodeView, Observed, PendingNodeView, PoolView},
+    observed::{
+        Annotated, LeaseView, MachineApi, MaintenanceView, NodeView, Observed, PendingNodeView, PoolView,
+    },
     pools, release,
     turn::{believed::Believed, lease, machine, quarantine},
     undo::{annotate, put_back, select_again, uncordon, unlabel, unshield},
@@ -149,12 +151,13 @@ impl Orphan {
 }
 
 /// The keys of all marks that [`orphans`] can find.
-pub const MARKS: [&str; 8] = [
+pub const MARKS: [&str; 9] = [
     marks::RELEASE,
     marks::PRIOR_NODE_SELECTOR,
     marks::LABELLED_BY,
     marks::SHIELDED_BY,
     marks::CORDONED_BY,
+    marks::DRAINS_FOR,
     marks::QUARANTINE,
     LEASE_MARK,
     marks::PAUSED_BY,
@@ -220,7 +223,8 @@ pub fn all(observed: &Observed) -> Vec<Left> {
 /// node are taken back as on any other.
 fn of_let_go(observed: &Observed, mut one: Orphan) -> Orphan {
     let name = match one.on.kind {
-        "Node" => one.on.key.name.as_str(),
+        // A NodeMaintenance that numo made has the name of its node.
+        "Node" | "NodeMaintenance" => one.on.key.name.as_str(),
         "Lease" => one.on.key.name.strip_prefix("node-").unwrap_or_default(),
         "Machine" => {
             let mut machines = observed.machines.values();
@@ -319,6 +323,7 @@ fn on_objects(observed: &Observed) -> Vec<Orphan> {
         let is_believed = |_: &str| believed.is_check(place);
         found.extend(of_machine("MachineHealthCheck", place, check, is_believed));
     }
+    found.extend(observed.maintenances.values().filter_map(of_maintenance));
     for (node, lease) in &observed.leases {
         let Some(owner) = leaseholder(observed, node, lease) else {
             continue;
@@ -337,6 +342,26 @@ fn on_objects(observed: &Observed) -> Vec<Orphan> {
     }
     say_unknown(observed, &mut found);
     found
+}
+
+/// The mark of a NodeMaintenance by which another operator drains a node.
+fn of_maintenance(view: &MaintenanceView) -> Option<Orphan> {
+    let mark = mark::drains_for(view)?;
+    let name = &view.owner.key.name;
+    let on = Marked {
+        api_version: "nodemaintenance.medik8s.io/v1beta1",
+        kind: "NodeMaintenance",
+        key: view.owner.key.clone(),
+        uid: view.uid.clone(),
+    };
+    let message = "another operator keeps its node drained by it for numo";
+    let command = format!("kubectl delete nodemaintenances.nodemaintenance.medik8s.io {name}");
+    Some(Orphan::of(
+        on,
+        (marks::DRAINS_FOR, mark.owner),
+        message,
+        vec![command],
+    ))
 }
 
 /// Notes of each mark whose owner is of a kind that this version does not know that it is so.

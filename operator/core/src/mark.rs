@@ -2,8 +2,9 @@
 //! before. JSON, because a person must be able to read and undo it without numo.
 
 use crate::{
-    action::Change,
-    observed::{Map, NodeView, PoolView, Values},
+    action::{Change, DrainsFor},
+    observed::{MaintenanceView, Map, NodeView, PoolView, Values},
+    owner::{MaintenanceGroup, OwnerKind},
 };
 use numo_api::marks;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -135,6 +136,13 @@ pub fn shielded(node: &NodeView) -> Option<Shielded> {
 /// Who shields the Machine, or pauses the MachineHealthCheck, if numo does.
 pub fn shielded_by(annotations: &impl Values) -> Option<Shielded> {
     read(annotations, marks::SHIELDED_BY)
+}
+
+/// For which turn a NodeMaintenance was made, if numo made it for another operator to drain by. Only the group that such operators serve
+/// has any.
+pub fn drains_for(view: &MaintenanceView) -> Option<DrainsFor> {
+    let is_served = view.owner.kind == OwnerKind::NodeMaintenance(MaintenanceGroup::Medik8s);
+    read(&view.annotations, marks::DRAINS_FOR).filter(|_| is_served)
 }
 
 /// Sets each key to its value.

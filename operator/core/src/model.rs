@@ -12,7 +12,7 @@ use crate::{
         ApprovalView, ChangeView, ClusterVersionView, ConfigView, EvaluationView, JobEnd, JobView, LeaseView,
         Map, Observed, RuleAnswer, RuleView, RuleWords,
     },
-    owner::Owner,
+    owner::{MaintenanceGroup, Owner},
     owners, pools,
     report::{ApprovalReport, Point, Report, WaveReport},
     selector,
@@ -331,7 +331,12 @@ impl Imagined {
             Action::ReleaseLease { node, .. } => {
                 self.observed.leases.remove(node);
             }
+            Action::DeleteMaintenance { name, .. } => {
+                let owner = Owner::maintenance(MaintenanceGroup::Medik8s, name.as_str());
+                self.observed.maintenances.remove(&owner);
+            }
             Action::RemoveFinalizer { .. }
+            | Action::CreateMaintenance(_)
             | Action::PatchMachine(_)
             | Action::CreatePlanJob(_)
             | Action::StartPlanJob { .. }

@@ -44,7 +44,8 @@ pub fn abandon(observed: &mut Observed, now: Timestamp) -> Vec<Owner> {
     observed.changes.retain(|key, _| changing.contains(key));
     let all = observed.owners();
     let known: BTreeSet<String> = all.map(|(_, view)| view.uid.to_owned()).collect();
-    observed.maintenances.retain(|owner, _| ours.contains(owner));
+    let stays = |view: &MaintenanceView| ours.contains(&view.owner) || mark::drains_for(view).is_some();
+    observed.maintenances.retain(|_, view| stays(view));
     take_for_deleted(observed);
     abandon_machines(observed, replaced);
     // Bindings lend rules to what is asked no more.
@@ -68,15 +69,23 @@ pub fn abandon(observed: &mut Observed, now: Timestamp) -> Vec<Owner> {
     let plans = observed.plans.keys().cloned();
     observed.settings.run_namespaces = runs.clone().map(|key| key.namespace).collect();
     observed.settings.plan_namespaces = plans.clone().map(|key| key.namespace).collect();
-    let maintenances = observed.maintenances.keys().cloned();
+    let maintenances = served(observed);
     let versions = observed.fleet.versions.keys();
     let versions = versions.map(|name| Owner::node_version(name.as_str()));
     // Runs last: a run unpauses what would roll.
     maintenances
+        .into_iter()
         .chain(plans.map(Owner::plan))
         .chain(versions)
         .chain(runs.map(Owner::run))
         .collect()
+}
+
+/// The NodeMaintenances that numo serves: those by which another operator drains nodes are taken back by the owner that made them.
+fn served(observed: &Observed) -> Vec<Owner> {
+    let all = observed.maintenances.values();
+    let served = all.filter(|view| mark::drains_for(view).is_none());
+    served.map(|view| view.owner.clone()).collect()
 }
 
 /// Nobody replaces machines any more. Cluster autoscalers are switched on again only where numo has switched them off: for a NodeVersion
@@ -147,7 +156,8 @@ pub fn take_for_deleted(observed: &mut Observed) {
         // Whatever the spec says of leaving: no node is let go by this.
         run.spec.on_exit = None;
     }
-    for view in observed.maintenances.values_mut() {
+    let maintenances = observed.maintenances.values_mut();
+    for view in maintenances.filter(|view| mark::drains_for(view).is_none()) {
         view.deleting = true;
         view.spec.mutex_rules = None;
     }
@@ -177,10 +187,14 @@ pub fn gives_back(action: &Action) -> bool {
         ),
         Action::PatchMachine(patch) => patch.purpose.gives_back(),
         Action::Fleet(action) => action.gives_back(),
-        Action::RemoveFinalizer { .. } | Action::ReleaseLease { .. } | Action::SetJobTtl { .. } => true,
+        Action::RemoveFinalizer { .. }
+        | Action::ReleaseLease { .. }
+        | Action::DeleteMaintenance { .. }
+        | Action::SetJobTtl { .. } => true,
         Action::WriteJournal { .. }
         | Action::AddFinalizer { .. }
         | Action::CreateChange { .. }
+        | Action::CreateMaintenance(_)
         | Action::DeleteChange { .. }
         | Action::Evict { .. }
         | Action::RecordRun { .. }
@@ -285,6 +299,10 @@ fn orphaned(observed: &Observed) -> BTreeMap<String, Gone> {
     let checks = checks.filter_map(|(_, check)| Some(mark::shielded_by(&check.annotations)?.owner));
     for owner in machines.chain(checks) {
         found.entry(owner).or_default();
+    }
+    for mark in observed.maintenances.values().filter_map(mark::drains_for) {
+        let gone = found.entry(mark.owner).or_default();
+        gone.means.insert(Means::Machine);
     }
     for (node, lease) in &observed.leases {
         if let Some((kind, uid)) = lease::named_on(&lease.holder) {

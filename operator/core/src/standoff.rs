@@ -66,6 +66,7 @@ fn only_finish(out: &mut Decision, observed: &Observed) {
 fn finishes(action: &Action, observed: &Observed) -> bool {
     match action {
         Action::CreateChange { .. }
+        | Action::CreateMaintenance(_)
         | Action::AcquireLease { .. }
         | Action::Evict { .. }
         | Action::CreatePlanJob(_)
@@ -97,6 +98,7 @@ fn finishes(action: &Action, observed: &Observed) -> bool {
         Action::PatchPool(_)
         | Action::WriteJournal { .. }
         | Action::DeleteChange { .. }
+        | Action::DeleteMaintenance { .. }
         | Action::RecordRun { .. }
         | Action::SetJobTtl { .. }
         | Action::RenewLease { .. }

@@ -53,6 +53,8 @@ fn why<'d>(decision: &'d Decision, planned: &'d Planned) -> &'d str {
         | Action::CreateChange { .. }
         | Action::WriteJournal { .. }
         | Action::DeleteChange { .. }
+        | Action::CreateMaintenance(_)
+        | Action::DeleteMaintenance { .. }
         | Action::RecordRun { .. }
         | Action::Evict { .. }
         | Action::CreatePlanJob(_)
@@ -172,5 +174,7 @@ fn what(world: &World, seen: &Observed, action: &Action) -> String {
         Action::AcquireLease { node, .. } => format!("takes the lease of {node}"),
         Action::RenewLease { node, .. } => format!("renews the lease of {node}"),
         Action::ReleaseLease { node, .. } => format!("gives the lease of {node} back"),
+        Action::CreateMaintenance(request) => format!("has another operator drain {}", request.node),
+        Action::DeleteMaintenance { name, .. } => format!("deletes NodeMaintenance {name}"),
     }
 }

@@ -12,7 +12,10 @@ pub use self::{
     event::{Event, EventAction, event_reason},
     fleet::FleetAction,
     patch::{Change, MachinePatch, MachinePurpose, NodePatch, NodePurpose, PoolPatch, PoolPurpose},
-    request::{Earlier, EarlierWord, EvaluationRequest, JobRequest, PlanJobRequest, PlanParts},
+    request::{
+        DrainsFor, Earlier, EarlierWord, EvaluationRequest, JobRequest, MaintenanceRequest, PlanJobRequest,
+        PlanParts,
+    },
 };
 pub use crate::observed::FleetQuestion;
 use crate::{key::Key, owner::Owner};
@@ -120,6 +123,15 @@ pub enum Action {
         /// Whether the object has annotations already.
         has_annotations: bool,
     },
+    /// Create a NodeMaintenance by which another operator drains a node.
+    CreateMaintenance(Box<MaintenanceRequest>),
+    /// Delete a NodeMaintenance that numo made for that.
+    DeleteMaintenance {
+        /// Its name.
+        name: String,
+        /// uid.
+        uid: String,
+    },
     /// Do something to machines that are replaced, or to what stands for them.
     Fleet(FleetAction),
     /// Ask a pod of a node in a drain to go.
@@ -169,7 +181,10 @@ impl Action {
             // A turn that begins once more.
             Self::WriteJournal { status, .. } => status.step == Some(Step::Admitted),
             Self::Fleet(action) => action.disrupts(),
-            Self::CreateChange { .. } | Self::CreatePlanJob(_) | Self::StartPlanJob { .. } => true,
+            Self::CreateChange { .. }
+            | Self::CreateMaintenance(_)
+            | Self::CreatePlanJob(_)
+            | Self::StartPlanJob { .. } => true,
             _ => false,
         }
     }

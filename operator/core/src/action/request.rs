@@ -2,6 +2,31 @@
 
 use crate::{key::Key, owner::Owner};
 use numo_api::{Phase, Placement};
+use serde::{Deserialize, Serialize};
+
+/// The mark on a NodeMaintenance that numo made for another operator to drain a node by ([`crate::mark`]).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrainsFor {
+    /// uid of the owner.
+    pub owner: String,
+    /// uid of the NodeChange.
+    pub change: String,
+    /// The attempt of the turn.
+    pub attempt: i32,
+    /// uid of the Node.
+    pub node: String,
+}
+
+/// Everything that makes a NodeMaintenance by which another operator drains a node. It has the name of the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MaintenanceRequest {
+    /// The node.
+    pub node: String,
+    /// Why, for people.
+    pub reason: &'static str,
+    /// For which turn.
+    pub mark: DrainsFor,
+}
 
 /// Everything that makes a rule's Job.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,14 +4,15 @@ use super::checks::{
     Breach, Checked, breach, here, in_hours, job_may_run, lease_is_ours, machine_patch, not_stopped,
 };
 use crate::{
-    action::{Action, Eviction, FleetAction, NodePatch, Planned, PoolPatch},
+    action::{Action, Eviction, FleetAction, MaintenanceRequest, NodePatch, Planned, PoolPatch},
     admit::schedule::Schedule,
     decision::Decision,
     drain,
     ledger::Ledger,
+    mark,
     observed::{ChangeView, NodeView, Observed, OwnerView},
-    owner::Owner,
-    turn::reservation,
+    owner::{MaintenanceGroup, Owner},
+    turn::{across, reservation},
 };
 use jiff::Timestamp;
 use numo_api::{NodeChangeSpec, Step, marks};
@@ -55,6 +56,13 @@ pub trait Checks {
     fn patch_node(&self, node: &NodeView, patch: &NodePatch) -> Checked;
     /// What else must be so when a pod of the node is evicted, which has its turn, and is cordoned.
     fn evict(&self, node: &NodeView) -> Checked;
+    /// What else must be so when another operator is to drain the node, which has its turn.
+    fn drain_across(&self, node: &NodeView) -> Checked {
+        breach(
+            4,
+            format!("{}: no other operator drains nodes of this owner", node.name),
+        )
+    }
     /// A write to a pool.
     fn patch_pool(&self, patch: &PoolPatch) -> Checked {
         breach(4, format!("pool {} is nothing to this owner", patch.pool))
@@ -123,6 +131,8 @@ fn check<'a>(
         | Action::StartPlanJob { .. }
         | Action::DeletePlanJob { .. }
         | Action::MarkGate { .. } => owner.of_plan(&planned.action),
+        Action::CreateMaintenance(request) => drains_across(seen, owner, request),
+        Action::DeleteMaintenance { name, uid } => deletes_maintenance(seen, name, uid),
         Action::Fleet(action) => owner.of_fleet(action),
         Action::AddFinalizer { .. }
         | Action::RemoveFinalizer { .. }
@@ -169,6 +179,45 @@ fn begins<'a>(
         );
     }
     ledger.take(node);
+    Ok(())
+}
+
+/// 1, 4 and 13: another operator drains a node in its turn only, for that turn, and by no object that somebody else made.
+fn drains_across(seen: Seen<'_>, owner: &impl Checks, request: &MaintenanceRequest) -> Checked {
+    let node = here(seen.observed, &request.node, Some(&request.mark.node))?;
+    not_stopped(seen.observed, node, "drained")?;
+    let turn = seen
+        .turn(node)
+        .filter(|change| across::is_of_turn(&request.mark, change));
+    if turn.is_none() || request.mark.owner != seen.view.uid {
+        return breach(1, format!("{} would be drained out of turn", node.name));
+    }
+    if across::kept_by_other(seen.observed, node).is_some() {
+        let name = &node.name;
+        return breach(
+            4,
+            format!("{name} would be drained by a NodeMaintenance that is not ours"),
+        );
+    }
+    owner.drain_across(node)
+}
+
+/// 1 and 4: a NodeMaintenance is deleted that numo made for the owner, and by which no node is kept drained in its turn.
+fn deletes_maintenance(seen: Seen<'_>, name: &str, uid: &str) -> Checked {
+    let object = Owner::maintenance(MaintenanceGroup::Medik8s, name);
+    let found = seen.observed.maintenances.get(&object);
+    let mark = found.filter(|view| view.uid == uid).and_then(mark::drains_for);
+    let Some(mark) = mark.filter(|mark| mark.owner == seen.view.uid) else {
+        return breach(4, format!("{object} with uid {uid} is not ours"));
+    };
+    let node = seen.observed.nodes.get(name).filter(|node| node.uid == mark.node);
+    let turn = node.and_then(|node| seen.turn(node));
+    if turn.is_some_and(|change| across::is_of_turn(&mark, change)) {
+        return breach(
+            1,
+            format!("{object} keeps its node drained, and would be deleted"),
+        );
+    }
     Ok(())
 }
 

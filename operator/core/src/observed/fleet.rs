@@ -241,8 +241,8 @@ impl ProviderView {
     pub fn hear_facts(&mut self, provider_id: &str, heard: Heard<MachineFacts>) {
         let id = provider_id.to_lowercase();
         match &heard.said {
-            Ok(_) => _ = self.failing.remove(&id),
-            Err(_) => _ = self.failing.entry(id.clone()).or_insert(heard.at),
+            Ok(facts) if facts.is_whole() => _ = self.failing.remove(&id),
+            Ok(_) | Err(_) => _ = self.failing.entry(id.clone()).or_insert(heard.at),
         }
         self.facts.insert(id, heard);
     }
@@ -306,6 +306,13 @@ pub struct MachineFacts {
     pub image: String,
     /// Its group.
     pub group_id: String,
+}
+
+impl MachineFacts {
+    /// Whether both are said: a machine of no group that the provider knows has none.
+    pub const fn is_whole(&self) -> bool {
+        !self.image.is_empty() && !self.group_id.is_empty()
+    }
 }
 
 /// A machine that the provider made.

@@ -31,6 +31,17 @@ pub struct OwnDrain {
     pub stays_open: bool,
 }
 
+/// How another operator drains a node, as the owner wants it.
+#[derive(Clone, Debug)]
+pub struct Across {
+    /// What the NodeMaintenance says to people.
+    pub reason: &'static str,
+    /// Of how numo drains: the time after which the drain is reported.
+    pub options: DrainOptions,
+    /// The field that says that time.
+    pub limit_field: String,
+}
+
 /// How numo's cordon is taken off a node that is changed.
 #[derive(Clone, Debug)]
 pub struct Uncordon {

@@ -7,7 +7,7 @@ use crate::{
     probe::Look,
     turn::{
         closed,
-        cordon::{OwnDrain, Uncordon},
+        cordon::{Across, OwnDrain, Uncordon},
         lease,
         phases::{At, Phases},
     },
@@ -103,6 +103,10 @@ pub trait Turn {
     }
     /// How numo itself cordons and drains the node before the rules of phase PreRelease; none where it does not.
     fn own_drain(&self) -> Option<OwnDrain> {
+        None
+    }
+    /// How another operator cordons and drains the node instead, before the same rules; none where numo does.
+    fn drain_across(&self) -> Option<Across> {
         None
     }
     /// What is known of the drain that the release begins; none if there is none, or nobody wants it probed.

@@ -13,7 +13,9 @@ use crate::{
     rules::{self, Progress},
     time::later,
     turn::{
-        contradiction, cordon, failed,
+        across, contradiction,
+        cordon::{self, Across},
+        failed,
         journal::{self, Journal},
         own_drain,
         phases::Went,
@@ -171,6 +173,9 @@ fn act_on(turn: &mut impl Turn, (phase, step): (Phase, Step), went: Went) -> Nex
 
 /// Cordons a node that numo drains before its release, journals that it is, and keeps it so.
 fn cordon(turn: &mut impl Turn, closed: Option<&Why>) -> Next {
+    if let Some(other) = turn.drain_across() {
+        return begin_across(turn, &other, closed);
+    }
     let Some(own) = turn.own_drain() else {
         return ON;
     };
@@ -203,8 +208,22 @@ fn cordon(turn: &mut impl Turn, closed: Option<&Why>) -> Next {
     STAY
 }
 
+/// Has another operator cordon and drain a node that it drains before its release.
+fn begin_across(turn: &mut impl Turn, other: &Across, closed: Option<&Why>) -> Next {
+    if cordon::since(turn.parts().change).is_some() {
+        return ON;
+    }
+    across::stand_by(turn, closed)?;
+    confirm(turn, &[Phase::Pre], Step::PreRules)?;
+    across::make(turn, other);
+    STAY
+}
+
 /// Drains the node that was cordoned so.
 fn drain(turn: &mut impl Turn, closed: Option<&Why>) -> Next {
+    if let Some(other) = turn.drain_across() {
+        return across::wait(turn, &other, closed);
+    }
     match turn.own_drain() {
         Some(own) => own_drain::drain(turn, &own, closed),
         None => ON,

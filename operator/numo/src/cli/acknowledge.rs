@@ -14,6 +14,7 @@ use crate::{frontends::shortfall::SHORT, shell::watch};
 use clap::Args;
 use numo_api::{Reason, conditions::types, marks};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// Arguments of `numo acknowledge`.
 #[derive(Debug, Args)]
@@ -53,6 +54,7 @@ pub async fn acknowledge(args: AcknowledgeArgs) -> Result<(), CliError> {
         let look = live::look_by(&connection).await?;
         let word = look.acknowledgement(&found, found.namespace());
         let word = word.ok_or_else(|| CliError::Wrong(format!("{name}{} is gone", place(&found))))?;
+        covers(&found, &word)?;
         (json!(word), words)
     };
     let speaker = Speaker::of(&connection, &args.say).await?;
@@ -80,6 +82,30 @@ pub async fn acknowledge(args: AcknowledgeArgs) -> Result<(), CliError> {
     args.say.print(written, format!("{name} {words}"))?;
     live::say_idle(&connection).await;
     Ok(())
+}
+
+/// Nodes of which the operator knows no machine are acknowledged with the others that are left out. While it waits for one of them yet, the
+/// acknowledgement would be of no effect.
+fn covers(found: &Found, word: &str) -> Result<(), CliError> {
+    let names = word.split_once(' ').map_or("", |(_, names)| names);
+    let named: BTreeSet<&str> = names.split(',').collect();
+    let invalid = found
+        .object
+        .data
+        .pointer("/status/invalid")
+        .and_then(Value::as_array);
+    let mut unknown = invalid
+        .into_iter()
+        .flatten()
+        .filter_map(|one| one.get("name")?.as_str());
+    match unknown.find(|node| !named.contains(node)) {
+        None => Ok(()),
+        Some(node) => Err(CliError::Wrong(format!(
+            "{}: status.invalid has Node {node}, whose machine the provider does not know, and it is not left out yet: found no word of it, \
+             wanted all nodes that are left out; nothing is acknowledged, try again in a minute",
+            found.name()
+        ))),
+    }
 }
 
 /// In which namespace an object is, after its name; empty if it is in none.

@@ -106,6 +106,7 @@ impl GivenBack {
                 (owner.to_string(), vec![finalizers])
             }
             Action::ReleaseLease { node, .. } => (format!("Lease of Node {node}"), Vec::new()),
+            Action::DeleteMaintenance { name, .. } => (format!("NodeMaintenance {name}"), Vec::new()),
             Action::SetJobTtl { job, seconds, .. } => {
                 let ttl = field_of("/spec/ttlSecondsAfterFinished", Value::Null, json!(seconds));
                 (format!("Job {job}"), vec![ttl])

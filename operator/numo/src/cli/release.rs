@@ -422,6 +422,9 @@ fn words(action: &Action) -> String {
         Action::PatchMachine(patch) => format!("Machine {}: {:?}", patch.key, patch.purpose),
         Action::RemoveFinalizer { owner, finalizer, .. } => format!("{owner}: finalizer {finalizer} is off"),
         Action::ReleaseLease { node, .. } => format!("Node {node}: its lease is released"),
+        Action::DeleteMaintenance { name, .. } => {
+            format!("NodeMaintenance {name}: it is deleted, and the operator that serves it opens the node")
+        }
         Action::SetJobTtl { job, .. } => format!("Job {job}: it goes by itself"),
         Action::Fleet(FleetAction::EnableAutoscaler { strategy, .. }) => {
             format!("AutoscalingStrategy {strategy}: its cluster autoscaler is to run")

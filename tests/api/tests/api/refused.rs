@@ -1135,7 +1135,7 @@ fn of_versions() -> Vec<Slip> {
         (
             json!({"mutex": {"drainBy": "Job"}}),
             "spec.mutex.drainBy",
-            "found drainBy: Job, wanted Numo or none",
+            "found drainBy: Job, wanted Numo, NodeMaintenance or none",
         ),
         (
             json!({"mutex": {"maxUnavailable": "many"}}),
@@ -1189,6 +1189,7 @@ async fn node_versions_that_can_work_are_admitted() -> Result<()> {
         json!({"drain": {"order": "Label", "orderLabel": "rank"}}),
         json!({"drain": {"order": "Priority"}}),
         json!({"mutex": {"retries": 0, "drainBy": "Numo", "maxUnavailable": "10%"}}),
+        json!({"mutex": {"drainBy": "NodeMaintenance"}}),
     ]
     .iter()
     .enumerate()

@@ -133,6 +133,7 @@ fn said(action: &Action) -> String {
             patch.annotations.len()
         ),
         Action::ReleaseLease { node, .. } => format!("lease {node}"),
+        Action::DeleteMaintenance { name, .. } => format!("maintenance {name}"),
         Action::RemoveFinalizer { finalizer, .. } => {
             assert_eq!(*finalizer, marks::FINALIZER);
             "finalizer".to_owned()
@@ -162,6 +163,29 @@ fn a_node_that_was_not_released_gets_everything_back_and_then_the_finalizer_goes
         assert_eq!(written, RESTORED, "{step}");
         assert_eq!(left, Vec::new(), "{step}");
     }
+}
+
+/// A node that another operator drains for numo: its object goes, and that operator opens the node. Of a node that was released it stays.
+#[test]
+fn the_object_by_which_another_operator_drains_goes_unless_its_node_was_released() {
+    let made = "maintenance a name:a drains:1 phase:Succeeded\n foreign";
+    let goes = |written: &[String]| written.iter().any(|one| one.ends_with(": maintenance a"));
+    let mut drained = one(&format!("replacing a Drained lent\n {made}"));
+    let (written, left) = released(&drained);
+    assert!(goes(&written), "{written:#?}");
+    assert_eq!(left, Vec::new());
+    // Its owner is gone, and its journal.
+    drained.observed.fleet.versions.clear();
+    drained.observed.changes.clear();
+    let (written, left) = released(&drained);
+    assert!(goes(&written), "{written:#?}");
+    assert_eq!(left, Vec::new());
+    let (written, left) = released(&one(&format!("replacing a Released machine:m-a lent\n {made}")));
+    assert_eq!(written, ["NodeVersion nv: finalizer"]);
+    assert!(
+        left_of(&left).contains(&("NodeMaintenance a", marks::DRAINS_FOR, true)),
+        "{left:#?}"
+    );
 }
 
 #[test]

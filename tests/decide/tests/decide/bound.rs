@@ -42,10 +42,34 @@ fn a_field_that_means_nothing_for_a_maintenance_is_refused_in_words() {
         assert_eq!(why.reason.name(), "FieldNotServed");
         assert!(why.message.starts_with(words), "{}", why.message);
     }
+    let cluster = Cluster::parse(&bound("\"drainBy\":\"NodeMaintenance\"", "", ""));
+    check_cluster(
+        &cluster,
+        "node a Selected FieldNotServed ~ spec.drainBy: found NodeMaintenance, wanted Numo or none",
+    );
     // What is so anyway is no slip.
     for settings in ["\"retries\":0", "\"drainBy\":\"Numo\""] {
         check(&bound(settings, "", ""), "> admit a");
     }
+}
+
+/// Only nodes of a NodeVersion are drained by another operator.
+#[test]
+fn a_plan_whose_nodes_another_operator_is_to_drain_is_refused_in_words() {
+    let words = "drainBy: found NodeMaintenance, wanted Job, Numo or none";
+    let cluster = Cluster::parse(
+        "node a worker 4.16.0
+         plan
+         binding all spec {\"ownerSelector\":{\"kind\":\"Plan\"},\"drainBy\":\"NodeMaintenance\"}",
+    );
+    check_cluster(&cluster, &format!("hold FieldNotServed ~ {words}\n > nothing"));
+    let (is_ready, why, _) = binding::state(&cluster.observed.bindings["all"], &cluster.observed);
+    assert!(!is_ready && why.message.contains(words), "{}", why.message);
+    check(
+        "node a worker 4.16.0
+         plan spec {\"mutex\":{\"drainBy\":\"NodeMaintenance\"}}",
+        &format!("hold FieldNotServed ~ spec.mutex.{words}"),
+    );
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //! ```text
 //! maintenance a finalizer phase:Running    the NodeMaintenance `nm` of node a
 //! maintenance a name:other created:-9      another one
+//! maintenance a name:a drains:1            numo made it for another operator to drain node a in attempt 1 of its turn with the NodeVersion;
+//!                                          `of:` and `turn:` are other uids, `pods:` is what is yet to go, `error:` the last one
 //! kept a cordoned                          node a is shielded, leased, cordoned and tainted by `nm`
 //! turn a Drained since:-60                 its NodeChange in that step; `Cordoned` is entered with it
 //! pods a                                   the pods of node a are known; each `pod` line says so too
@@ -23,6 +25,7 @@ use numo_api::{
 };
 use numo_core::{
     MaintenanceGroup, Owner,
+    action::DrainsFor,
     mark::{self, CordonedBy, Shielded},
     observed::{
         BindingView, ChangeView, DisruptionBudgetView, EtcdPodView, EvictionView, ForeignController, JobView,
@@ -129,6 +132,17 @@ impl Cluster {
         if line.has("suspended") {
             annotations.insert(marks::SUSPEND.to_owned(), "me".to_owned());
         }
+        if let Some(attempt) = line.option("drains") {
+            let node = line.word(1);
+            let text = |option: &str, other: String| line.option(option).map_or(other, str::to_owned);
+            let mark = DrainsFor {
+                owner: text("of", "uid-nv".to_owned()),
+                change: text("turn", format!("change-{node}")),
+                attempt: attempt.parse().expect("a number"),
+                node: text("uid", format!("uid-{node}")),
+            };
+            annotations.insert(marks::DRAINS_FOR.to_owned(), mark::render(&mark));
+        }
         let view = MaintenanceView {
             pruned: line.has("pruned").then_some("mutexRules"),
             uid: format!("uid-{name}"),
@@ -154,6 +168,10 @@ impl Cluster {
             },
             status: NodeMaintenanceStatus {
                 phase: line.option("phase").map(str::to_owned),
+                last_error: line.option("error").map(str::to_owned),
+                pending_pods: line
+                    .option("pods")
+                    .map(|pods| pods.split(',').map(str::to_owned).collect()),
                 eviction_pods: line
                     .option("counted")
                     .map(|count| count.parse().expect("a number")),

@@ -467,6 +467,10 @@ impl Cluster {
             node.annotations
                 .insert(marks::CORDONED_BY.to_owned(), mark::render(&mark));
         }
+        // Another operator that drains the node has the lease.
+        if line.has("lent") {
+            return;
+        }
         let lease = LeaseView {
             by_numo: true,
             holder: format!("numo/NodeVersion/{UID}"),

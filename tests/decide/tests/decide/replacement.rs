@@ -10,7 +10,7 @@ use numo_core::{
     Owner, Snapshot,
     action::{Action, Event, FleetAction, NodePatch, NodePurpose, Planned},
     invariant,
-    observed::{ForeignController, JobView, Key, Rival},
+    observed::{ForeignController, Heard, JobView, Key, MachineFacts, Rival},
     owners::node_version::{Class, Sets, class},
     report::{NodeVersionReport, RunPhase},
 };
@@ -185,7 +185,7 @@ fn a_nodeversion_is_over_with_a_node_that_nobody_knows_and_names_it() {
         &format!("{text}\n host a - bare\n facts m-a unknown:403 at:-1"),
         "phase Idle
          problem MachineUnknown ~ Node a, which is left as it is (machine m-a: 403)
-         node a Skipped MachineUnknown ~ found m-a, wanted a machine that the provider knows: 403. The node is left out until the provider knows
+         node a Skipped MachineUnknown ~ found m-a, wanted a machine that the provider knows: 403. The node is left out; if the machine is gone, delete the Node; `numo acknowledge nodeversion/nv` has
          > nothing",
     );
     check(
@@ -224,6 +224,62 @@ fn a_nodeversion_is_over_with_a_node_that_nobody_knows_and_names_it() {
             .replace("host a img2", "host a img1 nowhere"),
         "phase Leaving\n > finalizer 0 off",
     );
+}
+
+/// A machine that is in no group of the provider's has no name of one: nobody waits for that for ever.
+#[test]
+fn a_node_of_no_group_is_left_out_as_one_that_nobody_knows_and_one_of_a_strange_group_can_be() {
+    let text = "node a worker v0\n node b worker v0\n version img2 finalizer\n host b img2\n groups w\n group w image:img2";
+    let mut cluster = Cluster::parse(&format!("{text}\n host a - bare\n facts m-a unknown:403 at:-1"));
+    let heard = Heard {
+        at: crate::cluster::at(-1),
+        said: Ok(MachineFacts::default()),
+    };
+    cluster.observed.fleet.provider.hear_facts("m-a", heard);
+    check_cluster(
+        &cluster,
+        "phase Idle
+         node a Skipped MachineUnknown ~ it names no image or no group of it. The node is left out
+         > nothing",
+    );
+    check(
+        &format!("{text}\n host a img1 group:strange"),
+        "node a Selected ScalingGroupNotFound ~ `numo skip a` leaves the node out",
+    );
+}
+
+/// The command line asks no provider: it reads in the status of which nodes the operator knows no machine, and acknowledges those too.
+#[test]
+fn who_asks_no_provider_acknowledges_what_the_operator_has_left_out() {
+    let text = "node a worker v0\n node b worker v0\n version img2 finalizer\n host b img2\n groups w\n group w image:img2\n host a - bare";
+    let operator = Cluster::parse(&format!("{text}\n facts m-a unknown:403 at:-1"));
+    let wanted = decision(&operator).report.acknowledgement();
+    let mut looks = Cluster::parse(text);
+    looks.observed.settings.only_looks = true;
+    assert_ne!(decision(&looks).report.acknowledgement(), wanted);
+    let status = r#"{"conditions": [{"type": "Complete", "status": "True"}], "invalid": [{"name": "a", "uid": "uid-a"}]}"#;
+    let mut told = |status: &str| {
+        let view = looks.observed.fleet.versions.get_mut("nv").expect("one");
+        view.status = serde_json::from_str(status).expect("a status");
+        decision(&looks).report
+    };
+    let said = told(status);
+    assert_eq!(said.acknowledgement(), wanted);
+    assert_eq!(said.nodes["a"].why.reason, numo_api::Reason::MachineUnknown);
+    // The operator waits for it yet; and a later node of that name is not the one.
+    assert_ne!(
+        told(&status.replace("\"True\"", "\"False\"")).acknowledgement(),
+        wanted
+    );
+    assert_ne!(
+        told(&status.replace("uid-a", "uid-old")).acknowledgement(),
+        wanted
+    );
+    let mut operator = operator;
+    let versions = &mut operator.observed.fleet.versions;
+    let annotations = &mut versions.get_mut("nv").expect("one").annotations;
+    annotations.insert(marks::ACKNOWLEDGED.to_owned(), wanted);
+    assert!(decision(&operator).report.acknowledged);
 }
 
 /// As a Plan and a run are: nothing waits for a node that is left out, nor for a window.

@@ -3,6 +3,7 @@
 
 use crate::{
     cluster::{Cluster, NAMESPACE, now as beginning},
+    other_operator,
     replaced::{UID, group_id, state},
 };
 use jiff::{SignedDuration, Timestamp};
@@ -346,6 +347,9 @@ impl World {
     /// A second goes by: machines boot and go.
     fn tick(&mut self) {
         self.now += SignedDuration::from_secs(1);
+        if !self.observed.foreign_controllers.is_empty() {
+            other_operator::act(&mut self.observed, self.now);
+        }
         for (at, what, made) in std::mem::take(&mut self.under_way) {
             if at <= self.now {
                 self.answered(&what, made);
@@ -791,7 +795,19 @@ impl World {
             Action::ReleaseLease { node, .. } => {
                 self.observed.leases.remove(&node);
             }
+            Action::CreateMaintenance(request) => {
+                self.made += 1;
+                return other_operator::create(&mut self.observed, &request, self.made, now);
+            }
+            Action::DeleteMaintenance { name, uid } => {
+                return other_operator::delete(&mut self.observed, &name, &uid);
+            }
             Action::Evict { node, eviction } => {
+                let of = &self.observed;
+                assert!(
+                    of.foreign_controllers.is_empty(),
+                    "numo evicts what another operator is to evict"
+                );
                 let pods = self.observed.pods.get_mut(&node).expect("pods");
                 pods.remove(&eviction.pod);
             }
@@ -991,6 +1007,56 @@ fn a_roll_in_waves_and_domains_comes_to_its_end_after_one_approval() {
         let order: Vec<&str> = world.deleted.iter().map(|name| &name[..name.len() - 3]).collect();
         assert_eq!(order, ["cp", "cp", "cp", "red", "red", "red", "blue", "blue"]);
         assert_eq!(world.report.approval, None);
+    }
+}
+
+/// Another operator drains the old nodes: numo evicts nobody, gives it the lease, and leaves no NodeMaintenance behind, wherever it dies.
+#[test]
+fn nodes_that_another_operator_drains_roll_wherever_numo_dies() {
+    for (seed, crashes) in [(7, 0), (1, 4), (2, 4), (3, 3), (4, 2), (5, 2)] {
+        let trouble = Trouble {
+            crashes,
+            ..Trouble::default()
+        };
+        let spec = r#"{"surge": 2, "mutex": {"drainBy": "NodeMaintenance"}}"#;
+        let mut world = World::new(&THREE, spec, trouble);
+        other_operator::install(&mut world.observed);
+        world.chance = Chance(seed);
+        world.most = 8 + 2;
+        world.roll();
+        for _ in 0..5 {
+            world.pass();
+            world.tick();
+        }
+        world.has_rolled(8);
+        assert_eq!(world.observed.maintenances.len(), 0);
+    }
+}
+
+/// Whoever leaves in mid-roll leaves no node cordoned, and no object by which a later node of that name would be drained.
+#[test]
+fn a_nodeversion_that_goes_leaves_no_nodemaintenance_behind() {
+    for at in (20..240).step_by(11) {
+        let spec = r#"{"surge": 2, "mutex": {"drainBy": "NodeMaintenance"}}"#;
+        let mut world = World::new(&THREE, spec, Trouble::default());
+        other_operator::install(&mut world.observed);
+        for _ in 0..at {
+            world.pass();
+            world.tick();
+        }
+        world.observed.fleet.versions.get_mut("nv").expect("one").deleting = true;
+        for _ in 0..1000 {
+            world.pass();
+            world.tick();
+        }
+        world.has_leaked_nothing();
+        let view = &world.observed.fleet.versions["nv"];
+        assert_eq!(view.finalizers, Vec::<String>::new(), "after {at}");
+        for node in world.observed.nodes.values() {
+            assert!(!node.unschedulable, "{} after {at}", node.name);
+        }
+        assert_eq!(world.observed.maintenances.len(), 0, "after {at}");
+        assert_eq!(world.observed.leases.len(), 0, "after {at}");
     }
 }
 

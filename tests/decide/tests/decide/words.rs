@@ -413,6 +413,8 @@ fn action(cluster: &Cluster, action: &Action) -> String {
         }
         Action::RenewLease { node, .. } => format!("renew lease {node}"),
         Action::ReleaseLease { node, .. } => format!("release lease {node}"),
+        Action::CreateMaintenance(request) => format!("maintain {} {}", request.node, request.mark.attempt),
+        Action::DeleteMaintenance { name, .. } => format!("delete maintenance {name}"),
     }
 }
 

@@ -1,11 +1,12 @@
 //! Machines that are replaced, with the provider `sim`: its machines are ConfigMaps, and the test plays what boots and goes.
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, ListParams},
-    core::DynamicObject,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
+    core::{DynamicObject, GroupVersionKind},
+    discovery::ApiResource,
 };
 use numo_api::{NodeChange, marks};
 use numo_cluster::Members;
@@ -14,9 +15,13 @@ use numo_e2e::{
     machines::{self, Group, Machines, OWNER, without_nodes},
 };
 use serde_json::{Value, json};
-use std::{cell::Cell, collections::BTreeSet, path::Path};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeSet,
+    path::Path,
+};
 
-use crate::{gone, kept};
+use crate::{apply, gone, kept, set, workers};
 
 /// The NodeVersion of all tests.
 pub const VERSION: &str = "constellation-version";
@@ -362,5 +367,162 @@ async fn the_member_of_etcd_goes_before_the_machine_of_its_node() -> Result<()> 
     ensure!(!is_too_early.get(), "its machine went before its member");
     let left: BTreeSet<String> = names[1..].iter().map(|name| (*name).to_owned()).collect();
     assert_eq!(members.names().await?, left);
+    stage.strike().await
+}
+
+/// node-maintenance-operator as numo knows it: a Deployment of its name whose ServiceAccount may write the status of NodeMaintenances.
+fn other_operator() -> Vec<Value> {
+    let name = "node-maintenance-operator-controller-manager";
+    let labels = json!({"app": "nmo"});
+    vec![
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "nmo"},
+            "rules": [{"apiGroups": ["nodemaintenance.medik8s.io"], "resources": ["nodemaintenances/status"], "verbs": ["update"]}],
+        }),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "nmo"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "nmo"},
+            "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": "default"}],
+        }),
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "replicas": 1,
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": {
+                    "containers": [{"name": "manager", "image": "nmo", "command": ["sleep", "36000"]}],
+                }},
+            },
+        }),
+    ]
+}
+
+fn maintenances(stage: &Stage) -> Api<DynamicObject> {
+    let gvk = GroupVersionKind::gvk("nodemaintenance.medik8s.io", "v1beta1", "NodeMaintenance");
+    let resource = ApiResource::from_gvk_with_plural(&gvk, "nodemaintenances");
+    Api::all_with(stage.client.clone(), &resource)
+}
+
+/// Plays node-maintenance-operator once: it cordons the nodes of its objects, and opens them when the objects go. The names of those that it
+/// has drained, with what stands in their reason.
+async fn serve(stage: &Stage) -> Result<Vec<(String, String)>> {
+    let (objects, params) = (maintenances(stage), PatchParams::default());
+    let nodes: Api<Node> = Api::all(stage.client.clone());
+    let leases: Api<Lease> = Api::namespaced(stage.client.clone(), marks::LEASE_NAMESPACE);
+    let mut drained = Vec::new();
+    for object in objects.list(&ListParams::default()).await?.items {
+        let name = object.name_any();
+        let goes = object.metadata.deletion_timestamp.is_some();
+        let finalizers = json!({"metadata": {"finalizers": if goes { json!(null) } else { json!([marks::MAINTENANCE_FINALIZER]) }}});
+        if nodes.get_opt(&name).await?.is_some() {
+            let cordon = json!({"spec": {"unschedulable": !goes}});
+            let is_numos = |lease: Lease| {
+                lease
+                    .spec
+                    .and_then(|spec| spec.holder_identity)
+                    .is_some_and(|one| one.starts_with("numo/"))
+            };
+            if !goes && leases.get_opt(&name_of_lease(&name)).await?.is_some_and(is_numos) {
+                let status = json!({"status": {"phase": "Running", "lastError": "failed to obtain a lease that is not owned by us"}});
+                objects
+                    .patch_status(&name, &params, &Patch::Merge(&status))
+                    .await?;
+                continue;
+            }
+            nodes.patch(&name, &params, &Patch::Merge(&cordon)).await?;
+        }
+        objects.patch(&name, &params, &Patch::Merge(&finalizers)).await?;
+        if !goes {
+            let status = json!({"status": {"phase": "Succeeded"}});
+            objects
+                .patch_status(&name, &params, &Patch::Merge(&status))
+                .await?;
+            let reason = object.data.pointer("/spec/reason").and_then(Value::as_str);
+            drained.push((name, reason.unwrap_or_default().to_owned()));
+        }
+    }
+    Ok(drained)
+}
+
+fn name_of_lease(node: &str) -> String {
+    format!("node-{node}")
+}
+
+/// The old nodes are drained by another operator: numo begins nothing while nobody is there who would, makes the objects, waits for them, and
+/// leaves none behind. One that somebody else has made stays.
+#[tokio::test]
+async fn another_operator_drains_the_old_nodes() -> Result<()> {
+    let (mut stage, machines) = without_nodes(vec!["--machine-provider", "sim"]).await?;
+    let group = Group {
+        name: "red",
+        nodes: &["old-0"],
+        ..Group::default()
+    };
+    machines.group(group).await?;
+    let spec = json!({"image": "img2", "mutex": {"drainBy": "NodeMaintenance"}});
+    machines.ask_for(VERSION, spec).await?;
+    stage.start_numo()?;
+    let explains = |wanted: &'static str| {
+        let (stage, machines) = (&stage, &machines);
+        async move {
+            let what = format!("numo explain says {wanted}");
+            let says = || async {
+                machines.play().await?;
+                let said = stage
+                    .say(&["explain", "nodeversion/constellation-version"])
+                    .await?;
+                Ok(said.contains(wanted).then_some(()))
+            };
+            stage.until(&what, 60, says).await
+        }
+    };
+    explains("MaintenanceNotServed").await?;
+    assert_eq!(machines.made().await?.len(), 1, "no machine is made");
+    // Somebody has an object of that name: the node waits, and the object stays.
+    let theirs = json!({
+        "apiVersion": "nodemaintenance.medik8s.io/v1beta1", "kind": "NodeMaintenance",
+        "metadata": {"name": "old-0"}, "spec": {"nodeName": "elsewhere", "reason": "a fan"},
+    });
+    apply(&stage, &[theirs]).await?;
+    apply(&stage, &other_operator()).await?;
+    explains("NodeInMaintenance").await?;
+    let objects = maintenances(&stage);
+    let kept = objects.get("old-0").await?;
+    assert_eq!(kept.metadata.deletion_timestamp, None);
+    objects.delete("old-0", &DeleteParams::default()).await?;
+
+    let drained = RefCell::new(BTreeSet::new());
+    stage
+        .until("the node is replaced", 300, || async {
+            machines.play().await?;
+            let served = serve(&stage).await?;
+            drained.borrow_mut().extend(served);
+            let found = machines.shown().await?;
+            let done = found.len() == 1 && found.values().all(|node| node.image == "img2");
+            Ok(done.then_some(()))
+        })
+        .await?;
+    let wanted = (
+        "old-0".to_owned(),
+        "node is replaced due to OS image update".to_owned(),
+    );
+    assert_eq!(drained.into_inner(), BTreeSet::from([wanted]));
+    stage
+        .until("the object is gone, and the NodeVersion at rest", 60, || async {
+            machines.play().await?;
+            serve(&stage).await?;
+            let left = objects.list(&ListParams::default()).await?.items;
+            let is_over = left.is_empty() && machines.is_at_rest(VERSION).await?;
+            Ok(is_over.then_some(()))
+        })
+        .await?;
+    for node in Api::<Node>::all(stage.client.clone())
+        .list(&ListParams::default())
+        .await?
+        .items
+    {
+        let spec = node.spec.unwrap_or_default();
+        assert_ne!(spec.unschedulable, Some(true));
+    }
     stage.strike().await
 }

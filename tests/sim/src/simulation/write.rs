@@ -222,12 +222,14 @@ fn gives_back_late(action: &Action) -> bool {
         Action::WriteJournal { .. }
         | Action::DeletePlanJob { .. }
         | Action::DeleteChange { .. }
+        | Action::DeleteMaintenance { .. }
         | Action::RemoveFinalizer { .. }
         | Action::SetJobTtl { .. }
         | Action::RenewLease { .. }
         | Action::ReleaseLease { .. } => true,
         Action::AddFinalizer { .. }
         | Action::CreateChange { .. }
+        | Action::CreateMaintenance(_)
         | Action::RecordRun { .. }
         | Action::CreateJob(_)
         | Action::Evict { .. }

@@ -89,6 +89,9 @@ impl World {
                 view.has_annotations = !view.annotations.is_empty();
                 Object::Plan(plan.clone())
             }
+            Action::CreateMaintenance(_) | Action::DeleteMaintenance { .. } => {
+                return refused(404, "no other operator drains nodes here");
+            }
             Action::Fleet(action) => return self.apply_fleet(action),
             Action::PatchPool(patch) => return self.patch_pool(patch),
             Action::PatchNode(patch) => return self.patch_node(patch),

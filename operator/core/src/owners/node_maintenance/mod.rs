@@ -30,7 +30,7 @@ use crate::{
     quorum,
     report::{MaintenancePhase, MaintenanceReport, RunPhase},
     turn::{
-        closed, contradiction, journal,
+        across, closed, contradiction, journal,
         steps::{Next, ON, STAY},
     },
     verdict::Answers,
@@ -107,6 +107,12 @@ impl crate::pass::Pass for Pass<'_> {
     fn refuse(&mut self) -> Next {
         let rival = self.observed.stood_off(ForeignController::NodeMaintenance);
         if let Some(why) = rival.filter(|_| self.turn().is_none()) {
+            self.out.report.phase = RunPhase::Refused;
+            self.report.error.clone_from(&self.view.status.last_error);
+            self.out.report.hold = Some(why);
+        } else if let Some(why) = across::made_for_other(self.observed, self.view)
+            .filter(|_| !self.view.deleting && self.turn().is_none())
+        {
             self.out.report.phase = RunPhase::Refused;
             self.report.error.clone_from(&self.view.status.last_error);
             self.out.report.hold = Some(why);

@@ -1,10 +1,21 @@
-//! How the old node is cordoned and drained, by numo's own drain.
+//! How the old node is cordoned and drained: by numo's own drain, or by another operator that serves NodeMaintenances.
 
-use super::turn::Going;
+use super::{pass::Pass, turn::Going};
 use crate::{
-    observed::NodeView,
-    turn::cordon::{self, OwnDrain},
+    action::DrainsFor,
+    let_go,
+    observed::{ChangeView, MaintenanceView, NodeView},
+    turn::{
+        across,
+        cordon::{self, Across, OwnDrain},
+        journal,
+    },
+    why::Why,
 };
+use numo_api::Step;
+
+/// What a NodeMaintenance says to people, as the reference has it.
+const WHY: &str = "node is replaced due to OS image update";
 
 impl Going<'_, '_> {
     /// How numo cordons and drains the old node.
@@ -19,5 +30,60 @@ impl Going<'_, '_> {
             again: "it is being cordoned again",
             stays_open: true,
         }
+    }
+
+    /// How another operator cordons and drains the old node, if one does.
+    pub(super) fn drains_across(&self, donor: &NodeView) -> Option<Across> {
+        let intent = &self.pass.intent;
+        self.pass.is_drained_across(donor, self.change).then(|| Across {
+            reason: WHY,
+            options: intent.drain.clone(),
+            limit_field: format!("{}.timeoutSeconds", intent.drain_field),
+        })
+    }
+}
+
+impl Pass<'_> {
+    fn is_drained_across(&self, donor: &NodeView, change: &ChangeView) -> bool {
+        let is_asked = self.intent.drains_across.is_some();
+        across::is_chosen(self.observed, (donor, change), &self.view.uid, is_asked)
+    }
+
+    /// Why no node is begun: another operator is to drain nodes, and none is there.
+    pub(super) fn nobody_drains(&self) -> Option<Why> {
+        let field = self.intent.drains_across.as_deref()?;
+        across::not_served(self.observed, field)
+    }
+
+    /// The same of a node that has its turn and is not drained yet.
+    pub(super) fn nobody_drains_it(&self, donor: &NodeView, change: &ChangeView) -> Option<Why> {
+        let is_drained = journal::entered(change, Step::Drained).is_some();
+        let waits = !is_drained && self.is_drained_across(donor, change);
+        let field = self.intent.drains_across.as_deref();
+        waits.then(|| across::not_served(self.observed, field.unwrap_or("drainBy")))?
+    }
+
+    /// Why another operator cannot drain a node that waits: somebody else has a NodeMaintenance of it.
+    pub(super) fn kept_by_other(&self, node: &NodeView) -> Option<Why> {
+        self.intent.drains_across.as_ref()?;
+        across::kept_by_other(self.observed, node)
+    }
+
+    /// Deletes the NodeMaintenances that numo made for turns that are over, and for nodes that are gone: the other operator opens the node,
+    /// and a later node of its name is not drained by them.
+    pub(super) fn delete_maintenances(&mut self) {
+        let (observed, flying) = (self.observed, &self.flying);
+        let is_needed = |view: &MaintenanceView, mark: &DrainsFor| {
+            let node = observed.nodes.get(&view.owner.key.name);
+            let Some(node) = node.filter(|node| node.uid == mark.node) else {
+                return false;
+            };
+            // Where no operator is left, journals may be gone.
+            let is_let_go = || observed.fleet.abandoned && let_go::machine(observed, node).is_some();
+            flying.iter().any(|change| across::is_of_turn(mark, change)) || is_let_go()
+        };
+        let left = across::left(observed, &self.view.uid, is_needed);
+        let due: Vec<_> = left.map(across::deletion).collect();
+        self.out.actions.extend(due);
     }
 }

@@ -115,7 +115,7 @@ impl<'a> Pass<'a> {
     /// Why no machine is made in the group now.
     fn against_machine(&self, change: &ChangeView, group_id: &str) -> Option<Why> {
         let Some(group) = self.fleet.group(group_id) else {
-            return Some(no_group(group_id));
+            return Some(no_group(group_id, &change.spec.node_name));
         };
         let wanted = self.view.spec.image.as_deref().unwrap_or_default();
         let found = group.status.image_reference.as_deref().unwrap_or_default();
@@ -149,8 +149,10 @@ pub(super) fn is_for(pending: &PendingNodeView, change: &ChangeView) -> bool {
 }
 
 /// That nobody knows the group of a node.
-pub(super) fn no_group(group_id: &str) -> Why {
-    let message = format!("found no ScalingGroup with spec.groupId {group_id:?}, wanted one");
+pub(super) fn no_group(group_id: &str, node: &str) -> Why {
+    let message = format!(
+        "found no ScalingGroup with spec.groupId {group_id:?}, wanted one; `numo skip {node}` leaves the node out"
+    );
     Why::new(Reason::ScalingGroupNotFound, message)
 }
 

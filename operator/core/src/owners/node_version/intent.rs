@@ -20,7 +20,7 @@ use crate::{
     suspended,
     why::Why,
 };
-use numo_api::{Order, Reason};
+use numo_api::{DrainBy, Order, Reason};
 
 /// Default of `spec.joinTimeoutSeconds`, as the reference has it.
 const JOIN_SECONDS: i64 = 30 * 60;
@@ -60,6 +60,8 @@ pub(crate) struct Intent<'a> {
     pub(super) drain: DrainOptions,
     /// The field that says how nodes are drained.
     pub(super) drain_field: String,
+    /// The field that asks another operator to drain nodes, which serves NodeMaintenances; none where numo drains.
+    pub(super) drains_across: Option<String>,
     /// What is wrong with the spec, its rules or its bindings.
     pub(super) problem: Option<Why>,
     /// Why nothing begins.
@@ -109,6 +111,15 @@ fn surge(view: &NodeVersionView, wrong: &mut impl FnMut(String)) -> IntOrPercent
     })
 }
 
+/// The field that asks another operator to drain nodes: the first that says who drains them.
+fn drains_across(settings: &[Gating<'_>]) -> Option<String> {
+    let mut said = settings
+        .iter()
+        .filter_map(|one| Some((one, one.settings.drain_by?)));
+    let (one, _) = said.next().filter(|(_, by)| *by == DrainBy::NodeMaintenance)?;
+    Some(format!("{}.drainBy", one.field))
+}
+
 impl<'a> Intent<'a> {
     /// Parses a NodeVersion.
     pub(super) fn parse(view: &'a NodeVersionView, observed: &'a Observed) -> Self {
@@ -153,6 +164,7 @@ impl<'a> Intent<'a> {
             waves: said.waves,
             domains: said.domains,
             approval: said.approval,
+            drains_across: drains_across(&settings),
             settings,
             schedule,
             failure_budgets: said.failure_budgets,

@@ -4,7 +4,7 @@
 use super::{
     known::is_first,
     pass::Pass,
-    sets::{Class, facts, is_noted},
+    sets::{Class, facts, is_noted, is_told},
 };
 use crate::{
     action::{Change, FleetAction, FleetQuestion},
@@ -34,12 +34,6 @@ fn named(nodes: &[&NodeView]) -> String {
         0 => names,
         more => format!("{names} and {more} more"),
     }
-}
-
-/// Whether the provider says both image and group of a machine.
-fn is_told(heard: Option<&Heard<MachineFacts>>) -> bool {
-    let said = heard.and_then(|heard| heard.said.as_ref().ok());
-    said.is_some_and(|facts| !facts.image.is_empty() && !facts.group_id.is_empty())
 }
 
 impl Pass<'_> {

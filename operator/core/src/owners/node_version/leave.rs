@@ -81,6 +81,7 @@ impl<'a> Pass<'a> {
                 self.act(name, action, None);
             }
         }
+        self.delete_maintenances();
         self.gives_back = self.out.actions.len() > before;
         self.kept |= !in_flight.is_empty() || self.gives_back;
     }

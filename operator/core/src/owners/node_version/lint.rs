@@ -242,6 +242,10 @@ impl Checks for Lint<'_> {
         }
     }
 
+    fn drain_across(&self, node: &NodeView) -> Checked {
+        self.cordons(node)
+    }
+
     fn write_journal(&self, change: &ChangeView, step: Option<Step>) -> Checked {
         let is_release = step == Some(Step::Released) && journal::entered(change, Step::Released).is_none();
         if !is_release {

@@ -100,6 +100,7 @@ impl<'a> Pass<'a> {
             .or_else(|| gates::of_owner(self.intent.problem.clone(), self.intent.suspended.as_ref()))
             .or_else(|| self.no_provider())
             .or_else(|| self.unseen_autoscaler())
+            .or_else(|| self.nobody_drains())
             .or_else(aborted)
             .or_else(|| self.failures_spent())
     }

@@ -46,7 +46,14 @@ impl<'a> Sets<'a> {
     pub fn of(view: &'a NodeVersionView, observed: &'a Observed) -> Self {
         let fleet = &observed.fleet;
         let nodes = observed.nodes.values().filter(|node| has_node(view, fleet, node));
-        let nodes = nodes.map(|node| (node, class(view, fleet, node)));
+        let nodes = nodes.map(|node| {
+            let found = if is_told_unknown(view, observed, node) {
+                Class::Invalid
+            } else {
+                class(view, fleet, node)
+            };
+            (node, found)
+        });
         Self {
             nodes: nodes.collect(),
             pending: pending(view, fleet).collect(),
@@ -149,6 +156,21 @@ pub(super) fn facts<'a>(fleet: &'a FleetView, node: &NodeView) -> Option<&'a Hea
     fleet.provider.facts.get(&machine)
 }
 
+/// Whether the provider says both image and group of a machine.
+pub(super) fn is_told(heard: Option<&Heard<MachineFacts>>) -> bool {
+    let said = heard.and_then(|heard| heard.said.as_ref().ok());
+    said.is_some_and(MachineFacts::is_whole)
+}
+
+/// Whether somebody who asks no provider reads in the status that the operator knows no machine of the node.
+fn is_told_unknown(view: &NodeVersionView, observed: &Observed, node: &NodeView) -> bool {
+    if !observed.settings.only_looks || is_noted(node) || facts(&observed.fleet, node).is_some() {
+        return false;
+    }
+    let mut told = view.status.invalid.iter().flatten();
+    told.any(|one| one.uid.as_deref() == Some(node.uid.as_str()))
+}
+
 /// Whether image and group of a node are noted on it.
 pub(super) fn is_noted(node: &NodeView) -> bool {
     let keys = [annotations::SCALING_GROUP_ID, annotations::NODE_IMAGE];
@@ -157,7 +179,7 @@ pub(super) fn is_noted(node: &NodeView) -> bool {
 
 /// Where a node is: the first that fits.
 pub fn class(view: &NodeVersionView, fleet: &FleetView, node: &NodeView) -> Class {
-    let unknown = || facts(fleet, node).is_some_and(|heard| heard.said.is_err());
+    let unknown = || facts(fleet, node).is_some_and(|heard| !is_told(Some(heard)));
     if fleet.machine_of(&node.name).is_empty() || (!is_noted(node) && unknown()) {
         return Class::Invalid;
     }

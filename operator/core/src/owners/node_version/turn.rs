@@ -19,8 +19,8 @@ use crate::{
     probe::Look,
     quorum,
     turn::{
-        closed,
-        cordon::OwnDrain,
+        across, closed,
+        cordon::{Across, OwnDrain},
         directive, failed,
         journal::{self, Journal},
         lease, machine,
@@ -275,6 +275,7 @@ impl<'a> Pass<'a> {
                     .or_else(|| withdrawn.cloned())
                     .or_else(|| self.no_provider())
                     .or_else(|| self.unseen_autoscaler().filter(|_| !is_disrupted))
+                    .or_else(|| self.nobody_drains_it(donor, change))
             }
             Gate::Window if !is_disrupted => self.intent.schedule.closed_to(donor, self.observed, self.now),
             Gate::Approval if !is_disrupted => self.approvals.refusal(&self.waves, &donor.name),
@@ -406,8 +407,10 @@ impl steps::Turn for Going<'_, '_> {
         let keeps_only = self.is_released() || observed.stop_of_kind(OwnerKind::NodeVersion).is_some();
         let is_shielded = keeps_only || mark::shielded(donor).is_some_and(|mark| mark.owner == *uid);
         let machines = || machine::remediation_shields(observed, &donor.name, uid);
+        // The operator that drains the node by a NodeMaintenance has the lease meanwhile.
+        let is_lent = across::has_object(observed, donor, self.change);
         Some(Holding {
-            holder: Some(lease::holder_of(OwnerKind::NodeVersion, uid)),
+            holder: (!is_lent).then(|| lease::holder_of(OwnerKind::NodeVersion, uid)),
             keeps_only,
             shield: (!is_shielded).then(|| shield::shield(donor, uid)),
             machines: if keeps_only { Vec::new() } else { machines() },
@@ -475,6 +478,10 @@ impl steps::Turn for Going<'_, '_> {
 
     fn own_drain(&self) -> Option<OwnDrain> {
         Some(self.drains_so(self.donor?))
+    }
+
+    fn drain_across(&self) -> Option<Across> {
+        self.drains_across(self.donor?)
     }
 
     /// The drain is behind the node when it is let go.

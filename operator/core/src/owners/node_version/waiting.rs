@@ -20,7 +20,7 @@ use crate::{
     decision::Decision,
     key::Key,
     ledger::{self, Ledger},
-    observed::{ChangeView, NodeView, Observed},
+    observed::{ChangeView, NodeVersionView, NodeView, Observed},
     owner::OwnerKind,
     pace::Whose,
     quorum,
@@ -35,7 +35,11 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{NodeChangeSpec, Reason, Step, conditions::Actor, machines::annotations};
+use numo_api::{
+    NodeChangeSpec, Reason, Step,
+    conditions::{Actor, types},
+    machines::annotations,
+};
 use std::collections::BTreeMap;
 
 /// The nodes of a NodeVersion that have no turn.
@@ -216,7 +220,7 @@ impl<'p, 'a> Waiting<'p, 'a> {
         let found = self.pass.fleet.group(group).is_some();
         // What makes a node obsolete is an annotation: of a group that nobody knows no machine is deleted on its word.
         let is_obsolete = self.pass.sets.class_of(node) == Some(Class::Obsolete);
-        (!found && (is_obsolete || !self.has_machine(node))).then(|| no_group(group))
+        (!found && (is_obsolete || !self.has_machine(node))).then(|| no_group(group, &node.name))
     }
 }
 
@@ -284,8 +288,10 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
             Gate::Person => self.change(node).and_then(directive::held),
             Gate::Unfit => self.unfit(node),
             Gate::Busy => {
-                let other = self.pass.observed.turn_of_other(node, &self.pass.view.uid)?;
-                Some(ledger::busy(self.pass.observed, &node.name, other, self.pass.now))
+                let pass = &self.pass;
+                let other = pass.observed.turn_of_other(node, &pass.view.uid);
+                let busy = other.map(|other| ledger::busy(pass.observed, &node.name, other, pass.now));
+                busy.or_else(|| pass.kept_by_other(node))
             }
             Gate::State => self.pass.intent.not_ready().wait(&mut self.pass.out, node),
             Gate::Quorum => quorum::refusal_of_next(self.pass.observed, node, self.took_control_plane),
@@ -363,28 +369,42 @@ fn unknown_from(pass: &Pass<'_>, node: &NodeView) -> Timestamp {
         return settles(node);
     }
     let failing = pass.fleet.provider.failing.get(&machine.to_lowercase());
-    later(failing.copied().unwrap_or(pass.now), UNNAMED_SECONDS)
+    match failing {
+        Some(since) => later(*since, UNNAMED_SECONDS),
+        // Who asks no provider reads in the status whether the operator waits for it.
+        None if pass.observed.settings.only_looks && is_complete(pass.view) => pass.now,
+        None => later(pass.now, UNNAMED_SECONDS),
+    }
+}
+
+/// Whether the status says that no node is left to change.
+fn is_complete(view: &NodeVersionView) -> bool {
+    let mut conditions = view.status.conditions.iter();
+    conditions.any(|one| one.type_ == types::COMPLETE && one.status == "True")
 }
 
 /// Why a node whose machine nobody knows is left out, and who goes on without it.
 fn unknown(pass: &Pass<'_>, node: &NodeView) -> String {
     let machine = pass.fleet.machine_of(&node.name);
-    let heard = facts(pass.fleet, node).and_then(|heard| heard.said.as_ref().err());
-    let found = match heard {
-        _ if machine.is_empty() => "found none, wanted the id of its machine".to_owned(),
-        Some(problem) => format!("found {machine}, wanted a machine that the provider knows: {problem}"),
-        None => format!("found {machine}, wanted a machine that the provider knows"),
-    };
-    let ends = if machine.is_empty() {
-        let version = &pass.view.name;
-        format!("; `numo acknowledge nodeversion/{version}` has the NodeVersion be Ready without it")
+    let found = if machine.is_empty() {
+        "found none, wanted the id of its machine".to_owned()
     } else {
-        // The command line asks no provider, so it cannot acknowledge this one.
-        " until the provider knows its machine; if the machine is gone, delete the Node".to_owned()
+        let words = match facts(pass.fleet, node).map(|heard| heard.said.as_ref()) {
+            Some(Err(problem)) => format!(": {problem}"),
+            Some(Ok(_)) => ": it names no image or no group of it".to_owned(),
+            None => String::new(),
+        };
+        format!("found {machine}, wanted a machine that the provider knows{words}")
+    };
+    let gone = if machine.is_empty() {
+        ""
+    } else {
+        "if the machine is gone, delete the Node; "
     };
     format!(
-        "Node {} spec.providerID: {found}. The node is left out{ends}",
-        node.name
+        "Node {} spec.providerID: {found}. The node is left out; {gone}`numo acknowledge nodeversion/{}` has the NodeVersion be Ready \
+         without it",
+        node.name, pass.view.name
     )
 }
 

@@ -150,6 +150,9 @@ impl<'a> Intent<'a> {
         let said = settings::together(&settings, &mut wrong);
         let drain = drain(spec, &settings, &mut wrong);
         of_gates = of_gates.or_else(|| wave::wrong_rule(&said.waves, observed, (&PHASES, "Plan")));
+        let mut all = settings.iter();
+        let unserved = all.find_map(|one| binding::unserved_by_plan(&one.field, one.settings));
+        of_gates = of_gates.or_else(|| Some(Why::new(Reason::FieldNotServed, unserved?)));
         let drain_by = settings.iter().find_map(|one| one.settings.drain_by);
         let retries = settings.iter().find_map(|one| one.settings.retries);
         let cordons = drain.is_some() || spec.cordon == Some(true);

@@ -14,8 +14,11 @@ impl Wait<'_> {
             Reason::ScalingGroupNotFound => {
                 let mut all = vec!["kubectl get scalinggroups -o yaml".to_owned()];
                 all.extend(self.of_nodes("describe"));
+                all.extend(self.node.map(|node| format!("numo skip {node}")));
                 all
             }
+            Reason::MaintenanceNotServed => vec![of_kubectl("edit", self.owner)],
+            Reason::MaintenanceUnanswered | Reason::MaintenanceFailed => self.of_other_operator(),
             Reason::ProviderContradicts => self.of_contradiction(),
             Reason::ProviderUnavailable => {
                 let own = &self.look.store.observed.settings.namespace;
@@ -37,6 +40,19 @@ impl Wait<'_> {
             all.push(format!("numo skip {node}"));
         }
         all.push(of_kubectl("edit", self.owner));
+        all
+    }
+
+    /// Another operator was to drain the node: what it says, then the node is tried once more, or left out.
+    fn of_other_operator(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        for node in self.nodes() {
+            all.push(format!(
+                "kubectl describe nodemaintenances.nodemaintenance.medik8s.io {node}"
+            ));
+            all.push(format!("numo retry {node}"));
+            all.push(format!("numo skip {node}"));
+        }
         all
     }
 
@@ -128,7 +144,31 @@ mod tests {
                 Reason::ScalingGroupNotFound,
                 "found no ScalingGroup with spec.groupId"
             ),
-            ["kubectl get scalinggroups -o yaml", "kubectl describe node a"]
+            [
+                "kubectl get scalinggroups -o yaml",
+                "kubectl describe node a",
+                "numo skip a"
+            ]
+        );
+        assert_eq!(
+            of(
+                None,
+                Reason::MaintenanceNotServed,
+                "spec.mutex.drainBy: found NodeMaintenance"
+            ),
+            ["kubectl edit nodeversion nv"]
+        );
+        assert_eq!(
+            of(
+                Some("a"),
+                Reason::MaintenanceFailed,
+                "NodeMaintenance a status.phase: found Failed"
+            ),
+            [
+                "kubectl describe nodemaintenances.nodemaintenance.medik8s.io a",
+                "numo retry a",
+                "numo skip a"
+            ]
         );
         assert_eq!(
             of(

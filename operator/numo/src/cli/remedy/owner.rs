@@ -156,7 +156,7 @@ impl Wait<'_> {
             all.push(of_kubectl("delete", self.owner));
             return all;
         }
-        if self.owner.kind == OwnerKind::Plan {
+        if matches!(self.owner.kind, OwnerKind::Plan | OwnerKind::NodeVersion) {
             let nodes = self.nodes().into_iter();
             return nodes
                 .flat_map(|node| [format!("kubectl cordon {node}"), format!("numo skip {node}")])

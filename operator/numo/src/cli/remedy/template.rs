@@ -96,6 +96,9 @@ fn owner(reason: Reason) -> Owner {
         | Reason::JoinFailed
         | Reason::ProviderUnavailable
         | Reason::ProviderContradicts
+        | Reason::MaintenanceNotServed
+        | Reason::MaintenanceUnanswered
+        | Reason::MaintenanceFailed
         | Reason::ScalingGroupNotFound => Owner::node_version("NAME"),
         _ => Owner::run(Key::new("NAMESPACE", "NAME")),
     }

@@ -11,6 +11,7 @@ mod job;
 mod journal;
 mod lease;
 mod machine;
+mod maintenance;
 mod node;
 mod object;
 mod owner;
@@ -29,6 +30,7 @@ use self::{
     journal::{create_change, delete_change, write_journal},
     lease::{acquire_lease, release_lease, renew_lease},
     machine::patch_machine,
+    maintenance::{create_maintenance, delete_maintenance},
     node::patch_node,
     owner::{add_finalizer, mark_gate, record_run, remove_finalizer},
     pool::patch_pool,
@@ -90,6 +92,8 @@ pub async fn apply(
             change,
             has_annotations,
         } => mark_gate(client, store, plan, uid, (change, *has_annotations)).await,
+        Action::CreateMaintenance(request) => create_maintenance(client, store, request).await,
+        Action::DeleteMaintenance { name, uid } => delete_maintenance(client, store, name, uid).await,
         // What is done to machines needs their provider: `of_machines`.
         Action::Fleet(_) => Ok(()),
         Action::SetJobTtl { job, uid, seconds } => set_job_ttl(client, store, job, uid, *seconds).await,

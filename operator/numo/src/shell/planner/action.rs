@@ -21,6 +21,8 @@ pub const fn reach(action: &Action) -> Reach {
         | Action::StartPlanJob { .. }
         | Action::DeletePlanJob { .. }
         | Action::MarkGate { .. }
+        | Action::CreateMaintenance(_)
+        | Action::DeleteMaintenance { .. }
         | Action::Fleet(_)
         | Action::Evict { .. }
         | Action::AcquireLease { .. }
@@ -46,6 +48,8 @@ pub fn name(action: &Action) -> &'static str {
         Action::StartPlanJob { .. } => "StartPlanJob",
         Action::DeletePlanJob { .. } => "DeletePlanJob",
         Action::MarkGate { .. } => "MarkGate",
+        Action::CreateMaintenance(_) => "CreateMaintenance",
+        Action::DeleteMaintenance { .. } => "DeleteMaintenance",
         Action::Fleet(action) => action.name(),
         Action::Evict { .. } => "Evict",
         Action::SetJobTtl { .. } => "SetJobTtl",

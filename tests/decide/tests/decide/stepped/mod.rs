@@ -568,6 +568,8 @@ impl World {
             Action::PatchPool(_)
             | Action::PatchMachine(_)
             | Action::RecordRun { .. }
+            | Action::CreateMaintenance(_)
+            | Action::DeleteMaintenance { .. }
             | Action::Fleet(_)
             | Action::MarkGate { .. } => panic!("{action:?} is nothing to these owners"),
         }
