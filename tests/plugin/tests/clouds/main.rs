@@ -8,6 +8,7 @@
 
 mod aws;
 mod azure;
+mod cluster_api;
 mod gcp;
 mod replacement;
 mod sandbox;

@@ -8,7 +8,7 @@ use numo_plugin::provider::{
 use numo_provider_sdk as sdk;
 use sdk::{
     Provider,
-    fake::{NOW, World},
+    fake::{NOW, Store, World},
 };
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -51,6 +51,16 @@ impl Talk {
     pub fn natively(natively: Natively, address: SocketAddr, config: &Value) -> Self {
         let world = World {
             cloud: Some(Box::new(native(address))),
+            config_json: config.to_string(),
+            ..World::default()
+        };
+        Self::with(Side::Native(natively, Box::new(world)))
+    }
+
+    /// With the provider as plain functions, whose machines are objects of a cluster.
+    pub fn among(natively: Natively, objects: impl Store + 'static, config: &Value) -> Self {
+        let world = World {
+            objects: Some(Box::new(objects)),
             config_json: config.to_string(),
             ..World::default()
         };

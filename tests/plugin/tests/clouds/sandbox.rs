@@ -8,9 +8,9 @@ use numo_credentials::{Answer, Credentials, Exchange, NamedSource};
 use numo_plugin::{
     Engine, RuleLimits, Services, Setup,
     provider::{
-        Ask, Cloud, CloudRequest, Failed, Lent, MachineProvider, ProviderGrants, Said, signed_headers,
+        Ask, Cloud, CloudRequest, Failed, Lent, MachineProvider, ProviderGrants, Said, Writer, signed_headers,
     },
-    services::{ErrorCode, FetchResponse, HostError},
+    services::{ErrorCode, FetchResponse, HostError, Reader},
 };
 use numo_plugin_tests::{guest, services::Lines};
 use serde_json::{Value, json};
@@ -139,7 +139,8 @@ impl Cloud for Way {
 pub struct Sandbox {
     provider: &'static MachineProvider,
     lent: Lent,
-    way: Arc<Way>,
+    way: Option<Arc<Way>>,
+    reader: Option<Arc<dyn Reader>>,
     lines: Arc<Lines>,
 }
 
@@ -167,7 +168,31 @@ impl Sandbox {
         Self {
             provider,
             lent,
-            way,
+            way: Some(way),
+            reader: None,
+            lines: Arc::default(),
+        }
+    }
+
+    /// With these settings and grants, and objects that it reads and writes.
+    pub fn among(
+        provider: &'static MachineProvider,
+        config: &Value,
+        grants: &Value,
+        objects: Arc<impl Reader + Writer + 'static>,
+    ) -> Self {
+        let grants: ProviderGrants = serde_json::from_value(grants.clone()).unwrap();
+        let lent = Lent {
+            grants: Arc::new(grants),
+            config_json: config.to_string().into(),
+            writer: Some(objects.clone()),
+            ..Lent::default()
+        };
+        Self {
+            provider,
+            lent,
+            way: None,
+            reader: Some(objects),
             lines: Arc::default(),
         }
     }
@@ -177,6 +202,7 @@ impl Sandbox {
         let now = Timestamp::from_second(i64::try_from(now).unwrap()).unwrap();
         let services = Services {
             log: self.lines.clone(),
+            reader: self.reader.clone(),
             ..Services::none(now)
         };
         let lent = (self.lent.clone(), services);
@@ -185,7 +211,8 @@ impl Sandbox {
 
     /// Requests that went out.
     pub fn sent(&self) -> usize {
-        self.way.sent.load(Ordering::Relaxed)
+        let way = self.way.as_ref();
+        way.map_or(0, |way| way.sent.load(Ordering::Relaxed))
     }
 
     /// Every line that the component wrote.
