@@ -183,7 +183,7 @@ fn begins<'a>(
 }
 
 /// 1, 4 and 13: another operator drains a node in its turn only, for that turn, and by no object that somebody else made.
-fn drains_across(seen: Seen<'_>, owner: &impl Checks, request: &MaintenanceRequest) -> Checked {
+fn drains_across(seen: Seen<'_>, owner: &dyn Checks, request: &MaintenanceRequest) -> Checked {
     let node = here(seen.observed, &request.node, Some(&request.mark.node))?;
     not_stopped(seen.observed, node, "drained")?;
     let turn = seen

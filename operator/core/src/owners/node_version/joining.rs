@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     action::{Change, FleetAction, FleetQuestion},
-    observed::{Heard, MachineFacts, NodeView, is_same},
+    observed::{NodeView, is_same},
     time::later,
     turn::journal,
     why::Why,
