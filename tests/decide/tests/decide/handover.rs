@@ -141,6 +141,7 @@ fn beside_the_live_operator_nothing_is_begun_and_what_is_in_hand_is_finished() {
     let begun = format!("{TWO}\n replacing a Released cordoned machine:m-a");
     let cluster = beside(&begun);
     let found = words(&cluster, &decision(&cluster));
+    assert!(found.iter().any(|line| line == "> leave a m-a"), "{found:#?}");
     assert!(
         !found.iter().any(|line| line.starts_with("> admit")),
         "{found:#?}"

@@ -1,19 +1,11 @@
 //! What was listed: a list that is complete says who is gone, and before the first one nobody decides. This file asks no API server.
 
-use super::{Store, replace};
+use super::{Store, is_in, replace};
 use crate::shell::{
     kind::Kind,
     watched::{Missing, Place},
 };
 use numo_core::{Owner, observed::Key, referred};
-
-/// Whether a watch of this scope sees the object of a key: the scope is a namespace, one object of it, or empty for all.
-fn is_in(scope: &str, key: &Key) -> bool {
-    match scope.split_once('/') {
-        Some((namespace, name)) => key.namespace == namespace && key.name == name,
-        None => scope.is_empty() || key.namespace == scope,
-    }
-}
 
 impl Store {
     /// No decision may be made before this watch has listed.

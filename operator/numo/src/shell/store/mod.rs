@@ -184,6 +184,14 @@ impl Store {
     }
 }
 
+/// Whether a watch of this scope sees the object of a key: the scope is a namespace, one object of it, or empty for all.
+fn is_in(scope: &str, key: &Key) -> bool {
+    match scope.split_once('/') {
+        Some((namespace, name)) => key.namespace == namespace && key.name == name,
+        None => scope.is_empty() || key.namespace == scope,
+    }
+}
+
 /// Puts a value into a map; true if it is another than before.
 pub(super) fn replace<K: Ord, V: PartialEq>(map: &mut BTreeMap<K, V>, key: K, value: V) -> bool {
     if map.get(&key) == Some(&value) {

@@ -1,7 +1,7 @@
 //! Which of two views of an object is the newer, whether it came from a watch or with the answer to a write of ours. This file compares
 //! numbers and places; how an object of a kind is kept is not its matter.
 
-use super::{Reach, Store, Version, replace};
+use super::{Reach, Store, Version, is_in, replace};
 use crate::shell::{
     kind::Kind,
     watched::{self, Object},
@@ -37,7 +37,7 @@ impl Store {
     pub(super) fn put(&mut self, kind: Kind, number: u64, object: Object, own: bool) -> bool {
         let (key, scope) = object.place();
         for ((listed, listed_scope), keys) in &mut self.listing {
-            if *listed == kind && (listed_scope.is_empty() || *listed_scope == scope) {
+            if *listed == kind && (*listed_scope == scope || is_in(listed_scope, &key)) {
                 keys.insert(key.clone());
             }
         }
