@@ -258,12 +258,15 @@ impl Cluster {
         let view = &self.observed.maintenances[&of];
         let node = self.observed.nodes.get(name);
         let (key, mut spec) = match node {
-            Some(node) => node_maintenance::reservation(view, node, NAMESPACE),
+            Some(node) => {
+                let mut node = node.clone();
+                if let Some(uid) = line.option("uid") {
+                    uid.clone_into(&mut node.uid);
+                }
+                node_maintenance::reservation(view, &node, NAMESPACE)
+            }
             None => panic!("a node above: {}", line.text),
         };
-        if let Some(uid) = line.option("uid") {
-            uid.clone_into(&mut spec.node_uid);
-        }
         if line.has("skip") {
             spec.directive = Some(numo_api::Directive {
                 action: numo_api::DirectiveAction::Skip,
