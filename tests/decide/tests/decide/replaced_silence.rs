@@ -80,3 +80,21 @@ fn who_waits_until_a_machine_is_gone_is_told_what_the_provider_has_against_it() 
     let unseen = format!("{ONE}\n replacing a Admitted\n pending old leave late:1\n found old - unknown:503");
     check(&unseen, "node a PreRules ProviderUnavailable ~ PendingNode old");
 }
+
+/// It holds the place of another one for as long as the provider does not say that it is ready.
+#[test]
+fn whoever_waits_for_the_place_of_a_machine_of_which_the_provider_says_nothing_waits_for_a_person() {
+    let text = |late: i64| {
+        format!(
+            "node a worker v0\n node new worker v0
+             version img2 finalizer
+             host a img1\n host new - bare
+             group w image:img2\n groups w
+             facts m-new unknown:quota\n state m-new unknown:quota
+             pending p node:new machine:m-new late:{late}"
+        )
+    };
+    check(&text(-60), "node a Selected WaitingForTurn");
+    check(&text(1), "node a Selected ProviderUnavailable ~ quota");
+    is_for_a_person(&text(1));
+}
