@@ -240,6 +240,10 @@ pub struct Pin {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub heir: Option<String>,
+    /// Address of the node's member of etcd, if it was one of the control plane: it is taken out also where the Node is gone before. (NodeVersion)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub member: Option<String>,
     /// What the owner's spec said then: edits hold for nodes that are admitted after them. A retry takes
     /// the spec as it is by then.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -74,6 +74,23 @@ pub fn refusal_of_turn(observed: &Observed, node: &NodeView, turn: &ChangeView) 
     judged(observed, node, false, Some(turn))
 }
 
+/// Why the member of a node that is gone, and was let go in this turn, may not be taken out now: another member is away. Etcd could lose
+/// its majority with it where the machine of the node still runs.
+pub fn refusal_of_gone(observed: &Observed, gone: &str, turn: &ChangeView) -> Option<Why> {
+    let (members, what) = membership(observed);
+    let others = members.iter().copied().filter(|name| *name != gone);
+    let others = others.filter(|name| observed.nodes.contains_key(*name));
+    let away: Vec<&str> = others
+        .filter(|name| !is_well(observed, name, Some(turn)))
+        .collect();
+    let message = format!(
+        "the member of Node {gone}, which is gone, cannot be taken out of etcd at this moment: of {} {what}, {} is away already",
+        members.len(),
+        away.join(", ")
+    );
+    (!away.is_empty()).then(|| Why::new(Reason::EtcdQuorum, message))
+}
+
 fn judged(
     observed: &Observed,
     node: &NodeView,

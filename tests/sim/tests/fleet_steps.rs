@@ -5,7 +5,7 @@
 use numo_api::DirectiveAction;
 use numo_sim::{
     Owners, Setup, Simulation, Story,
-    world::{Act, BindingEdit, FleetAct, MeantHours},
+    world::{Act, BindingEdit, FleetAct, MeantHours, NEVER_BOOTS},
 };
 
 fn told(owners: Owners, interfere: impl Fn(&mut Setup), tell: bool) -> Result<Story, String> {
@@ -129,6 +129,71 @@ fn hours_can_close_before_any_write() {
 fn a_binding_can_be_edited_before_any_write() {
     for edit in BindingEdit::EACH {
         check_fleet("an edit of a MutexBinding", &FleetAct::EditBinding(edit, 1200));
+    }
+}
+
+/// What people do to machines that are replaced.
+#[track_caller]
+fn check_versions(what: &str, act: &FleetAct) {
+    check_of(&[Owners::Versions], what, |setup, number| {
+        setup.faults.act_before.insert(number, Act::Fleet(act.clone()));
+        setup.people = true;
+    });
+}
+
+#[test]
+#[ignore = "written and not yet run"]
+fn a_nodeversion_can_be_edited_before_any_write() {
+    for image in ["img-3", "img-1", NEVER_BOOTS] {
+        check_versions("another image", &FleetAct::NewImage(image.to_owned()));
+    }
+}
+
+#[test]
+#[ignore = "written and not yet run"]
+fn a_nodeversion_can_be_edited_twice_before_any_write() {
+    for (first, then) in [("img-3", "IMG-2"), ("img-1", "img-3"), (NEVER_BOOTS, "img-3")] {
+        check_of(&[Owners::Versions], "two more images", |setup, number| {
+            for (number, image) in [(number, first), (number + 3, then)] {
+                let act = FleetAct::NewImage(image.to_owned());
+                setup.faults.act_before.insert(number, Act::Fleet(act));
+            }
+            setup.people = true;
+        });
+    }
+}
+
+#[test]
+#[ignore = "written and not yet run"]
+fn a_nodeversion_can_be_deleted_and_given_up_before_any_write() {
+    check_versions("a deletion", &FleetAct::DeleteVersion);
+    check_versions("an abort", &FleetAct::AbortVersion(1200));
+}
+
+#[test]
+#[ignore = "written and not yet run"]
+fn a_group_can_go_before_any_write() {
+    check_versions("a deleted ScalingGroup", &FleetAct::DeleteGroup);
+    check_versions("a group that nobody knows", &FleetAct::LoseGroup(1200));
+}
+
+#[test]
+#[ignore = "written and not yet run"]
+fn the_autoscaler_can_be_started_and_the_provider_lost_before_any_write() {
+    check_versions("an autoscaler", &FleetAct::StartAutoscaler);
+    check_versions("a lost provider", &FleetAct::LoseProvider(1200));
+}
+
+/// Its member of etcd is taken out all the same.
+#[test]
+#[ignore = "written and not yet run"]
+fn a_machine_of_the_control_plane_can_be_deleted_before_any_write() {
+    for act in [Act::DeleteNode, Act::RecreateNode] {
+        let act = Act::OnControlPlane(Box::new(act));
+        check_of(&[Owners::Versions], "a node that goes", |setup, number| {
+            setup.faults.act_before.insert(number, act.clone());
+            setup.people = true;
+        });
     }
 }
 

@@ -104,7 +104,7 @@ fn every_maintenance_comes_to_a_good_end_whatever_goes_wrong() {
 }
 
 #[test]
-#[ignore = "one seed in 30 shows what is yet to be mended: a skipped node leaves a machine beyond the surge, a deleted NodeVersion its pairs"]
+#[ignore = "one seed in 80 is yet silent (422, 446, 798) or unmended; nothing is left beyond the surge, nor a mark, in 1000 seeds"]
 fn every_replacement_of_machines_comes_to_a_good_end_whatever_goes_wrong() {
     check(Options {
         owners: Owners::Versions,
@@ -116,6 +116,17 @@ fn every_replacement_of_machines_comes_to_a_good_end_whatever_goes_wrong() {
 fn every_replacement_of_machines_comes_to_a_good_end_in_a_quiet_cluster() {
     check(Options {
         owners: Owners::Versions,
+        faults: false,
+        people: false,
+        ..Options::default()
+    });
+}
+
+#[test]
+#[ignore = "not yet run over all its seeds since the windows of Plans are opened at the end"]
+fn all_owners_on_the_same_nodes_come_to_a_good_end_in_a_quiet_cluster() {
+    check(Options {
+        owners: Owners::All,
         faults: false,
         people: false,
         ..Options::default()

@@ -10,7 +10,7 @@
 //! joining j node:a components:c2 late:-1           a JoiningNode
 //! strategy on replicas:1                           the AutoscalingStrategy, and its Deployment; `gone`, `deployment:<another name>`,
 //!                                                  `unfollowed`: nobody looks for that
-//! replacing a Cordoned since:-60 entries:…         the NodeChange of node a; `failed:2` machines did not join; `machine:`, `heir:` its pin
+//! replacing a Cordoned since:-60 entries:…         the NodeChange of node a; `failed:2` machines did not join; `machine:`, `heir:`, `member:` its pin
 //! facts m-a img1 w                                 what the provider says: image and group; `facts m-a unknown:why`
 //! state m-b Ready at:-1                            the state of a machine
 //! image w img1 at:-1                               the image of a group
@@ -398,6 +398,7 @@ impl Cluster {
         let pin = line.option("machine").map(|machine| Pin {
             provider_id: Some(machine.to_owned()),
             heir: line.option("heir").map(str::to_owned),
+            member: line.option("member").map(str::to_owned),
             ..Pin::default()
         });
         let change = ChangeView {

@@ -93,3 +93,21 @@ fn who_was_not_answered_asks_again_when_the_provider_has_said() {
     // It has answered since: what it said before counts no more.
     check(&text("state m-a Terminating at:-31 wait:20"), "? state m-a");
 }
+
+/// It holds the place of another one for as long as the provider does not say that it is ready.
+#[test]
+fn whoever_waits_for_the_place_of_a_machine_of_which_the_provider_says_nothing_waits_for_a_person() {
+    let text = |late: i64| {
+        format!(
+            "node a worker v0\n node new worker v0
+             version img2 finalizer
+             host a img1\n host new - bare
+             group w image:img2\n groups w
+             facts m-new unknown:quota\n state m-new unknown:quota
+             pending p node:new machine:m-new late:{late}"
+        )
+    };
+    check(&text(-60), "node a Selected WaitingForTurn");
+    check(&text(1), "node a Selected ProviderUnavailable ~ quota");
+    is_for_a_person(&text(1));
+}

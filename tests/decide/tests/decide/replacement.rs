@@ -1021,6 +1021,60 @@ fn the_control_plane_goes_first_and_keeps_its_quorum() {
     );
 }
 
+/// Its member would count for ever among those that must agree; that its Node is gone tells etcd nothing.
+#[test]
+fn the_member_of_a_node_that_is_gone_is_taken_out_before_its_machine() {
+    let gone = "node cp2 master v0\n node cp3 master v0\n node cp4 master v0
+         version img2 finalizer
+         host cp2 img2 group:cp ip:192.0.2.12
+         host cp3 img2 group:cp ip:192.0.2.13
+         host cp4 img2 group:cp ip:192.0.2.14 donor:cp1
+         group cp image:img2 role:ControlPlane
+         groups cp
+         replacing cp1 Released machine:m-cp1 heir:cp4 member:192.0.2.11
+         pending cp1 leave group:cp node:cp1 machine:m-cp1";
+    check(
+        gone,
+        "node cp1 Released MachineLeaving ~ etcd
+         ? state m-cp1
+         > remove member cp1 192.0.2.11",
+    );
+    // Also where the machine is gone before.
+    check(
+        &format!("{gone} Terminated reached"),
+        "node cp1 Released MachineLeaving ~ etcd
+         > remove member cp1 192.0.2.11",
+    );
+    check(
+        &format!("{gone}\n told 192.0.2.11 again:10 problem:leader"),
+        "node cp1 Released ProviderUnavailable ~ leader
+         wake 10
+         > nothing",
+    );
+    // Another member is away.
+    check(
+        &gone.replace("node cp2 master v0", "node cp2 master v0 NotReady"),
+        "node cp1 Released EtcdQuorum ~ of 3 control-plane nodes
+         > nothing",
+    );
+    check(
+        &format!("{gone}\n did 192.0.2.11 at:-30"),
+        "> delete machine m-cp1",
+    );
+    // Another machine had the address before.
+    check(
+        &format!("{gone}\n did 192.0.2.11 at:-90"),
+        "> remove member cp1 192.0.2.11",
+    );
+    // A node that is there has the address by now: the member is its own.
+    check(
+        &gone.replace("ip:192.0.2.14", "ip:192.0.2.11"),
+        "> delete machine m-cp1",
+    );
+    // A journal of an earlier numo, or a worker, names no member.
+    check(&gone.replace(" member:192.0.2.11", ""), "> delete machine m-cp1");
+}
+
 #[test]
 fn a_node_that_is_obsolete_is_drained_and_goes_without_another() {
     let text = "node a worker v0\n version img2 finalizer\n host a img2 obsolete\n group w image:img2\n groups w\n pods a";
@@ -1362,6 +1416,32 @@ fn a_machine_that_joins_late_under_another_name_is_kept_too() {
     check(&other, "not ? find");
 }
 
+/// It was given to its turn before, which would give it to itself again and again.
+#[test]
+fn a_machine_that_joins_after_all_is_taken_by_the_turn_that_it_failed() {
+    let text = "node a worker v0\n node new worker v0\n version img2 finalizer\n host a img1\n host new img2
+         group w image:img2\n groups w
+         replacing a PreRules
+         pending request for:a node:new machine:m-new Creating";
+    let cluster = Cluster::parse(text);
+    let first = cluster.observed.fleet.pending.keys().next().expect("one").clone();
+    let noted = text.replace(
+        "replacing a PreRules\n         pending request for:a",
+        &format!("replacing a PreRules failed:1\n         pending {first} for:a"),
+    );
+    assert_ne!(noted, text);
+    check(
+        &noted,
+        "node a PreRules WaitingForTurn
+         > nothing",
+    );
+    check(
+        &noted.replace("Creating", "Ready reached"),
+        "> note new donor=a
+         > note a heir=new",
+    );
+}
+
 /// Nothing is deleted that is not certain.
 #[test]
 fn a_provider_that_lies_has_nothing_deleted() {
@@ -1415,13 +1495,63 @@ fn halves_of_pairs_lose_their_mark() {
         "node a Selected Suspended
          > nothing",
     );
-    // A donor that is left out gives its heir to the cluster.
+}
+
+/// Nobody else would be replaced for its machine, and one more would stay for each node that is left out: they count against the surge, and go.
+#[test]
+fn the_new_node_of_one_that_is_left_out_goes() {
+    let text = "node a worker v0\n node b worker v0\n version img2 paused\n group w image:img2\n groups w";
+    let skipped = "replacing a Skipped reason:SkippedByPerson unleased";
     check(
-        &format!(
-            "{text}\n host a img1 heir:b\n host b img2 donor:a\n replacing a Skipped reason:SkippedByPerson unleased"
-        ),
+        &format!("{text}\n host a img1 heir:b\n host b img2 donor:a\n {skipped}"),
         "> note a -heir
-         > note b -donor",
+         > note b -donor obsolete=true",
+    );
+    // A crash between the two.
+    check(
+        &format!("{text}\n host a img1\n host b img2 donor:a\n {skipped}"),
+        "> note b -donor obsolete=true",
+    );
+    // The same journal of what is asked for no more leaves nobody out.
+    check(
+        &format!("{text}\n host a img1\n host b img2 donor:a\n {skipped} image:img0"),
+        "> note b -donor",
+    );
+}
+
+/// Nobody is left who would understand them, and what is to go would go with the next NodeVersion.
+#[test]
+fn a_nodeversion_that_goes_takes_the_marks_of_what_it_has_begun_with_it() {
+    let text = "node a worker v0\n node b worker v0\n node c worker v0\n group w image:img2\n groups w
+         host a img1 heir:b\n host b img2 donor:a\n host c img1 obsolete";
+    check(
+        &format!("{text}\n version img2 deleting finalizer"),
+        "> note a -heir
+         > note b -donor
+         > note c -obsolete",
+    );
+    let gone =
+        "node a worker v0\n node b worker v0\n group w image:img2\n groups w\n host a img1\n host b img2";
+    check(
+        &format!("{gone}\n version img2 deleting finalizer"),
+        "> finalizer 0 off",
+    );
+    // What was let go is finished.
+    check(
+        &GONE.replace(" finalizer", " deleting finalizer").replace(
+            "groups w",
+            "groups w\n replacing a Released machine:m-a heir:new\n pending a leave node:a machine:m-a",
+        ),
+        "> delete machine m-a",
+    );
+    // A turn that ends gives its node back first.
+    check(
+        &format!("{text}\n version img2 deleting finalizer\n replacing a PreRules"),
+        "> restore a -exclude-from-remediation
+         > journal a Failed RunGivenUp
+         > release lease a
+         > note b -donor
+         > note c -obsolete",
     );
 }
 
@@ -1608,6 +1738,94 @@ fn two_nodeversions_have_each_their_groups() {
     let sets = Sets::of(&observed.fleet.versions["other"], observed);
     let names: Vec<&str> = sets.all().map(|(node, _)| node.name.as_str()).collect();
     assert_eq!(names, ["b"]);
+}
+
+/// Its nodes are the first's, which would wait for ever for an image that nobody sets.
+#[test]
+fn a_group_whose_nodeversion_is_gone_gets_the_image_of_the_first() {
+    let text = |of: &str| {
+        format!(
+            "node a worker v0\n node b worker v0
+             version img2 finalizer
+             host a img2\n host b img1 group:v
+             group w image:img2\n group v image:img1 of:{of}
+             groups w,v
+             replacing b PreRules"
+        )
+    };
+    check(
+        &text("gone"),
+        "node b PreRules GroupImageOutdated
+         > set image G-v img2",
+    );
+    let other = text("other").replace("host a", "version img1 name:other\n host a");
+    check(&other, "not > set image");
+}
+
+/// Whose a new node is, the first NodeVersion notes: until then it is not like any other.
+#[test]
+fn a_new_node_of_the_second_nodeversion_is_waited_for_until_its_group_is_noted() {
+    let text = |new: &str| {
+        format!(
+            "node b worker v0\n node new worker v0
+             version img3 name:aa
+             version img2 finalizer
+             host b img1 group:v\n host new {new}
+             group w of:aa\n group v image:img2
+             groups w,v
+             replacing b PreRules
+             pending request for:b node:new machine:m-new group:v Ready reached"
+        )
+    };
+    check(
+        &text("- bare"),
+        "node b PreRules Joining
+         > nothing",
+    );
+    check(
+        &text("img2 group:v"),
+        "> note new donor=b
+         > note b heir=new",
+    );
+}
+
+/// One that had the autoscaler run under the other would fight with it for ever.
+#[test]
+fn the_autoscaler_rests_while_another_nodeversion_has_a_machine_in_hand() {
+    let text = "node a worker v0\n node b worker v0
+         version img2
+         version img3 name:other finalizer
+         host a img2 group:w\n host b img3 group:v
+         group w image:img2\n group v image:img3 of:other
+         groups w,v
+         strategy replicas:0";
+    let restored = "> autoscaler on\n > autoscaler 1 of 0 with ./cluster-autoscaler";
+    check(text, restored);
+    let in_hand = "pending p leave owner:uid-other node:p machine:m-p group:v";
+    check(&format!("{text}\n {in_hand}"), "> nothing");
+    let leaves = text.replace("name:other finalizer", "name:other finalizer deleting");
+    check(&format!("{leaves}\n {in_hand}"), "> nothing");
+    check(&leaves, restored);
+}
+
+/// The nodes that wait for it wait for a person, and the cluster stands with its autoscaler meanwhile.
+#[test]
+fn the_autoscaler_runs_while_the_control_plane_keeps_the_others_waiting_for_a_person() {
+    let text = |cp: &str| {
+        format!(
+            "node cp1 master v0 {cp}\n node a worker v0
+             version img2 finalizer
+             host cp1 img1 group:cp\n host a img1
+             group w image:img2\n group cp image:img2 role:ControlPlane
+             groups w,cp
+             strategy on replicas:1"
+        )
+    };
+    check(
+        &text("NotReady"),
+        "node a Selected ControlPlaneFirst
+         > nothing",
+    );
 }
 
 /// What a running operator of another project, or an older numo, has left half done is taken up.

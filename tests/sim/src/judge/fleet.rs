@@ -1,9 +1,11 @@
 //! What is judged of Plans, NodeMaintenances and the turns of NodeVersions: what begins a disruption (a Job of a Plan, a cordon, an eviction) needs a
 //! turn, the lease, the rules' Pass and nobody's stop. Read from the objects alone: no decision of the core is asked.
 
-use super::{Judge, Turn, Verdict, breach};
+use super::{Judge, Turn, Verdict, breach, machines};
 use crate::world::World;
-use numo_api::{DirectiveAction, MutexSettings, Phase, PlanWindow, Reason, Step, marks};
+use numo_api::{
+    DirectiveAction, MutexSettings, Phase, PlanWindow, Reason, Step, machines::annotations, marks,
+};
 use numo_core::{
     Decision, Owner, OwnerKind,
     action::{Action, NodePurpose, PlanJobRequest, PlanParts},
@@ -103,7 +105,12 @@ impl Judge {
             if owner.kind == OwnerKind::NodeVersion && !node.ready && !takes {
                 return breach("ready", format!("{} was begun and is not Ready", node.name));
             }
-            let turns = self.turns.values().filter(|turn| turn.owner.kind == owner.kind);
+            // A maintenance has one node: a limit is of all of them.
+            let is_counted = |turn: &&Turn| match owner.kind {
+                OwnerKind::NodeVersion => turn.owner == *owner,
+                kind => turn.owner.kind == kind,
+            };
+            let turns = self.turns.values().filter(is_counted);
             let limit = limits(seen, owner)
                 .map(|limit| number(&limit, seen.nodes.len()))
                 .min();
@@ -507,10 +514,13 @@ pub(super) fn reported(world: &World, seen: &Observed, owner: &Owner, decision: 
             node.filter(|node| !said.contains_key(&node.name))
         }
         OwnerKind::NodeVersion => {
-            // There is one, and it has all nodes.
             let view = seen.fleet.versions.get(&owner.key.name);
             let is_there = view.is_some_and(|view| !view.deleting);
-            let mut nodes = seen.nodes.values().filter(|_| is_there);
+            let is_of = |node: &&NodeView| {
+                let group = node.annotation(annotations::SCALING_GROUP_ID);
+                is_there && machines::has_group(seen, owner, group)
+            };
+            let mut nodes = seen.nodes.values().filter(is_of);
             nodes.find(|node| !said.contains_key(&node.name))
         }
         OwnerKind::MutexRunConfig => None,

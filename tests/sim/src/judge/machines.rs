@@ -36,6 +36,20 @@ fn image<'a>(seen: &'a Observed, owner: &Owner) -> &'a str {
         .unwrap_or_default()
 }
 
+/// The NodeVersion that has a group: the one that its ScalingGroup names, and else the first of all.
+fn version_of<'a>(seen: &'a Observed, group: &str) -> Option<&'a NodeVersionView> {
+    let versions = &seen.fleet.versions;
+    let mut groups = seen.fleet.groups.values();
+    let named = groups.find(|view| view.spec.group_id.as_deref().is_some_and(|id| is_same(id, group)));
+    let named = named.and_then(|view| versions.get(view.spec.node_image.as_deref()?));
+    named.or_else(|| versions.values().find(|view| !view.deleting))
+}
+
+/// Whether the machines of a group, and nodes of it, are an owner's.
+pub(super) fn has_group(seen: &Observed, owner: &Owner, group: &str) -> bool {
+    version_of(seen, group).is_some_and(|view| view.name == owner.key.name)
+}
+
 /// The machine of a node that is there.
 fn host<'a>(world: &'a World, node: &str) -> &'a str {
     let host = world.truth.fleet.hosts.get(node);
@@ -66,6 +80,7 @@ impl Judge {
                 self.may_delete(world, seen, owner, provider_id)
             }
             FleetAction::DeleteNode { node, .. } => self.node_goes(world, seen, node),
+            FleetAction::RemoveEtcdMember { node, address } => self.member_goes(world, seen, (node, address)),
             FleetAction::DeletePendingNode { name, .. } => not_leaked(world, seen, name),
             FleetAction::SetGroupImage { image: set, .. } if set != image(seen, owner) => breach(
                 "target",
@@ -124,7 +139,9 @@ impl Judge {
         } else {
             fleet::number(&surge, seen.nodes.len())
         };
-        let beyond: Vec<&String> = self.beyond(world, cloud).collect();
+        let beyond = self.beyond(world, cloud);
+        let beyond = beyond.filter(|(_, one)| has_group(seen, owner, &one.group));
+        let beyond: Vec<&String> = beyond.map(|(id, _)| id).collect();
         if beyond.len() > surge {
             return breach(
                 "2",
@@ -135,7 +152,11 @@ impl Judge {
     }
 
     /// The machines that numo had made, and that nothing has gone for yet.
-    fn beyond<'a>(&'a self, world: &'a World, cloud: &'a Cloud) -> impl Iterator<Item = &'a String> {
+    fn beyond<'a>(
+        &'a self,
+        world: &'a World,
+        cloud: &'a Cloud,
+    ) -> impl Iterator<Item = (&'a String, &'a CloudMachine)> {
         let alive = |id: &str| cloud.machine(id).is_some_and(CloudMachine::is_alive);
         let made = cloud.machines.iter();
         let made = made.filter(|(_, one)| one.is_alive() && !one.request.is_empty());
@@ -144,13 +165,13 @@ impl Judge {
             let joined = world.truth.nodes.contains_key(&one.node);
             donor.map_or(!joined, |donor| alive(donor))
         })
-        .map(|(id, _)| id)
     }
 
-    /// Order: no machine for a worker while a node of the control plane is of another image.
+    /// Order: no machine for a worker while a node of the control plane is of another image, where one NodeVersion has both.
     #[allow(clippy::unused_self, reason = "the judge is asked, as for all else")]
     fn control_plane_first(&self, world: &World, seen: &Observed, owner: &Owner, group: &str) -> Verdict {
-        if group == GROUPS[0].0 || world.people.journals_deleted {
+        let masters = GROUPS[0].0;
+        if group == masters || world.people.journals_deleted || !has_group(seen, owner, masters) {
             return Ok(());
         }
         let wanted = image(seen, owner);
@@ -279,6 +300,53 @@ impl Judge {
         Ok(())
     }
 
+    /// 10: a member of etcd is taken out of a node that was let go, whether it is there or not, and while no other one is away.
+    fn member_goes(&self, world: &World, seen: &Observed, (node, address): (&str, &str)) -> Verdict {
+        let Some(cloud) = &world.cloud else { return Ok(()) };
+        let mut machines = cloud.machines.iter();
+        let of_address = machines.find(|(_, one)| one.address == address);
+        let is_released = of_address.is_some_and(|(id, _)| self.machines.released.contains(id));
+        if !is_released && !world.people.journals_deleted {
+            return breach(
+                "10",
+                format!("member {address} of {node} goes, which was not let go"),
+            );
+        }
+        // One whose machine is gone is away already, and etcd loses nothing with it.
+        let runs = of_address.is_some_and(|(_, one)| one.is_alive());
+        let masters = seen.nodes.values().filter(|_| runs);
+        let mut masters = masters.filter(|node| node.labels.contains_key(MASTER));
+        match masters.find(|other| other.name != node && (!other.ready || other.unschedulable)) {
+            None => Ok(()),
+            Some(other) => breach(
+                "10",
+                format!("the member of {node} goes, and {} is away", other.name),
+            ),
+        }
+    }
+
+    /// The end: no node that was let go has left its member of etcd behind.
+    pub fn no_member_left(&self, world: &World) -> Verdict {
+        let Some(cloud) = world.cloud.as_ref().filter(|_| !world.people.journals_deleted) else {
+            return Ok(());
+        };
+        let released = cloud
+            .machines
+            .iter()
+            .filter(|(id, one)| !one.is_alive() && self.machines.released.contains(*id));
+        let mut left = released.filter(|(_, one)| cloud.members.contains(&one.address));
+        match left.next() {
+            None => Ok(()),
+            Some((id, one)) => breach(
+                "leak",
+                format!(
+                    "the member of etcd {} of machine {id} ({}) is left",
+                    one.address, one.node
+                ),
+            ),
+        }
+    }
+
     /// machine: a Node goes after its machine, whose kubelet would make it anew.
     fn node_goes(&self, world: &World, seen: &Observed, name: &str) -> Verdict {
         let host = seen.fleet.hosts.get(name);
@@ -380,13 +448,14 @@ pub fn nothing_leaked(world: &World) -> Verdict {
             format!("PendingNode {} is left: {:?}", pending.name, pending.spec),
         );
     }
-    let wanted = fleet.versions.values().next().filter(|view| !view.deleting);
-    for name in world.truth.nodes.keys().filter(|_| wanted.is_some()) {
+    for name in world.truth.nodes.keys() {
         let machine = cloud.machine(host(world, name));
+        let group = machine.map_or("", |one| one.group.as_str());
+        let wanted = version_of(&world.truth, group).filter(|view| !view.deleting);
+        let Some(asked) = wanted.and_then(|view| view.spec.image.as_deref()) else {
+            continue;
+        };
         let image = machine.map_or("", |one| one.image.as_str());
-        let asked = wanted
-            .and_then(|view| view.spec.image.as_deref())
-            .unwrap_or_default();
         if !is_same(image, asked) {
             return breach(
                 "target",

@@ -63,6 +63,37 @@ impl Setup {
         }
     }
 
+    /// A sound cluster with a NodeVersion for each of the two groups of machines.
+    pub fn plain_two_versions() -> Self {
+        Self::of_machines(3, super::versions::plain_two)
+    }
+
+    /// A sound cluster of so many workers whose machines are replaced, as the spec of a NodeVersion says. Of a hundred new machines so many never
+    /// boot.
+    pub fn large_version(workers: usize, duds: u32, spec: &Value) -> Self {
+        let open = |world: &mut World, rules: &[RuleView]| super::versions::large(world, rules, duds, spec);
+        Self::of_machines(workers, open)
+    }
+
+    fn of_machines(workers: usize, open: impl Fn(&mut World, &[RuleView])) -> Self {
+        let mut world = World::new(0, STORY);
+        begin(&mut world, false);
+        for number in 1..=workers {
+            add_node(&mut world, &format!("w{number}"), "worker", Some("zone-a"));
+        }
+        for number in 1..=3 {
+            add_node(&mut world, &format!("m{number}"), "master", Some("zone-a"));
+        }
+        workloads(&mut world, &[("web", 3), ("db", 2)]);
+        open(&mut world, &[rule("smoke-test", vec![Phase::Post])]);
+        Self {
+            world,
+            faults: Faults::default(),
+            storm: 3600,
+            people: false,
+        }
+    }
+
     /// A cluster with owners of these kinds, and a fate, drawn from a seed.
     pub fn drawn_fleet(seed: u64, owners: Owners, faults: bool, people: bool) -> Self {
         let mut rng = SmallRng::seed_from_u64(seed ^ 0x0066_6c65_6574);

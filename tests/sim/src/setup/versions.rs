@@ -4,7 +4,7 @@
 use super::fleet::{KUBELETS, bind, draw_rules};
 use crate::{
     Owners,
-    world::{CloudKnobs, FleetAct, GROUPS, World},
+    world::{Act, CloudKnobs, FleetAct, GROUPS, NEVER_BOOTS, World},
 };
 use numo_api::{
     machines::{
@@ -20,6 +20,10 @@ use serde_json::{Value, json};
 
 /// Name of the one NodeVersion.
 const NAME: &str = "constellation-version";
+/// Name of that of the workers, where there are two.
+const SECOND: &str = "version-of-workers";
+/// Of a hundred clusters of NodeVersions, how many have two.
+const WITH_TWO: u32 = 25;
 /// The images, the first that machines have.
 const IMAGES: [&str; 3] = ["img-1", "IMG-2", "img-3"];
 /// Of a hundred clusters with all owners that are not of OpenShift, whose members of etcd these worlds do not show, how many have a
@@ -43,6 +47,29 @@ pub(super) fn plain(world: &mut World, rules: &[RuleView]) {
     world.plan_fleet_act(60, FleetAct::NewImage(IMAGES[1].to_owned()));
 }
 
+/// The same with so many workers, of whose machines some never boot, and what the NodeVersion asks for.
+pub(super) fn large(world: &mut World, rules: &[RuleView], duds: u32, spec: &Value) {
+    bind(world, "NodeVersion", rules, &json!({}));
+    open(world, 0, CloudKnobs { duds, ..STORY }, spec, true);
+    world.plan_fleet_act(60, FleetAct::NewImage(IMAGES[1].to_owned()));
+}
+
+/// The same with a NodeVersion for each of the two groups.
+pub(super) fn plain_two(world: &mut World, rules: &[RuleView]) {
+    plain(world, rules);
+    split(world, json!({}));
+}
+
+/// The workers get a NodeVersion of their own, which asks for the same.
+fn split(world: &mut World, spec: Value) {
+    let mut spec: NodeVersionSpec = serde_json::from_value(spec).unwrap_or_default();
+    spec.image = Some(IMAGES[0].to_owned());
+    world.add_version(SECOND, spec);
+    if let Some(group) = world.truth.fleet.groups.get_mut(GROUPS[1].1) {
+        group.spec.node_image = Some(SECOND.to_owned());
+    }
+}
+
 /// Draws it, for NodeVersions alone and for some clusters with all owners.
 pub(super) fn add(
     world: &mut World,
@@ -54,7 +81,7 @@ pub(super) fn add(
     let rng = &mut rng;
     let is_meant = match owners {
         Owners::Versions => true,
-        // With faults too once those that NodeVersions alone have shown are mended (`tests/seeds.rs`).
+        // With faults too once all seeds of NodeVersions alone pass with them (`tests/seeds.rs`).
         Owners::All => {
             !faults && !people && world.truth.pools.is_empty() && rng.random_ratio(WITH_VERSIONS, 100)
         }
@@ -91,6 +118,7 @@ pub(super) fn add(
     }
     let is_discovered = rng.random_bool(0.2);
     open(world, seed, knobs, &spec, !is_discovered);
+    more(world, seed, (is_discovered, people), storm);
     let at = rng.random_range(60..2000);
     world.plan_fleet_act(at, FleetAct::NewImage(IMAGES[1].to_owned()));
     if !people {
@@ -99,6 +127,33 @@ pub(super) fn add(
     for _ in 0..rng.random_range(0..4) {
         let act = draw_act(rng);
         world.plan_fleet_act(rng.random_range(0..storm), act);
+    }
+}
+
+/// What was added later, with numbers of its own: a second NodeVersion, groups that go, an image that never boots, one more image soon after
+/// another, and Nodes of the control plane that go.
+fn more(world: &mut World, seed: u64, (is_discovered, people): (bool, bool), storm: i64) {
+    let mut rng = SmallRng::seed_from_u64(seed ^ 0x0074_776f);
+    if !is_discovered && rng.random_ratio(WITH_TWO, 100) {
+        split(world, json!({"surge": rng.random_range(1..3)}));
+    }
+    if !people {
+        return;
+    }
+    for _ in 0..rng.random_range(0..3) {
+        let at = rng.random_range(0..storm);
+        let image = IMAGES[rng.random_range(0..3)].to_owned();
+        match rng.random_range(0..8) {
+            0 | 1 => world.plan_fleet_act(at, FleetAct::NewImageOfOne(image)),
+            2 => world.plan_fleet_act(at, FleetAct::DeleteGroup),
+            3 => world.plan_fleet_act(at, FleetAct::LoseGroup(rng.random_range(60..5000))),
+            4 => world.plan_fleet_act(at, FleetAct::NewImage(NEVER_BOOTS.to_owned())),
+            5 => world.plan_act(at, Act::OnControlPlane(Box::new(Act::DeleteNode))),
+            _ => {
+                world.plan_fleet_act(at, FleetAct::NewImage(IMAGES[2].to_owned()));
+                world.plan_fleet_act(at + rng.random_range(1..600), FleetAct::NewImage(image));
+            }
+        }
     }
 }
 

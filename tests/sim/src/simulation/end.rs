@@ -51,6 +51,7 @@ impl Simulation {
         judge::leases_given_back(&self.world)?;
         judge::cordons_as_meant(&self.world)?;
         judge::nothing_leaked(&self.world)?;
+        self.judge.no_member_left(&self.world)?;
         if self.world.truth.runs.is_empty() {
             Ok(())
         } else {

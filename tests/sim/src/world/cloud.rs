@@ -15,6 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const MASTER: &str = "node-role.kubernetes.io/master";
 /// The groups of machines, as the provider names them, each with the name for people.
 pub const GROUPS: [(&str, &str); 2] = [("G-masters", "masters"), ("G-workers", "workers")];
+/// An image of which no machine ever boots.
+pub const NEVER_BOOTS: &str = "img-broken";
+/// The image that people ask for instead of it.
+pub const BOOTS: &str = "img-mended";
 /// Label that the first nodes of a group have, and new ones get from those whose place they take.
 pub const TEAM: &str = "team";
 /// What is to come about a machine that was made an hour ago is late.
@@ -58,7 +62,8 @@ pub struct CloudMachine {
     boots: Result<i64, bool>,
     /// When it is gone, once it is on its way out.
     gone: i64,
-    address: String,
+    /// Its address, which is that of its member of etcd.
+    pub address: String,
 }
 
 /// The provider.
@@ -74,6 +79,10 @@ pub struct Cloud {
     pub calls: usize,
     /// How often another image was asked for.
     pub asked: usize,
+    /// Members of etcd, by the addresses of their machines: those of the control plane that have joined, until they are taken out.
+    pub members: BTreeSet<String>,
+    /// Groups that it knows no more.
+    pub lost: BTreeSet<String>,
     begun: BTreeSet<String>,
     made: usize,
     rng: SmallRng,
@@ -84,6 +93,11 @@ impl CloudMachine {
     /// Whether it is there and stays.
     pub const fn is_alive(&self) -> bool {
         self.going.is_none()
+    }
+
+    /// Whether a member of etcd runs on it.
+    fn is_member(&self) -> bool {
+        self.group == GROUPS[0].0
     }
 
     fn state(&self, now: i64, lag: i64) -> CspState {
@@ -154,7 +168,8 @@ impl Cloud {
         let node = node.map_or_else(|| format!("{short}-{}", self.made), str::to_owned);
         let id = format!("m-{node}-{}", self.made);
         let is_asked = !request.is_empty();
-        let boots = if is_asked && self.chance(self.knobs.duds) {
+        let image = self.images.get(group).cloned().unwrap_or_default();
+        let boots = if is_asked && (self.chance(self.knobs.duds) || image == NEVER_BOOTS) {
             Err(self.chance(30))
         } else if is_asked {
             Ok(now + self.pick(self.knobs.boot))
@@ -163,7 +178,7 @@ impl Cloud {
         };
         let machine = CloudMachine {
             group: group.to_owned(),
-            image: self.images.get(group).cloned().unwrap_or_default(),
+            image,
             node,
             request: request.to_owned(),
             made: now,
@@ -172,6 +187,9 @@ impl Cloud {
             gone: 0,
             address: format!("10.0.{}.{}", self.made / 250, self.made % 250),
         };
+        if machine.is_member() && !is_asked {
+            self.members.insert(machine.address.clone());
+        }
         self.machines.insert(id.clone(), machine);
         id
     }
@@ -200,14 +218,15 @@ impl Cloud {
             }
             FleetQuestion::GroupImage { group_id } => {
                 let mut images = self.images.iter();
-                let image = images.find(|(id, _)| is_same(id, group_id));
+                let image = images.find(|(id, _)| is_same(id, group_id) && !self.lost.contains(*id));
                 let image = image.map(|(_, image)| image.clone());
                 let said = said().and_then(|()| image.ok_or_else(|| "404: no such group".to_owned()));
                 let heard = Heard { at, said };
                 provider.images.insert(group_id.to_lowercase(), heard);
             }
             FleetQuestion::Groups => {
-                let said = said().map(|()| GROUPS.map(|(id, name)| facts(id, name)).to_vec());
+                let known = GROUPS.into_iter().filter(|(id, _)| !self.lost.contains(*id));
+                let said = said().map(|()| known.map(|(id, name)| facts(id, name)).collect());
                 provider.groups = Some(Heard { at, said });
             }
             FleetQuestion::Find { request, .. } => {
@@ -244,6 +263,8 @@ impl World {
             knobs,
             calls: 0,
             asked: 0,
+            members: BTreeSet::new(),
+            lost: BTreeSet::new(),
             begun: BTreeSet::new(),
             made: 0,
             rng: SmallRng::seed_from_u64(seed ^ 0x0063_6c6f_7564),
@@ -335,7 +356,10 @@ impl World {
             return;
         }
         let ready = cloud.pick(cloud.knobs.ready);
-        let is_master = machine.group == GROUPS[0].0;
+        let is_master = machine.is_member();
+        if is_master {
+            cloud.members.insert(machine.address.clone());
+        }
         let role = if is_master { "master" } else { "worker" };
         let config = self.served(role);
         let mut like = self.truth.nodes.values();

@@ -51,6 +51,14 @@ pub enum FleetAct {
     BringBinding(String, Box<BindingView>),
     /// Someone asks for another image.
     NewImage(String),
+    /// Someone asks one NodeVersion for another image, where there are two.
+    NewImageOfOne(String),
+    /// Someone deletes a ScalingGroup.
+    DeleteGroup,
+    /// The provider knows one of its groups no more, for so long.
+    LoseGroup(i64),
+    /// And knows all of them again.
+    BringGroups,
     /// Someone deletes a NodeVersion.
     DeleteVersion,
     /// Someone gives a replacement up, for so long.
@@ -100,7 +108,7 @@ impl BindingEdit {
 }
 
 impl World {
-    fn drawn<T>(&mut self, mut among: Vec<T>) -> Option<T> {
+    pub(super) fn drawn<T>(&mut self, mut among: Vec<T>) -> Option<T> {
         if among.is_empty() {
             return None;
         }
@@ -221,6 +229,10 @@ impl World {
                 self.tell("person", || format!("writes MutexBinding {name} as it was"));
             }
             FleetAct::NewImage(_)
+            | FleetAct::NewImageOfOne(_)
+            | FleetAct::DeleteGroup
+            | FleetAct::LoseGroup(_)
+            | FleetAct::BringGroups
             | FleetAct::DeleteVersion
             | FleetAct::AbortVersion(_)
             | FleetAct::UnabortVersion(_)

@@ -245,6 +245,10 @@ impl World {
         for place in &all {
             self.set_hours(place, MeantHours::default());
         }
-        !all.is_empty()
+        let plans: Vec<Key> = self.truth.plans.keys().cloned().collect();
+        for plan in &plans {
+            self.set_window(plan, None);
+        }
+        !all.is_empty() || !plans.is_empty()
     }
 }

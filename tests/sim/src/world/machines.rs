@@ -1,6 +1,6 @@
 //! The objects that stand for machines, as the API server has them, and what numo has the provider do.
 
-use super::{Cloud, FleetAct, Object, Refused, World, api};
+use super::{BOOTS, Cloud, FleetAct, GROUPS, NEVER_BOOTS, Object, Refused, World, api};
 use numo_api::{
     machines::{AutoscalingStrategyStatus, NodeVersionSpec, PendingNodeStatus, ScalingGroupStatus},
     marks,
@@ -68,12 +68,22 @@ impl World {
                 self.delete_machine(provider_id);
                 Object::Pending(pending.clone())
             }
-            FleetAction::RemoveEtcdMember { node, .. } => {
+            FleetAction::RemoveEtcdMember { node, address } => {
                 self.called()?;
+                if let Some(cloud) = &mut self.cloud {
+                    cloud.members.remove(address);
+                }
                 Object::Node(node.clone())
             }
             FleetAction::SetGroupImage { group_id, image } => {
                 self.called()?;
+                if self
+                    .cloud
+                    .as_ref()
+                    .is_some_and(|cloud| cloud.lost.contains(group_id))
+                {
+                    return refused(UNAVAILABLE, "404: no such group");
+                }
                 if let Some(cloud) = &mut self.cloud {
                     cloud.images.insert(group_id.clone(), image.clone());
                 }
@@ -101,6 +111,13 @@ impl World {
 
     fn create_machine(&mut self, pending: &str, uid: &str, group: &str) -> Answer {
         self.called()?;
+        if self
+            .cloud
+            .as_ref()
+            .is_some_and(|cloud| cloud.lost.contains(group))
+        {
+            return refused(UNAVAILABLE, "404: no such group");
+        }
         if self.cloud.as_mut().is_some_and(|cloud| cloud.takes_long(pending)) {
             return refused(ACCEPTED, "it is being made");
         }
@@ -290,21 +307,61 @@ impl World {
 
 /// What people and machines do to NodeVersions.
 impl World {
-    fn some_version(&self) -> Option<String> {
-        let mut versions = self.truth.fleet.versions.values();
-        let view = versions.find(|view| !view.deleting)?;
-        Some(view.name.clone())
+    fn some_version(&mut self) -> Option<String> {
+        let versions = self.truth.fleet.versions.values();
+        let versions = versions.filter(|view| !view.deleting);
+        let mut names: Vec<String> = versions.map(|view| view.name.clone()).collect();
+        // Nothing is drawn where there is one, so that seeds stay what they are.
+        if names.len() > 1 {
+            return self.drawn(names);
+        }
+        names.pop()
+    }
+
+    fn ask_for_image(&mut self, versions: &[String], image: &str) {
+        self.tell("person", || {
+            format!("asks {} for image {image}", versions.join(" and "))
+        });
+        if let Some(cloud) = &mut self.cloud {
+            cloud.asked += 1;
+        }
+        for name in versions {
+            self.edit_version(name, |view| view.spec.image = Some(image.to_owned()));
+        }
     }
 
     pub(super) fn version_act(&mut self, act: &FleetAct) {
         let Some(name) = self.some_version() else { return };
         match act {
             FleetAct::NewImage(image) => {
-                self.tell("person", || format!("asks for image {image}"));
+                let all = self.truth.fleet.versions.values().filter(|view| !view.deleting);
+                let all: Vec<String> = all.map(|view| view.name.clone()).collect();
+                self.ask_for_image(&all, image);
+            }
+            FleetAct::NewImageOfOne(image) => self.ask_for_image(&[name], image),
+            FleetAct::DeleteGroup => {
+                let groups = self.truth.fleet.groups.keys().cloned().collect();
+                let Some(group) = self.drawn(groups) else { return };
+                self.tell("person", || format!("deletes ScalingGroup {group}"));
+                // It comes again as one of the first NodeVersion, which has another surge.
+                self.people.limits_edited |= self.truth.fleet.versions.len() > 1;
+                self.truth.fleet.groups.remove(&group);
+                self.touch(Object::Group(group));
+            }
+            FleetAct::LoseGroup(seconds) => {
+                let group = self.drawn(GROUPS.to_vec());
+                let Some((cloud, (id, _))) = self.cloud.as_mut().zip(group) else {
+                    return;
+                };
+                cloud.lost.insert(id.to_owned());
+                self.tell("provider", || format!("knows no group {id} any more"));
+                self.plan_fleet_act(*seconds, FleetAct::BringGroups);
+            }
+            FleetAct::BringGroups => {
                 if let Some(cloud) = &mut self.cloud {
-                    cloud.asked += 1;
+                    cloud.lost.clear();
                 }
-                self.edit_version(&name, |view| view.spec.image = Some(image.clone()));
+                self.tell("provider", || "knows all groups again".to_owned());
             }
             FleetAct::DeleteVersion => {
                 self.tell("person", || format!("deletes NodeVersion {name}"));
@@ -370,6 +427,20 @@ impl World {
     pub(super) fn mend_versions(&mut self) {
         if let Some(cloud) = &mut self.cloud {
             (cloud.knobs.duds, cloud.knobs.refusals) = (0, 0);
+            cloud.lost.clear();
+        }
+        // As a cloud's controller deletes the Node of a machine that is gone.
+        let hosts = self.truth.fleet.hosts.iter();
+        let runs = |id: &str| {
+            self.cloud
+                .as_ref()
+                .and_then(|cloud| cloud.machine(id)?.going)
+                .is_none()
+        };
+        let dead = hosts.filter(|(_, host)| !runs(&host.provider_id));
+        let dead: Vec<String> = dead.map(|(name, _)| name.clone()).collect();
+        for name in dead {
+            self.remove_node(&name);
         }
         let versions: Vec<String> = self.truth.fleet.versions.keys().cloned().collect();
         for name in versions {
@@ -379,6 +450,11 @@ impl World {
                 let surge = serde_json::to_value(&view.spec.surge).unwrap_or_default();
                 if surge == serde_json::json!(0) {
                     view.spec.surge = None;
+                }
+                // A machine that never boots may be on its way yet.
+                view.spec.join_retries = Some(9);
+                if view.spec.image.as_deref() == Some(NEVER_BOOTS) {
+                    view.spec.image = Some(BOOTS.to_owned());
                 }
             });
         }

@@ -22,7 +22,7 @@ mod pods;
 pub use api::Refused;
 pub use approvals::{Approver, Word};
 pub use asked::Answered;
-pub use cloud::{Cloud, CloudKnobs, CloudMachine, GROUPS, TEAM};
+pub use cloud::{BOOTS, Cloud, CloudKnobs, CloudMachine, GROUPS, NEVER_BOOTS, TEAM};
 pub use daemon::{Fault, Machine};
 pub use fleet_acts::{BindingEdit, FleetAct};
 pub use hours::{BACK, CLOCKS_CHANGE, FORWARD, HoursOf, MeantHours, NOWHERE, read as read_hours, window_of};

@@ -1,7 +1,10 @@
 //! Owners as the API server has them: finalizers, deletion, what goes with them; and what their people meant.
 
 use super::{Object, Refused, World, timestamp};
-use numo_api::{NodeMaintenanceSpec, NodeMaintenanceStatus, PlanSpec, PlanStatus, marks, plan::PlanWindow};
+use numo_api::{
+    NodeMaintenanceSpec, NodeMaintenanceStatus, PlanSpec, PlanStatus, machines::annotations, marks,
+    plan::PlanWindow,
+};
 use numo_core::{
     MaintenanceGroup, Owner, OwnerKind,
     observed::{Key, MaintenanceView, Map, PlanView},
@@ -189,6 +192,11 @@ impl World {
                 changes.any(|change| change.spec.owner_ref.uid == uid && change.in_flight());
             let mut pending = self.truth.fleet.pending.values();
             self.people.orphaned |= pending.any(|one| one.owner_uid == uid);
+            let is_version = owner.kind == OwnerKind::NodeVersion;
+            let marks = [annotations::HEIR, annotations::DONOR, annotations::OBSOLETE];
+            let mut nodes = self.truth.nodes.values().filter(|_| is_version);
+            self.people.orphaned |=
+                nodes.any(|node| marks.iter().any(|key| !node.annotation(key).is_empty()));
             self.collect(owner);
         }
         self.touch(object(owner));

@@ -146,7 +146,7 @@ impl Pass<'_> {
             return Some(false);
         }
         let others = self.fleet.versions.values();
-        let mut others = others.filter(|other| other.name != self.view.name && !other.deleting);
+        let mut others = others.filter(|other| other.name != self.view.name);
         let is_others = others.any(|other| {
             let owner = Owner::node_version(other.name.as_str());
             let snapshot = Snapshot {
@@ -155,17 +155,19 @@ impl Pass<'_> {
                 owner: &owner,
                 asked: None,
             };
-            Pass::of(&snapshot, other, self.answers).may_replace()
+            let other = Pass::of(&snapshot, other, self.answers);
+            other.is_in_hand() || (!other.view.deleting && other.may_replace())
         });
         (!is_others).then_some(true)
     }
 
-    /// Whether the NodeVersion has a node in hand, or may begin with one now, as far as a time, a person's word or a dead node keeps it
-    /// from that.
+    /// Whether a node or a machine of the NodeVersion is on its way.
+    fn is_in_hand(&self) -> bool {
+        !self.flying.is_empty() || !self.sets.pending.is_empty()
+    }
+
+    /// Whether the NodeVersion may begin with a node now, as far as a time, a person's word or a dead node keeps it from that.
     fn may_replace(mut self) -> bool {
-        if !self.flying.is_empty() {
-            return true;
-        }
         if self.hold.is_some() {
             return false;
         }
@@ -188,19 +190,19 @@ impl Pass<'_> {
     /// Whether nodes of this NodeVersion are replaced. One that begins nothing, and has nothing in hand, replaces none: the cluster is
     /// not to stand without its autoscaler for as long as a window is closed, a wave soaks, or a person is waited for.
     fn is_replacing(&self) -> bool {
-        let in_hand = !self.flying.is_empty() || !self.sets.pending.is_empty();
         let begins = self.hold.is_none()
             && self.leaving.is_none()
             && self.idle.is_none()
             && self.intent.schedule.closed(self.now).is_none();
-        in_hand || (begins && self.sets.is_outdated() && self.can_any_begin())
+        self.is_in_hand() || (begins && self.sets.is_outdated() && self.can_any_begin())
     }
 
     /// Whether a node that is behind waits for neither a time nor a person's word, nor until it is Ready.
     fn can_any_begin(&self) -> bool {
         let waits = |reason: Reason| {
-            let is_dead = reason == Reason::NodeNotReady;
-            reason.is_of_hours() || reason.is_of_order() || reason.is_of_approval() || is_dead
+            // The node of the control plane that goes first says for itself what it waits for.
+            let by_node = matches!(reason, Reason::NodeNotReady | Reason::ControlPlaneFirst);
+            reason.is_of_hours() || reason.is_of_order() || reason.is_of_approval() || by_node
         };
         let mut behind = self.sets.all().filter(|(_, class)| class.is_behind());
         behind.any(|(node, _)| {

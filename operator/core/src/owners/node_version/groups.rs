@@ -1,6 +1,9 @@
 //! ScalingGroups: which image new machines of a group get, and which groups there are.
 
-use super::{known::is_first, pass::Pass};
+use super::{
+    known::{is_first, owns},
+    pass::Pass,
+};
 use crate::{
     action::{FleetAction, FleetQuestion},
     observed::{DISCOVERY_SECONDS, GroupFacts, Heard, ScalingGroupView, is_same},
@@ -47,7 +50,7 @@ impl<'a> Pass<'a> {
             return;
         }
         let groups = self.fleet.groups.values();
-        let own = groups.filter(|group| group.spec.node_image.as_deref() == Some(&self.view.name));
+        let own = groups.filter(|group| owns(self.view, self.fleet, group));
         for group in own.collect::<Vec<_>>() {
             self.keep_group(group);
         }

@@ -19,7 +19,7 @@ use crate::{
 };
 use numo_api::{
     Reason, Step,
-    machines::{Goal, PendingNodeSpec, annotations},
+    machines::{CspState, Goal, PendingNodeSpec, annotations},
     marks,
 };
 use serde_json::Value;
@@ -142,10 +142,15 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Whether a PendingNode is for this turn: numo made it for the turn or gave it to it, and it has not failed.
+/// Whether a PendingNode is for this turn: numo made it for the turn or gave it to it, and it has not failed. One that has joined after all is as
+/// good as another.
 pub(super) fn is_for(pending: &PendingNodeView, change: &ChangeView) -> bool {
+    let status = &pending.status;
+    let is_ready = status.csp_state == Some(CspState::Ready) && status.reached_goal == Some(true);
+    let has_joined = is_ready && !pending.leaves();
     let is_own = pending.name == request(change);
-    is_own || (for_change(pending) == change.key.name && !has_failed(change, pending))
+    let is_given = for_change(pending) == change.key.name;
+    is_own || (is_given && (has_joined || !has_failed(change, pending)))
 }
 
 /// That nobody knows the group of a node.
@@ -195,7 +200,9 @@ impl<'a> Going<'_, 'a> {
         let group_id = donor.annotation(annotations::SCALING_GROUP_ID);
         let joining = Why::new(Reason::Joining, "a new machine is to take its place");
         let pass = &mut *self.pass;
-        let free = pass.unclaimed(group_id).next();
+        // What has failed for this turn is given to it already, and taken up once it has joined after all.
+        let is_new = |one: &&PendingNodeView| for_change(one) != change.key.name;
+        let free = pass.unclaimed(group_id).find(is_new);
         if let Some(free) = free {
             pass.claim(free, &change.key.name);
             return self.say(Step::PreRules, joining);

@@ -153,6 +153,10 @@ impl Pass<'_> {
 
     /// Takes the marks of pairs off that are none: half of one, one of a node that is gone, or of a node that is left out.
     pub(super) fn mend_pairs(&mut self) {
+        // Whoever is deleted leaves nobody who would understand them; and what is to go would go with the next NodeVersion.
+        if self.view.deleting && !self.fleet.abandoned {
+            return self.forget_marks();
+        }
         for (node, class) in self.sets.all().collect::<Vec<_>>() {
             if !node.annotation(annotations::HEIR).is_empty() && !self.keeps_heir(node) {
                 self.note(node, annotations::HEIR, None);
@@ -163,11 +167,27 @@ impl Pass<'_> {
         }
     }
 
-    /// Takes the mark of the node whose place it takes off a new node. One that was made for a version that nobody asks for any more goes:
-    /// the node that it was made for is there, and gets another one.
+    /// Takes the marks of what was begun off nodes that nobody has let go.
+    fn forget_marks(&mut self) {
+        let marks = [annotations::HEIR, annotations::DONOR, annotations::OBSOLETE];
+        for (node, _) in self.sets.all().collect::<Vec<_>>() {
+            let found = marks.into_iter().filter(|key| !node.annotation(key).is_empty());
+            let changes: Vec<Change> = found
+                .map(|key| Change::of(&node.annotations, key, None))
+                .collect();
+            if changes.is_empty() || self.turn_of(node).is_some() || self.is_taking_over(node) {
+                continue;
+            }
+            self.kept = true;
+            self.annotate(node, changes);
+        }
+    }
+
+    /// Takes the mark of the node whose place it takes off a new node. Where the node that it was made for is there and stays, it is one too
+    /// many and goes: one that was made for a version that nobody asks for any more, and one whose old node is left out.
     fn part(&mut self, heir: &NodeView, class: Class) {
-        let donor = heir.annotation(annotations::DONOR);
-        let is_surplus = class == Class::Outdated && self.observed.nodes.contains_key(donor);
+        let donor = self.observed.nodes.get(heir.annotation(annotations::DONOR));
+        let is_surplus = donor.is_some_and(|donor| class == Class::Outdated || self.is_left_out(donor));
         let mut changes = vec![Change::of(&heir.annotations, annotations::DONOR, None)];
         if is_surplus {
             let value = Some("true".to_owned());

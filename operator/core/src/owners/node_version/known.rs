@@ -3,7 +3,9 @@
 use crate::{
     key::Key,
     names,
-    observed::{ChangeView, FleetView, NodeVersionView, NodeView, Observed, PendingNodeView},
+    observed::{
+        ChangeView, FleetView, NodeVersionView, NodeView, Observed, PendingNodeView, ScalingGroupView,
+    },
     owner::Owner,
     turn::{
         journal,
@@ -98,9 +100,15 @@ pub(super) fn is_held_for_joins(change: &ChangeView) -> bool {
 
 /// Whether a group's machines are those of the NodeVersion. What nobody else may have is the only one's.
 pub(super) fn has_group(view: &NodeVersionView, fleet: &FleetView, group_id: &str) -> bool {
-    let named = fleet
-        .group(group_id)
-        .and_then(|group| group.spec.node_image.as_deref());
+    match fleet.group(group_id) {
+        Some(group) => owns(view, fleet, group),
+        None => is_first(view, fleet),
+    }
+}
+
+/// Whether a ScalingGroup is of the NodeVersion: it names it, or one that is not there.
+pub(super) fn owns(view: &NodeVersionView, fleet: &FleetView, group: &ScalingGroupView) -> bool {
+    let named = group.spec.node_image.as_deref();
     match named.filter(|name| fleet.versions.contains_key(*name)) {
         Some(name) => name == view.name,
         None => is_first(view, fleet),

@@ -1,6 +1,7 @@
 //! What is checked of the writes that only a NodeVersion makes.
 
 use super::{
+    etcd::member_left,
     intent::{Intent, rules_of, schedule},
     sets::{Class, Sets},
     turn::is_let_go,
@@ -124,6 +125,31 @@ impl<'a> Lint<'a> {
             return breach(1, format!("{} was not released", node.name));
         };
         self.keeps_quorum(node, change)
+    }
+
+    /// 1 and 10: the same of the member of a node, also where that is gone: of a turn that has let it go, which has journaled its address.
+    fn takes_member(&self, name: &str, address: &str) -> Checked {
+        let observed = self.seen.observed;
+        let node = observed.nodes.get(name);
+        if let Some(node) = node.filter(|node| self.seen.turn(node).is_some()) {
+            return self.goes(node);
+        }
+        let mut changes = super::known::changes(observed, &self.view.uid);
+        let turn = changes.find(|change| {
+            change.in_flight()
+                && change.spec.node_name == name
+                && member_left(observed, change) == Some(address)
+        });
+        let Some(turn) = turn else {
+            return breach(
+                1,
+                format!("member {address} of {name} is of no node that was released"),
+            );
+        };
+        match quorum::refusal_of_gone(observed, name, turn) {
+            Some(why) => breach(10, why.message.to_string()),
+            None => Ok(()),
+        }
     }
 
     /// 2: a machine is made only where there may be one more, and for a turn.
@@ -287,7 +313,7 @@ impl Checks for Lint<'_> {
             }
             FleetAction::DeleteMachine { pending, provider_id } => self.deletes(pending, provider_id),
             FleetAction::DeleteNode { node, uid } => self.forgets_node(here(observed, node, Some(uid))?),
-            FleetAction::RemoveEtcdMember { node, .. } => self.goes(here(observed, node, None)?),
+            FleetAction::RemoveEtcdMember { node, address } => self.takes_member(node, address),
             FleetAction::WritePendingNode { .. }
             | FleetAction::WritePendingStatus { .. }
             | FleetAction::DeletePendingNode { .. }

@@ -2,10 +2,11 @@
 //! provider until it is gone. Nothing is deleted whose Node is there.
 
 use super::{
+    etcd::keeps_member,
     heir::is_for,
     known::{is_request, request},
     pass::Pass,
-    sets::{Class, is_node_of, is_older},
+    sets::{Class, is_node_of, is_noted, is_older},
     turn::is_let_go,
 };
 use crate::{
@@ -168,16 +169,18 @@ impl<'a> Pass<'a> {
         Some(Why::new(Reason::ProviderUnavailable, message))
     }
 
-    /// Why a machine that is to go is there for longer than it should be: the provider does not delete it, or says nothing of it.
+    /// Why a machine holds its place for longer than it should: it is to go, and the provider does not delete it or says nothing of it, or it
+    /// has joined, and the provider does not say that it is ready.
     pub(super) fn stuck(&self, pending: &PendingNodeView) -> Option<Why> {
         let is_late = pending.deadline().is_none_or(|until| until <= self.now);
-        if !pending.leaves() || !is_late {
+        let has_joined = || self.observed.nodes.contains_key(pending.node());
+        if !is_late || !(pending.leaves() || has_joined()) {
             return None;
         }
         self.undeleted(pending).or_else(|| self.unheard(pending))
     }
 
-    /// The same of the machines that are to go: as long as one is there, no other is made in its place.
+    /// The same of all: as long as one is there, no other is made in its place.
     pub(super) fn stuck_machine(&self) -> Option<Why> {
         let mut pending = self.sets.pending.iter();
         pending.find_map(|one| self.stuck(one))
@@ -292,6 +295,8 @@ impl<'a> Pass<'a> {
             Some(Class::Mint | Class::Outdated) if self.leaving.is_none() => {
                 self.make_obsolete(pending, node);
             }
+            // Another NodeVersion notes on it first whose it is.
+            None if !is_noted(node) => {}
             // It is a node like any other, or of another NodeVersion.
             _ => self.delete_pending(&chain(pending), pending),
         }
@@ -360,7 +365,16 @@ impl<'a> Pass<'a> {
             }
             return;
         }
-        self.delete_machine(&chain(pending), pending, state);
+        // Its turn has the member of etcd taken out first.
+        let mut flying = self.flying.iter();
+        let is_member = flying.any(|change| {
+            self.leaving_of(change)
+                .is_some_and(|one| one.name == pending.name)
+                && keeps_member(self.observed, change)
+        });
+        if !is_member {
+            self.delete_machine(&chain(pending), pending, state);
+        }
     }
 
     /// Whether there may be a machine that the provider does not see yet. One that was let go was seen.

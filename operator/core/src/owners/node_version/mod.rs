@@ -7,6 +7,7 @@
 
 mod autoscaler;
 mod drain;
+mod etcd;
 mod groups;
 mod heir;
 mod intent;

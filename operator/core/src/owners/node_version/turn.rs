@@ -14,7 +14,7 @@ use crate::{
     },
     key::Key,
     ledger, mark,
-    observed::{ChangeView, NodeView, PendingNodeView, RuleView, is_same},
+    observed::{ChangeView, NodeView, Observed, PendingNodeView, RuleView, is_same},
     owner::OwnerKind,
     probe::Look,
     quorum,
@@ -133,51 +133,6 @@ impl<'a> Pass<'a> {
         self.say(&donor.name, Step::Released, why, Some(change));
     }
 
-    /// Has the member of etcd on a node of the control plane taken out; or why its machine may not go yet.
-    fn leave_etcd(&mut self, change: &'a ChangeView, donor: &'a NodeView) -> Option<Why> {
-        if !quorum::is_control_plane(donor) {
-            return None;
-        }
-        let address = self.fleet.hosts.get(&donor.name).map(|host| host.address.clone());
-        let Some(address) = address.filter(|address| !address.is_empty()) else {
-            let message = format!(
-                "Node {} has no InternalIP: its member of etcd is not known",
-                donor.name
-            );
-            return Some(Why::new(Reason::QuorumUnknown, message));
-        };
-        if let Some(why) = quorum::refusal_of_turn(self.observed, donor, change) {
-            return Some(why);
-        }
-        let provider = &self.fleet.provider;
-        // Another machine may have had the address before.
-        let released = journal::entered(change, Step::Released);
-        let released = released.and_then(|entry| journal::time(Some(&entry.at)));
-        let did = provider.did.get(&address).copied();
-        if did.is_some_and(|did| released.is_some_and(|released| released <= did)) {
-            return None;
-        }
-        let told = provider.told.get(&address);
-        let why = match told.and_then(|told| told.problem.as_ref()) {
-            Some(problem) => {
-                let message = format!(
-                    "the etcd member {address} of Node {} cannot be taken out, it is tried again: {problem}",
-                    donor.name
-                );
-                Why::new(Reason::ProviderUnavailable, message)
-            }
-            None => Why::new(Reason::MachineLeaving, "its member of etcd is taken out first"),
-        };
-        if self.may_tell(&address) {
-            let action = FleetAction::RemoveEtcdMember {
-                node: donor.name.clone(),
-                address,
-            };
-            self.fleet(&donor.name, action);
-        }
-        Some(why)
-    }
-
     /// How the deletion of a machine comes along.
     fn leaving_machine(&self, pending: &PendingNodeView) -> Why {
         if let Some(why) = self.undeleted(pending).or_else(|| self.stuck(pending)) {
@@ -235,6 +190,9 @@ impl<'a> Pass<'a> {
             let why = Why::new(Reason::MachineLeaving, "its machine is to be deleted");
             return self.say(name, Step::Released, why, Some(change));
         };
+        if let Some(why) = self.leave_etcd_alone(change) {
+            return self.say(name, Step::Released, why, Some(change));
+        }
         if pending.status.csp_state == Some(CspState::Terminated) {
             let why = Why::new(Reason::MachineLeaving, "its machine is gone");
             let mut journal = Journal::open(change, self.now);
@@ -493,6 +451,7 @@ impl steps::Turn for Going<'_, '_> {
     fn release(&mut self) {
         let Some(donor) = self.donor else { return };
         let heir = self.pass.heir_of(donor);
+        let member = Some(self.pass.address_of(donor)).filter(|_| quorum::is_control_plane(donor));
         let why = Why::new(
             Reason::MachineLeaving,
             "its Node and its machine are to be deleted",
@@ -501,6 +460,7 @@ impl steps::Turn for Going<'_, '_> {
         journal.status.pin = Some(Pin {
             provider_id: Some(self.pass.fleet.machine_of(&donor.name).to_owned()),
             heir: heir.map(|heir| heir.name.clone()),
+            member: member.filter(|address| !address.is_empty()).map(str::to_owned),
             from_version: donor
                 .annotation(annotations::NODE_IMAGE)
                 .chars()
@@ -582,7 +542,7 @@ impl steps::Turn for Going<'_, '_> {
 }
 
 /// Whether a turn of the NodeVersion let this machine go: it was journaled before anything was deleted.
-pub(super) fn is_let_go(observed: &crate::observed::Observed, uid: &str, provider_id: &str) -> bool {
+pub(super) fn is_let_go(observed: &Observed, uid: &str, provider_id: &str) -> bool {
     changes(observed, uid).any(|change| {
         let pin = change.status.pin.as_ref();
         let machine = pin.and_then(|pin| pin.provider_id.as_deref()).unwrap_or_default();

@@ -1,0 +1,102 @@
+//! The member of etcd of a node of the control plane, which goes before its machine: of a node that is there, and of one whose Node is gone
+//! before it could be taken out. By then only the journal knows its address.
+
+use super::pass::Pass;
+use crate::{
+    action::FleetAction,
+    observed::{ChangeView, NodeView, Observed, is_same},
+    quorum,
+    turn::journal,
+    why::Why,
+};
+use numo_api::{Reason, Step};
+
+impl<'a> Pass<'a> {
+    /// Has the member of etcd on a node of the control plane taken out; or why its machine may not go yet.
+    pub(super) fn leave_etcd(&mut self, change: &'a ChangeView, donor: &'a NodeView) -> Option<Why> {
+        if !quorum::is_control_plane(donor) {
+            return None;
+        }
+        let address = self.address_of(donor);
+        if address.is_empty() {
+            let message = format!(
+                "Node {} has no InternalIP: its member of etcd is not known",
+                donor.name
+            );
+            return Some(Why::new(Reason::QuorumUnknown, message));
+        }
+        if let Some(why) = quorum::refusal_of_turn(self.observed, donor, change) {
+            return Some(why);
+        }
+        self.take_member_out(change, address)
+    }
+
+    /// The same where the Node is gone before: its member is known by what was journaled when it was let go.
+    pub(super) fn leave_etcd_alone(&mut self, change: &'a ChangeView) -> Option<Why> {
+        let address = member_left(self.observed, change)?;
+        let gone = &change.spec.node_name;
+        if let Some(why) = quorum::refusal_of_gone(self.observed, gone, change) {
+            return Some(why);
+        }
+        self.take_member_out(change, address)
+    }
+
+    /// Has a member of etcd taken out; none once that is done.
+    fn take_member_out(&mut self, change: &'a ChangeView, address: &str) -> Option<Why> {
+        if is_taken_out(self.observed, change, address) {
+            return None;
+        }
+        let node = &change.spec.node_name;
+        let told = self.fleet.provider.told.get(address);
+        let why = match told.and_then(|told| told.problem.as_ref()) {
+            Some(problem) => {
+                let message = format!(
+                    "the etcd member {address} of Node {node} cannot be taken out, it is tried again: {problem}"
+                );
+                Why::new(Reason::ProviderUnavailable, message)
+            }
+            None => Why::new(Reason::MachineLeaving, "its member of etcd is taken out first"),
+        };
+        if self.may_tell(address) {
+            let action = FleetAction::RemoveEtcdMember {
+                node: node.clone(),
+                address: address.to_owned(),
+            };
+            self.fleet(node, action);
+        }
+        Some(why)
+    }
+
+    /// The InternalIP of a node; empty if none is known.
+    pub(super) fn address_of(&self, node: &NodeView) -> &'a str {
+        let host = self.fleet.hosts.get(&node.name);
+        host.map_or("", |host| host.address.as_str())
+    }
+}
+
+/// Whether a member of etcd was taken out since the node was let go: another machine may have had its address before.
+fn is_taken_out(observed: &Observed, change: &ChangeView, address: &str) -> bool {
+    let released = journal::entered(change, Step::Released);
+    let released = released.and_then(|entry| journal::time(Some(&entry.at)));
+    let did = observed.fleet.provider.did.get(address);
+    did.is_some_and(|did| released.is_some_and(|released| released <= *did))
+}
+
+/// The address of the member of etcd that a node has left behind which was let go and is gone; none where a node that is there has it by now.
+pub(super) fn member_left<'a>(observed: &Observed, change: &'a ChangeView) -> Option<&'a str> {
+    journal::entered(change, Step::Released)?;
+    let address = change.status.pin.as_ref()?.member.as_deref()?;
+    let is_of_turn = |name: &str| {
+        let node = observed.nodes.get(name);
+        name == change.spec.node_name && node.is_none_or(|node| node.uid == change.spec.node_uid)
+    };
+    let mut hosts = observed.fleet.hosts.iter();
+    let other = hosts.any(|(name, host)| is_same(&host.address, address) && !is_of_turn(name));
+    (!other).then_some(address)
+}
+
+/// Whether the member of etcd of a node that is gone is yet to be taken out: its machine goes after it.
+pub(super) fn keeps_member(observed: &Observed, change: &ChangeView) -> bool {
+    let address = member_left(observed, change);
+    address.is_some_and(|address| !is_taken_out(observed, change, address))
+}
