@@ -16,6 +16,7 @@ mod asked;
 mod author;
 mod channels;
 mod closed;
+mod cluster_api;
 mod clusters;
 mod commands;
 mod configs;
