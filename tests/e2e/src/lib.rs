@@ -4,6 +4,7 @@
 //!
 //! It applies what `deploy/` holds; it does not speak for numo, and nothing here judges.
 
+pub mod cluster_api;
 mod compare;
 mod front;
 pub mod gcp;
@@ -24,7 +25,7 @@ mod unvalidated;
 pub use front::{Called, Front};
 pub use prepared::{install, with_kinds};
 pub use process::{Numo, Said, binary, call_in, call_with, cargo_with, crates};
-pub use proxy::{Cut, Proxy, Slow};
+pub use proxy::{Cut, Proxy, Slow, Withheld};
 pub use sink::{Answers, Sink};
 pub use stage::{NAMESPACE, Stage, StageOptions, client_of, has_leases, kubectl};
 pub use terminal::{Page, Terminal};

@@ -155,6 +155,13 @@ impl Machines {
 
     /// Installs the component, and lets numo keep the ConfigMaps of its simulated machines.
     pub async fn install(&self) -> Result<()> {
+        self.install_kinds().await?;
+        let role = std::fs::read_to_string(manifests::root().join(SIM).join("role.yaml"))?;
+        manifests::apply(&self.client, &manifests::parse(&role)?, NAMESPACE).await
+    }
+
+    /// Installs the component.
+    pub async fn install_kinds(&self) -> Result<()> {
         let mut files = Vec::new();
         for entry in std::fs::read_dir(manifests::root().join(COMPONENT))? {
             files.push(entry?.path());
@@ -165,7 +172,6 @@ impl Machines {
             path.file_name()
                 .is_some_and(|name| !is_patch.iter().any(|one| name == *one))
         });
-        files.push(manifests::root().join(SIM).join("role.yaml"));
         for path in files {
             let text = std::fs::read_to_string(&path)?;
             let objects = manifests::parse(&text)?;

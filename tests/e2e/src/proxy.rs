@@ -57,6 +57,17 @@ pub struct Slow {
     pub longer: Duration,
 }
 
+/// Requests whose answers numo does not hear.
+#[derive(Clone, Copy, Debug)]
+pub struct Withheld {
+    /// Their method.
+    pub method: &'static str,
+    /// What their path has in it.
+    pub path: &'static str,
+    /// Whether they reach the API server all the same.
+    pub is_stored: bool,
+}
+
 /// A proxy that serves until it is dropped.
 pub struct Proxy {
     line: Arc<Line>,
@@ -76,6 +87,7 @@ impl Proxy {
             server: Client::try_from(config)?,
             cut,
             slow: Mutex::default(),
+            withheld: Mutex::default(),
             writes: Mutex::default(),
             reached: Notify::new(),
         });
@@ -110,6 +122,20 @@ impl Proxy {
         *self.line.slow.lock().unwrap_or_else(PoisonError::into_inner) = slow;
     }
 
+    /// From now on such answers are withheld; none if there is none. How many are is counted anew.
+    pub fn withhold(&self, what: Option<Withheld>) {
+        *self.line.withheld.lock().unwrap_or_else(PoisonError::into_inner) = (what, 0);
+    }
+
+    /// How many answers were withheld.
+    pub fn withheld(&self) -> usize {
+        self.line
+            .withheld
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .1
+    }
+
     /// Returns once the line is cut, the first time it is asked for; never, if it is not to be cut.
     pub async fn is_cut(&self) {
         self.line.reached.notified().await;
@@ -127,6 +153,8 @@ struct Line {
     server: Client,
     cut: Option<Cut>,
     slow: Mutex<Option<Slow>>,
+    /// What is withheld, and how many were.
+    withheld: Mutex<(Option<Withheld>, usize)>,
     writes: Mutex<Vec<String>>,
     reached: Notify,
 }
@@ -143,6 +171,12 @@ enum Fate {
 }
 
 impl Line {
+    /// What has the answer of a request withheld.
+    fn withholds(&self, request: &axum::http::Request<kube::client::Body>) -> Option<Withheld> {
+        let withheld = self.withheld.lock().unwrap_or_else(PoisonError::into_inner).0;
+        withheld.filter(|one| request.method() == one.method && request.uri().path().contains(one.path))
+    }
+
     fn writes(&self) -> MutexGuard<'_, Vec<String>> {
         self.writes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -242,6 +276,13 @@ async fn pass(State(line): State<Arc<Line>>, request: Request) -> Response {
         && forward.uri().path().contains(slow.path)
     {
         tokio::time::sleep(slow.longer).await;
+    }
+    if let Some(withheld) = line.withholds(&forward) {
+        if withheld.is_stored {
+            drop(line.ask(forward).await);
+        }
+        line.withheld.lock().unwrap_or_else(PoisonError::into_inner).1 += 1;
+        return std::future::pending().await;
     }
     match fate {
         Fate::Passes => return line.ask(forward).await,

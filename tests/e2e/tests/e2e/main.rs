@@ -17,6 +17,7 @@ mod author;
 mod channels;
 mod closed;
 mod clouds;
+mod cluster_api;
 mod clusters;
 mod commands;
 mod configs;
