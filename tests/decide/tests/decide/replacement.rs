@@ -1289,8 +1289,7 @@ fn a_machine_that_joins_with_another_image_is_a_failed_try() {
     let noted = noted.replace("pending request for:a", &format!("pending {first} for:a"));
     check(
         &noted,
-        "node a PreRules WaitingForTurn
-         > note new obsolete=true
+        "> note new obsolete=true
          > forget it",
     );
 }
@@ -1666,7 +1665,8 @@ fn a_nodeversion_that_goes_gives_everything_back() {
         &text("replacing a Cordoned cordoned"),
         "> restore a uncordoned -exclude-from-remediation
          > journal a Failed RunGivenUp
-         > release lease a",
+         > release lease a
+         > note new -donor",
     );
     // A machine that is not made yet is not made any more, and one that was let go goes.
     check(
