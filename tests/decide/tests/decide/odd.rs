@@ -129,3 +129,22 @@ fn a_node_waits_while_something_else_has_the_name_of_its_turn() {
          > admit b",
     );
 }
+
+#[test]
+fn a_cordon_on_a_node_that_the_spec_names_no_more_is_taken_back() {
+    // The CRD of another operator lets spec.nodeName be edited, and a person has deleted the journal.
+    let cluster = |node_b: &str| {
+        format!(
+            "node a worker 4.16.0
+             node b worker 4.16.0 {node_b}
+             maintenance b deleting finalizer
+             kept a cordoned"
+        )
+    };
+    check(
+        &cluster(""),
+        "node a Uncordoned GivingBack
+         > uncordon a Some(false) with no taints",
+    );
+    check(&cluster("cordoned"), "> uncordon a Some(false) with no taints");
+}

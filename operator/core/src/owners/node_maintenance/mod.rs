@@ -30,7 +30,7 @@ use crate::{
     quorum,
     report::{MaintenancePhase, MaintenanceReport, RunPhase},
     turn::{
-        across, closed, contradiction, journal,
+        across, closed, contradiction, cordon, journal,
         steps::{Next, ON, STAY},
     },
     verdict::Answers,
@@ -56,7 +56,8 @@ impl<'a> Pass<'a> {
         answers: &'a Answers,
     ) -> Self {
         let observed = snapshot.observed;
-        let node = in_hand(view, observed).unwrap_or(&view.spec.node_name);
+        let node = in_hand(view, observed).or_else(|| left_behind(view, observed));
+        let node = node.unwrap_or(&view.spec.node_name);
         let mut out = Decision::default();
         out.report.phase = RunPhase::Active;
         Self {
@@ -196,6 +197,16 @@ fn in_hand<'a>(view: &MaintenanceView, observed: &'a Observed) -> Option<&'a str
     let change = changes.find(|change| change.spec.node_name != view.spec.node_name)?;
     let node = observed.nodes.get(&change.spec.node_name)?;
     (node.uid == change.spec.node_uid).then_some(node.name.as_str())
+}
+
+/// The node that still carries the cordon of a maintenance that goes, though no journal tells of it and the spec may name another one.
+fn left_behind<'a>(view: &MaintenanceView, observed: &'a Observed) -> Option<&'a str> {
+    if !view.deleting || changes(observed, &view.uid).any(ChangeView::in_flight) {
+        return None;
+    }
+    let mut nodes = observed.nodes.values();
+    let node = nodes.find(|node| cordon::of(node, &view.uid).is_some())?;
+    Some(node.name.as_str())
 }
 
 /// Whose turn it is among the NodeMaintenances of one node: who has it, then who was first. None if this one's.
