@@ -204,10 +204,9 @@ pub(super) fn stand_by(turn: &mut impl Turn, closed: Option<&Why>) -> Next {
     } = turn.parts();
     let found = find(phases.observed, node, change, phases.owner_uid);
     let against = match (closed, &found) {
-        (Some(why), _) => Some(why.clone()),
+        (Some(why), _) | (None, Found::Unread(why)) => Some(why.clone()),
         (None, Found::Others(view)) => Some(kept_by(view, node)),
         (None, Found::Stale(view)) => Some(goes_first(view)),
-        (None, Found::Unread(why)) => Some(why.clone()),
         (None, Found::Ours(_) | Found::None) => None,
     };
     if let Some(why) = against {

@@ -1,6 +1,6 @@
 //! One node's turn: the parts that all owners share.
 
-pub mod across;
+pub(crate) mod across;
 pub mod believed;
 pub mod closed;
 pub(crate) mod contradiction;
