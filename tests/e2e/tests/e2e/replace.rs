@@ -21,7 +21,7 @@ use std::{
     path::Path,
 };
 
-use crate::{apply, gone, kept, set, workers};
+use crate::{apply, gone, kept};
 
 /// The NodeVersion of all tests.
 pub const VERSION: &str = "constellation-version";
