@@ -402,7 +402,8 @@ fn exported(name: &str, types: TypesRef<'_>) -> Result<Option<(World, Version)>,
     Ok(Some((world, version)))
 }
 
-#[cfg(all(test, feature = "sandbox"))]
+#[cfg(test)]
+#[cfg(feature = "sandbox")]
 mod tests {
     use super::*;
 

@@ -209,7 +209,8 @@ pub(crate) fn of_error(error: &wasmtime::Error) -> Refused {
     Refused::new(reason, message)
 }
 
-#[cfg(all(test, feature = "sandbox"))]
+#[cfg(test)]
+#[cfg(feature = "sandbox")]
 mod tests {
     use super::*;
 

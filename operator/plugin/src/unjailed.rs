@@ -28,7 +28,8 @@ pub fn missing() -> Vec<String> {
     ]
 }
 
-#[cfg(all(test, feature = "sandbox"))]
+#[cfg(test)]
+#[cfg(feature = "sandbox")]
 mod tests {
     use super::*;
 

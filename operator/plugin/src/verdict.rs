@@ -384,7 +384,8 @@ pub(crate) fn problem_list(problems: &[ConfigProblem]) -> String {
     problems.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-#[cfg(all(test, feature = "sandbox"))]
+#[cfg(test)]
+#[cfg(feature = "sandbox")]
 mod tests {
     use super::*;
 

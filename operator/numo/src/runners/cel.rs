@@ -142,7 +142,8 @@ pub fn values(
     values
 }
 
-#[cfg(all(test, feature = "operator"))]
+#[cfg(test)]
+#[cfg(feature = "operator")]
 #[allow(clippy::needless_pass_by_value, reason = "reads better where they are called")]
 mod tests {
     use super::*;

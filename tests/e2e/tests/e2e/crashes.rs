@@ -219,8 +219,7 @@ pub async fn live_by(programs: &Programs, owner: Owner, cut: Option<Cut>, wanted
     let proxy = Proxy::open(stage.numo_kubeconfig(), cut).await?;
     let mut numo = stage.numo_by(&programs.before, &proxy.kubeconfig())?;
     let ended = {
-        let course = owner.course(&stage);
-        tokio::pin!(course);
+        let mut course = Box::pin(owner.course(&stage));
         loop {
             tokio::select! {
                 ended = &mut course => break ended,

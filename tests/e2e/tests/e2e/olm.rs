@@ -314,12 +314,12 @@ async fn serves_node_versions(site: &mut Site) -> Result<()> {
     let machines = json!({"spec": {"config": {"env": [{"name": "NUMO_MACHINE_PROVIDER", "value": "sim"}]}}});
     fs::write(site.terminal.folder().join("machines.yaml"), machines.to_string())?;
     site.run("--patch-file machines.yaml", &[]).await?;
-    let version = r#"kubectl apply -f - <<EOF
+    let version = r"kubectl apply -f - <<EOF
 apiVersion: update.edgeless.systems/v1alpha1
 kind: NodeVersion
 metadata: {name: constellation-version}
 spec: {image: img2}
-EOF"#;
+EOF";
     site.terminal.run(version).await?;
     let terminal = &site.terminal;
     let served = site.stage.until("the NodeVersion has a status", 120, || async {

@@ -80,16 +80,12 @@ impl<'a> Pass<'a> {
         pause: i64,
     ) -> Option<&'h Heard<T>> {
         let again = heard.map(|heard| self.fleet.provider.again(&question, heard, pause));
-        match again.filter(|again| *again > self.now) {
-            Some(again) => {
-                self.out.wake(again);
-                heard
-            }
-            None => {
-                self.ask(question);
-                None
-            }
-        }
+        let Some(again) = again.filter(|again| *again > self.now) else {
+            self.ask(question);
+            return None;
+        };
+        self.out.wake(again);
+        heard
     }
 
     fn ask(&mut self, question: FleetQuestion) {

@@ -295,7 +295,7 @@ fn of_jobs(observed: &mut Observed, action: &Action, now: Timestamp, number: &st
     match action {
         Action::CreateJob(request) => {
             let known = observed.jobs.get(&request.job);
-            taken(!known.is_some_and(|job| !job.deleting), "job exists")?;
+            taken(known.is_none_or(|job| job.deleting), "job exists")?;
             let rule = observed.rules.get(&request.rule);
             let view = JobView {
                 uid: format!("job-{number}"),

@@ -858,10 +858,10 @@ impl Scene<'_> {
         let observed = &mut *self.observed;
         match dice.below(9) {
             0 => {
-                if dice.one_in(4) {
-                    forget(&mut observed.pools, dice);
-                } else if dice.one_in(4) {
-                    forget(&mut observed.configs, dice);
+                match dice.below(16) {
+                    0..=3 => forget(&mut observed.pools, dice),
+                    4..=6 => forget(&mut observed.configs, dice),
+                    _ => {}
                 }
                 "pool gone"
             }
@@ -878,7 +878,7 @@ impl Scene<'_> {
                     }
                     2 => pool.annotations.clear(),
                     3 => pool.config = dice.pick(configs).unwrap_or_default(),
-                    4 => pool.config = "rendered-nowhere".to_owned(),
+                    4 => "rendered-nowhere".clone_into(&mut pool.config),
                     5 => pool.deleting = !pool.deleting,
                     6 => pool.selector = selector(dice),
                     7 => {
@@ -906,11 +906,11 @@ impl Scene<'_> {
                             .clone_into(&mut version.desired),
                         2 => {
                             version.latest =
-                                dice.one_of(&[None, Some(("Partial".to_owned(), "4.17.0".to_owned()))])
+                                dice.one_of(&[None, Some(("Partial".to_owned(), "4.17.0".to_owned()))]);
                         }
                         3 => {
                             version.desired_update =
-                                dice.one_of(&[None, Some("4.18.0".to_owned()), Some(String::new())])
+                                dice.one_of(&[None, Some("4.18.0".to_owned()), Some(String::new())]);
                         }
                         _ => version.latest = Some(("Completed".to_owned(), version.desired.clone())),
                     }
