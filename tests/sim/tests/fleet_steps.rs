@@ -142,7 +142,6 @@ fn check_versions(what: &str, act: &FleetAct) {
 }
 
 #[test]
-#[ignore = "written and not yet run"]
 fn a_nodeversion_can_be_edited_before_any_write() {
     for image in ["img-3", "img-1", NEVER_BOOTS] {
         check_versions("another image", &FleetAct::NewImage(image.to_owned()));
@@ -150,7 +149,6 @@ fn a_nodeversion_can_be_edited_before_any_write() {
 }
 
 #[test]
-#[ignore = "written and not yet run"]
 fn a_nodeversion_can_be_edited_twice_before_any_write() {
     for (first, then) in [("img-3", "IMG-2"), ("img-1", "img-3"), (NEVER_BOOTS, "img-3")] {
         check_of(&[Owners::Versions], "two more images", |setup, number| {
@@ -171,7 +169,6 @@ fn a_nodeversion_can_be_deleted_and_given_up_before_any_write() {
 }
 
 #[test]
-#[ignore = "written and not yet run"]
 fn a_group_can_go_before_any_write() {
     check_versions("a deleted ScalingGroup", &FleetAct::DeleteGroup);
     check_versions("a group that nobody knows", &FleetAct::LoseGroup(1200));

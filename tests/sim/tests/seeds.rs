@@ -123,7 +123,6 @@ fn every_replacement_of_machines_comes_to_a_good_end_in_a_quiet_cluster() {
 }
 
 #[test]
-#[ignore = "not yet run over all its seeds since the windows of Plans are opened at the end"]
 fn all_owners_on_the_same_nodes_come_to_a_good_end_in_a_quiet_cluster() {
     check(Options {
         owners: Owners::All,

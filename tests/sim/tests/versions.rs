@@ -22,7 +22,6 @@ fn lines<'a>(story: &'a Story, part: &'a str) -> impl Iterator<Item = &'a str> {
 
 /// One machine of ten never boots, and each costs a try: all 300 nodes are replaced, and none is lost.
 #[test]
-#[ignore = "written and not yet run"]
 fn three_hundred_machines_are_replaced_of_which_some_never_boot() {
     let spec = json!({"surge": "10%", "joinRetries": 5, "joinTimeoutSeconds": 600});
     let story = told(Setup::large_version(300, 10, &spec));
@@ -33,7 +32,6 @@ fn three_hundred_machines_are_replaced_of_which_some_never_boot() {
 
 /// As many machines as may fail do, then the node is held and no old one is lost; another image ends it.
 #[test]
-#[ignore = "written and not yet run"]
 fn an_image_that_never_boots_costs_a_few_machines_and_no_node() {
     let mut setup = Setup::large_version(3, 0, &json!({"joinRetries": 2, "joinTimeoutSeconds": 600}));
     setup
@@ -54,7 +52,6 @@ fn an_image_that_never_boots_costs_a_few_machines_and_no_node() {
 }
 
 #[test]
-#[ignore = "written and not yet run"]
 fn two_nodeversions_replace_their_own_machines() {
     let story = told(Setup::plain_two_versions());
     assert_eq!(story.upgrades, 6);
@@ -62,7 +59,6 @@ fn two_nodeversions_replace_their_own_machines() {
 
 /// The workers go to another image while the control plane is replaced; each NodeVersion ends at its own.
 #[test]
-#[ignore = "written and not yet run"]
 fn one_of_two_nodeversions_can_be_edited_before_any_write() {
     let writes = told(Setup::plain_two_versions()).writes;
     assert!(writes > 40, "{writes} writes");
