@@ -4,7 +4,7 @@
 use crate::{
     action::{Change, DrainsFor},
     observed::{MaintenanceView, Map, NodeView, PoolView, Values},
-    owner::{MaintenanceGroup, OwnerKind},
+    owner::{MaintenanceGroup, Owner},
 };
 use numo_api::marks;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -141,7 +141,7 @@ pub fn shielded_by(annotations: &impl Values) -> Option<Shielded> {
 /// For which turn a NodeMaintenance was made, if numo made it for another operator to drain by. Only the group that such operators serve
 /// has any.
 pub fn drains_for(view: &MaintenanceView) -> Option<DrainsFor> {
-    let is_served = view.owner.kind == OwnerKind::NodeMaintenance(MaintenanceGroup::Medik8s);
+    let is_served = view.owner == Owner::maintenance(MaintenanceGroup::Medik8s, view.owner.key.name.as_str());
     read(&view.annotations, marks::DRAINS_FOR).filter(|_| is_served)
 }
 

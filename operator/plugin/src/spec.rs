@@ -1,7 +1,7 @@
 //! What `spec.wasm` of a MutexRule says, as the host takes it. It reads and writes nothing: the operator and the rule
 //! author's toolkit ask a component under the same terms because both take them from here.
 
-use crate::{Grants, RuleLimits};
+use crate::{grants::Grants, limits::RuleLimits};
 use numo_api::{Phase, WasmRule};
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -52,7 +52,7 @@ pub fn terms(wasm: &WasmRule, tenant: &str) -> Result<Terms, String> {
 /// What a MutexRule asks of limits, as the host has them.
 ///
 /// Errors: a size that is none; the text names the field.
-pub fn limits(asked: &numo_api::RuleLimits) -> Result<crate::RuleLimits, String> {
+pub fn limits(asked: &numo_api::RuleLimits) -> Result<RuleLimits, String> {
     let number = |given: Option<i32>| given.map(|number| u64::try_from(number).unwrap_or(0));
     let size = |name: &str, given: &Option<String>| {
         given
@@ -60,7 +60,7 @@ pub fn limits(asked: &numo_api::RuleLimits) -> Result<crate::RuleLimits, String>
             .map(|text| bytes(text).ok_or(format!("{name}: found {text:?}, wanted a size such as 64Mi")))
             .transpose()
     };
-    Ok(crate::RuleLimits {
+    Ok(RuleLimits {
         evaluation_seconds: number(asked.evaluation_seconds),
         memory_bytes: size("memory", &asked.memory)?,
         host_calls: number(asked.host_calls),

@@ -244,11 +244,8 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
             }
             gate => queue.against(one, gate),
         });
-        if let Some(why) = against.worst(&mut queue.out().report) {
-            queue.wait(one, why);
-            continue;
-        }
-        if let Some(why) = name_taken(queue, one) {
+        let worst = against.worst(&mut queue.out().report);
+        if let Some(why) = worst.or_else(|| name_taken(queue, one)) {
             queue.wait(one, why);
             continue;
         }
