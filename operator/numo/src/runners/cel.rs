@@ -2,63 +2,18 @@
 
 #[cfg(feature = "operator")]
 mod interpret;
+mod reply;
 
 #[cfg(feature = "operator")]
 pub use interpret::{check, evaluate};
+pub use reply::{Question, Reply, Words};
 
 use super::{facts, wasm::Fault};
 use numo_api::{CelRule, Reason};
-use numo_core::{
-    action::EvaluationRequest,
-    observed::{RuleAnswer, RuleWords},
-};
+use numo_core::{action::EvaluationRequest, observed::RuleAnswer};
 use numo_plugin::{check_kind, check_name};
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
-
-/// Everything that one evaluation needs.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Question {
-    /// The expressions.
-    pub rule: CelRule,
-    /// What they see: of the names that every expression knows all but `variables` and `now`.
-    pub values: Map<String, Value>,
-    /// The API server's time, RFC 3339.
-    pub now: String,
-}
-
-/// What came of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Reply {
-    /// Every expression is true.
-    Pass(Words),
-    /// One is false, and says so many seconds.
-    Wait(Words, i64),
-    /// One is false, and ends the attempt.
-    Block(Words),
-    /// One can be neither.
-    Failed(String),
-}
-
-/// A reason, a sentence, and data.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Words {
-    reason: String,
-    summary: String,
-    data: Option<String>,
-}
-
-impl From<Words> for RuleWords {
-    fn from(words: Words) -> Self {
-        Self {
-            reason: words.reason,
-            summary: words.summary,
-            data: words.data,
-            found: String::new(),
-        }
-    }
-}
 
 /// What a reply means for the node.
 pub fn answer(reply: Reply) -> RuleAnswer {

@@ -1,7 +1,7 @@
 //! What the expressions of a rule say, and whether they can be read. Whoever calls [`check`] or [`evaluate`] bounds their time and memory:
 //! expressions are from strangers, and can ask for much.
 
-use super::{Question, Reply, Words};
+use super::reply::{Question, Reply, Words};
 use kube::core::cel::{
     KubeCelExt as _,
     cel::{Context, ExecutionError, Program, Value as Cel, common::ast::Expr, objects},
