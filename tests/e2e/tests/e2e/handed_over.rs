@@ -304,7 +304,14 @@ async fn a_half_done_replacement_of_the_old_operator_is_taken_over_and_given_bac
         .run_until(
             t,
             "numo resume nodeversion",
-            &[("numo doctor", "numo doctor || true")],
+            &[
+                ("numo doctor", "numo doctor || true"),
+                // It is paused, which stands against every node.
+                (
+                    "numo preview nodeversion/constellation-version",
+                    "numo preview nodeversion/constellation-version || true",
+                ),
+            ],
         )
         .await?;
     ensure!(said.contains("red-0"), "the preview names who is next: {said}");
