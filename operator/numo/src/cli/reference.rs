@@ -347,6 +347,8 @@ mod tests {
         "WaitsForApproval",
         "WaveDone",
         "AcquireLease",
+        "CreateMaintenance",
+        "DeleteMaintenance",
         "AddFinalizer",
         "AdmissionReview",
         "AlreadyExists",

@@ -8,7 +8,7 @@ use prometheus_client::{
 };
 
 /// Everything that is written, by the names that the planner gives it.
-const ACTIONS: [&str; 20] = [
+const ACTIONS: [&str; 22] = [
     "AddFinalizer",
     "RemoveFinalizer",
     "PatchPool",
@@ -29,6 +29,8 @@ const ACTIONS: [&str; 20] = [
     "RenewLease",
     "ReleaseLease",
     "WriteStatus",
+    "CreateMaintenance",
+    "DeleteMaintenance",
 ];
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
