@@ -1341,6 +1341,32 @@ fn each_attempt_asks_for_a_machine_of_its_own() {
     );
 }
 
+/// A new node that goes away before the old one has left has its time to come back; then a person is told.
+#[test]
+fn who_waits_long_for_a_new_node_to_be_ready_is_told() {
+    for step in ["PreRules", "Cordoned cordoned"] {
+        for (dark, is_told) in [(60, false), (7200, true)] {
+            let text = pair(&format!("replacing a {step}"));
+            let away = format!("node new worker v0 NotReady dark:{dark}");
+            let cluster = Cluster::parse(&text.replace("node new worker v0", &away));
+            let decided = decision(&cluster);
+            let why = &decided.report.nodes["a"].why;
+            assert!(
+                why.message
+                    .contains("Node new, which takes its place, is not Ready"),
+                "{why:?}"
+            );
+            assert_eq!(
+                why.who() == Actor::ClusterAdmin,
+                is_told,
+                "{step} {dark}: {why:?}"
+            );
+            assert_eq!(why.until.is_none(), is_told, "{step} {dark}: {why:?}");
+            assert!(is_told || decided.wake_at <= why.until, "{step} {dark}");
+        }
+    }
+}
+
 /// An image that never boots costs a bounded number of machines, and no old node.
 #[test]
 fn machines_that_do_not_join_are_tried_a_few_times() {
