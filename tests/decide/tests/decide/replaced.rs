@@ -364,10 +364,11 @@ impl Cluster {
         });
         let step = (line.word(2) != "new").then(|| step(line.word(2)));
         let since = at(line.number("since", -60)).to_string();
+        let attempt = i32::try_from(line.number("attempt", 1)).expect("small");
         let entry = |step: Step, reason: Option<Reason>| Entry {
             at: since.clone(),
             step,
-            attempt: 1,
+            attempt,
             reason: reason.map(|reason| reason.name().to_owned()),
         };
         let mut entries = Vec::new();
@@ -413,7 +414,7 @@ impl Cluster {
             status: NodeChangeStatus {
                 step,
                 since: step.map(|_| since.clone()),
-                attempt: i32::from(step.is_some()),
+                attempt: if step.is_some() { attempt } else { 0 },
                 reason: line.option("reason").map(str::to_owned),
                 message: line.option("reason").map(|_| "as it was said".to_owned()),
                 pin,

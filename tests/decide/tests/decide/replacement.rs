@@ -1316,6 +1316,57 @@ fn a_node_that_was_there_before_the_request_takes_nobodys_place() {
     }
 }
 
+/// The machine of an attempt that was skipped may have the place of another node by now, and a provider gives the same one for the same
+/// request.
+#[test]
+fn each_attempt_asks_for_a_machine_of_its_own() {
+    let request = |lines: &str| {
+        let cluster = Cluster::parse(&two(&format!("{lines}\n pending request for:a")));
+        let mut names = cluster.observed.fleet.pending.into_keys();
+        names.next().expect("a request")
+    };
+    let first = request("replacing a PreRules");
+    let second = request("replacing a PreRules attempt:2");
+    assert_eq!(first, request("replacing a PreRules attempt:1"));
+    assert_ne!(first, second);
+    assert_ne!(second, request("replacing a PreRules attempt:3"));
+    assert_ne!(second, request("replacing a PreRules attempt:2 failed:1"));
+    // What is on its way for an earlier attempt is waited for all the same.
+    check(
+        &two(&format!(
+            "replacing a PreRules attempt:2\n pending {first} for:a node:new machine:m-new Creating"
+        )),
+        "node a PreRules Joining ~ machine m-new
+         not intend a machine",
+    );
+}
+
+/// A new node that goes away before the old one has left has its time to come back; then a person is told.
+#[test]
+fn who_waits_long_for_a_new_node_to_be_ready_is_told() {
+    for step in ["PreRules", "Cordoned cordoned"] {
+        for (dark, is_told) in [(60, false), (7200, true)] {
+            let text = pair(&format!("replacing a {step}"));
+            let away = format!("node new worker v0 NotReady dark:{dark}");
+            let cluster = Cluster::parse(&text.replace("node new worker v0", &away));
+            let decided = decision(&cluster);
+            let why = &decided.report.nodes["a"].why;
+            assert!(
+                why.message
+                    .contains("Node new, which takes its place, is not Ready"),
+                "{why:?}"
+            );
+            assert_eq!(
+                why.who() == Actor::ClusterAdmin,
+                is_told,
+                "{step} {dark}: {why:?}"
+            );
+            assert_eq!(why.until.is_none(), is_told, "{step} {dark}: {why:?}");
+            assert!(is_told || decided.wake_at <= why.until, "{step} {dark}");
+        }
+    }
+}
+
 /// An image that never boots costs a bounded number of machines, and no old node.
 #[test]
 fn machines_that_do_not_join_are_tried_a_few_times() {

@@ -95,7 +95,10 @@ impl Simulation {
                     });
                     // Or a node in flight does, whose machine is to join until then.
                     let flies = |node: &NodeReport| node.in_flight() && node.why.until.is_some();
-                    is_stalled(other.kind, of_other) || by_itself || of_other.nodes.values().any(flies)
+                    is_stalled(other.kind, of_other)
+                        || by_itself
+                        || of_other.nodes.values().any(flies)
+                        || Self::says_what_keeps(report, other, of_other)
                 })
         };
         let of_others = by_other_run()
@@ -143,6 +146,24 @@ impl Simulation {
             )),
             _ => Ok(()),
         }
+    }
+
+    /// Whether somebody waits for a node in flight of another owner and names both, and that node says what a person is to do. The other owner
+    /// need not be Stalled: others of its nodes may go on by themselves.
+    fn says_what_keeps(report: &Report, other: &Owner, of_other: &Report) -> bool {
+        let owner = other.to_string();
+        let waits = report.nodes.values().filter(|node| !node.step.is_terminal());
+        let names = |message: &str, node: &str| {
+            let mut words =
+                message.split(|letter: char| !(letter.is_alphanumeric() || "-.".contains(letter)));
+            message.contains(&owner) && words.any(|word| word == node)
+        };
+        let said = waits.filter(|node| node.why.who() == Actor::OtherNode);
+        let said: Vec<&str> = said.map(|node| &*node.why.message).collect();
+        let mut flying = of_other.nodes.iter().filter(|(_, node)| node.in_flight());
+        flying.any(|(name, node)| {
+            node.why.who() == Actor::ClusterAdmin && said.iter().any(|message| names(message, name))
+        })
     }
 
     /// Whether a node waits for another of its owner that it names, which has no turn and waits for somebody else.

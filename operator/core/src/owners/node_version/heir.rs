@@ -19,6 +19,7 @@ use crate::{
 };
 use numo_api::{
     Reason, Step,
+    conditions::Actor,
     machines::{CspState, Goal, PendingNodeSpec, annotations},
     marks,
 };
@@ -104,6 +105,19 @@ impl<'a> Pass<'a> {
             failed.spec.node_name
         );
         Some(Why::new(Reason::JoinFailed, message))
+    }
+
+    /// What is said of a new node that is not Ready: it has as long for that as for joining, then a person is to look at it.
+    pub(super) fn away(&self, heir: &NodeView) -> Why {
+        let message = format!("Node {}, which takes its place, is not Ready", heir.name);
+        let why = Why::new(Reason::Joining, message);
+        let since = heir.not_ready_since.unwrap_or(heir.created);
+        let until = later(since, self.intent.join_seconds);
+        if until > self.now {
+            why.until(until)
+        } else {
+            why.ended_by(Actor::ClusterAdmin)
+        }
     }
 
     /// Whether a node that is to go has no turn yet.
@@ -373,8 +387,10 @@ impl<'a> Going<'_, 'a> {
         if heir.ready {
             return ON;
         }
-        let message = format!("Node {}, which takes its place, is not Ready", heir.name);
-        let why = Why::new(Reason::Joining, message);
+        let why = pass.away(heir);
+        if let Some(until) = why.until {
+            pass.out.wake(until);
+        }
         match closed {
             Some(closed) => self.close(Step::PreRules, closed.clone()),
             None => self.say(Step::PreRules, why),

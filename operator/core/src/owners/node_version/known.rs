@@ -53,20 +53,29 @@ pub fn reservation(view: &NodeVersionView, node: &NodeView, namespace: &str) -> 
 const REQUEST: &str = "numo-";
 
 /// Id of the request for the machine that is to take the place of a node, and name of its PendingNode. It is the same after a
-/// crash, and another one after each machine that did not join.
+/// crash, and another one after each machine that did not join, and in each attempt: the machine of the one before may have taken the place
+/// of another node by now, and a provider gives the same machine for the same request.
 pub fn request(change: &ChangeView) -> String {
-    numbered(change, failed_joins(change))
+    numbered(change, failed_joins(change), change.status.attempt)
 }
 
 /// Whether a PendingNode is of a machine that was made for the node and failed.
 pub(super) fn has_failed(change: &ChangeView, pending: &PendingNodeView) -> bool {
-    (0..failed_joins(change)).any(|number| numbered(change, number) == pending.name)
+    let entries = change.status.entries.iter();
+    let mut failed = entries.filter(|entry| is_failed_join(entry)).enumerate();
+    failed.any(|(number, entry)| numbered(change, number, entry.attempt) == pending.name)
 }
 
-fn numbered(change: &ChangeView, number: usize) -> String {
-    let number = number.to_string();
-    let digits = names::hash(&["machine", &change.uid, &number], REQUEST_DIGITS);
-    format!("{REQUEST}{digits}")
+fn numbered(change: &ChangeView, number: usize, attempt: i32) -> String {
+    let (number, attempt) = (number.to_string(), attempt.to_string());
+    let all = ["machine", &change.uid, &number, &attempt];
+    // The first attempt has no number, as ids had none before.
+    let parts = if matches!(attempt.as_str(), "0" | "1") {
+        &all[..3]
+    } else {
+        &all[..]
+    };
+    format!("{REQUEST}{}", names::hash(parts, REQUEST_DIGITS))
 }
 
 /// Whether a PendingNode has its name of a request of numo's.

@@ -215,8 +215,7 @@ impl<'a> Pass<'a> {
         };
         let heir_away = || {
             let heir = self.heir_of(donor)?;
-            let message = format!("Node {}, which takes its place, is not Ready", heir.name);
-            (is_disrupted && !heir.ready).then(|| Why::new(Reason::Joining, message))
+            (is_disrupted && !heir.ready).then(|| self.away(heir))
         };
         let no_member = || {
             let heir = self.heir_of(donor).filter(|_| quorum::is_control_plane(donor))?;
@@ -258,7 +257,12 @@ impl<'a> Pass<'a> {
             | Gate::Budget
             | Gate::Drain => None,
         });
-        against.worst(&mut self.out.report)
+        let worst = against.worst(&mut self.out.report);
+        let joins = worst.iter().filter(|why| why.reason == Reason::Joining);
+        if let Some(until) = joins.filter_map(|why| why.until).min() {
+            self.out.wake(until);
+        }
+        worst
     }
 
     /// There is nobody to ask about machines.
