@@ -486,6 +486,15 @@ fn no_machine_is_made_while_the_autoscaler_runs() {
         &two("replacing a Admitted\n strategy"),
         "> intend a machine of G-w",
     );
+    // Somebody starts it once the PendingNode is there: it is stopped again, and then the machine is made.
+    let meant = "replacing a PreRules\n pending request for:a";
+    check(
+        &two(&format!("{meant}\n strategy on")),
+        "node a PreRules AutoscalerRuns
+         > autoscaler off
+         > autoscaler 0 of 1 with ./cluster-autoscaler",
+    );
+    check(&two(&format!("{meant}\n strategy")), "> make a machine of G-w");
     // Its status says that it runs, and it is gone.
     check(
         &two("replacing a Admitted\n strategy gone replicas:1"),

@@ -287,6 +287,10 @@ impl<'a> Going<'_, 'a> {
                 return self.close(Step::PreRules, why);
             }
             let pass = &mut *self.pass;
+            // It may have been started since its PendingNode was written, and would take the new machine away.
+            if let Some(why) = pass.autoscaler_runs() {
+                return self.say(Step::PreRules, why);
+            }
             // One that is given up in this very pass is not made.
             let is_late = pending.deadline().is_some_and(|deadline| deadline <= pass.now);
             if !is_late {
