@@ -1323,6 +1323,12 @@ fn a_node_that_was_there_before_the_request_takes_nobodys_place() {
              not note a",
         );
     }
+    // Only a person ends that.
+    check(
+        &text("img2"),
+        "node a PreRules ProviderContradicts
+         ends a ClusterAdmin",
+    );
 }
 
 /// An image that never boots costs a bounded number of machines, and no old node.

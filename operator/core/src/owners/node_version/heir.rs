@@ -303,6 +303,9 @@ impl<'a> Going<'_, 'a> {
 
     /// What a machine on its way waits for.
     fn joining(&self, pending: &PendingNodeView) -> Why {
+        if let Some(why) = self.pass.contradicted(pending) {
+            return why;
+        }
         let told = self.pass.fleet.provider.told.get(&pending.name);
         if let Some(problem) = told.and_then(|told| told.problem.as_ref()) {
             let message = format!(
