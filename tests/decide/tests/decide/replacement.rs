@@ -14,6 +14,7 @@ use numo_core::{
     owners::node_version::{Class, Sets, class},
     report::{NodeVersionReport, RunPhase},
 };
+use std::collections::BTreeSet;
 
 /// Two outdated workers and their group, which already gets the image.
 const TWO: &str = "node a worker v0
@@ -1328,6 +1329,42 @@ fn a_node_that_was_there_before_the_request_takes_nobodys_place() {
         &text("img2"),
         "node a PreRules ProviderContradicts
          ends a ClusterAdmin",
+    );
+}
+
+/// What was asked for in a turn that ended has joined since, and is a node like any other: the provider would give it out once more.
+#[test]
+fn a_turn_that_begins_again_asks_for_another_machine() {
+    let pending = "pending request for:a";
+    let asked = |turn: &str| {
+        let cluster = Cluster::parse(&two(&format!("replacing a PreRules {turn}\n {pending}")));
+        cluster.observed.fleet.pending.keys().next().expect("one").clone()
+    };
+    let ids = [
+        asked(""),
+        asked("ended:1"),
+        asked("ended:2"),
+        asked("ended:2 failed:1"),
+    ];
+    assert_eq!(BTreeSet::from(ids.clone()).len(), 4, "{ids:?}");
+    check(&two("replacing a PreRules ended:1"), "> intend a machine of G-w");
+    // One that was on its way is waited for.
+    check(
+        &two(&format!(
+            "replacing a PreRules ended:1\n pending {} for:a node:new machine:m-new Creating",
+            ids[0]
+        )),
+        "node a PreRules Joining ~ machine m-new
+         not > intend a machine",
+    );
+    // One that failed after that is known by its own number.
+    let failed = format!(
+        "replacing a PreRules ended:2 failed:1\n pending {} for:a node:new machine:m-new Creating",
+        ids[2]
+    );
+    check(
+        &two(&failed).replace("version img2", "version img2 surge:2"),
+        "node a PreRules Joining ~ a new machine is to take its place",
     );
 }
 

@@ -53,14 +53,27 @@ pub fn reservation(view: &NodeVersionView, node: &NodeView, namespace: &str) -> 
 const REQUEST: &str = "numo-";
 
 /// Id of the request for the machine that is to take the place of a node, and name of its PendingNode. It is the same after a
-/// crash, and another one after each machine that did not join.
+/// crash, and another one after each machine that did not join and after each end of a turn: what was asked for before that may have
+/// joined, and is a node like any other by now.
 pub fn request(change: &ChangeView) -> String {
-    numbered(change, failed_joins(change))
+    numbered(change, asked_before(change.status.entries.iter()))
 }
 
 /// Whether a PendingNode is of a machine that was made for the node and failed.
 pub(super) fn has_failed(change: &ChangeView, pending: &PendingNodeView) -> bool {
-    (0..failed_joins(change)).any(|number| numbered(change, number) == pending.name)
+    let entries = &change.status.entries;
+    let mut failed = entries
+        .iter()
+        .enumerate()
+        .filter(|(_, entry)| is_failed_join(entry));
+    failed.any(|(at, _)| numbered(change, asked_before(entries.iter().take(at))) == pending.name)
+}
+
+/// How many requests were over before what follows these entries.
+fn asked_before<'a>(entries: impl Iterator<Item = &'a Entry>) -> usize {
+    let is_over =
+        |entry: &&Entry| is_failed_join(entry) || matches!(entry.step, Step::Failed | Step::Skipped);
+    entries.filter(is_over).count()
 }
 
 fn numbered(change: &ChangeView, number: usize) -> String {
@@ -74,17 +87,11 @@ pub(super) fn is_request(name: &str) -> bool {
     name.starts_with(REQUEST)
 }
 
-/// How many machines did not join that were made for the node, in all its attempts.
-pub(super) fn failed_joins(change: &ChangeView) -> usize {
-    let entries = change.status.entries.iter();
-    entries.filter(|entry| is_failed_join(entry)).count()
-}
-
 fn is_failed_join(entry: &Entry) -> bool {
     entry.step == Step::PreRules && entry.reason.as_deref() == Some(Reason::JoinFailed.name())
 }
 
-/// The same, in the present attempt.
+/// How many machines did not join that were made for the node, in its present attempt.
 pub(super) fn failed_joins_now(change: &ChangeView) -> usize {
     let attempt = change.status.attempt.max(1);
     let entries = change.status.entries.iter();
