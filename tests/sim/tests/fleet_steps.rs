@@ -162,7 +162,6 @@ fn a_nodeversion_can_be_edited_twice_before_any_write() {
 }
 
 #[test]
-#[ignore = "written and not yet run"]
 fn a_nodeversion_can_be_deleted_and_given_up_before_any_write() {
     check_versions("a deletion", &FleetAct::DeleteVersion);
     check_versions("an abort", &FleetAct::AbortVersion(1200));
@@ -175,7 +174,6 @@ fn a_group_can_go_before_any_write() {
 }
 
 #[test]
-#[ignore = "written and not yet run"]
 fn the_autoscaler_can_be_started_and_the_provider_lost_before_any_write() {
     check_versions("an autoscaler", &FleetAct::StartAutoscaler);
     check_versions("a lost provider", &FleetAct::LoseProvider(1200));

@@ -10,7 +10,7 @@
 //! joining j node:a components:c2 late:-1           a JoiningNode
 //! strategy on replicas:1                           the AutoscalingStrategy, and its Deployment; `gone`, `deployment:<another name>`,
 //!                                                  `unfollowed`: nobody looks for that
-//! replacing a Cordoned since:-60 entries:…         the NodeChange of node a; `failed:2` machines did not join; `machine:`, `heir:`, `member:` its pin
+//! replacing a Cordoned since:-60 entries:…         the NodeChange of node a; `failed:2` machines did not join, `ended:1` turns ended before; `machine:`, `heir:`, `member:` its pin
 //! facts m-a img1 w                                 what the provider says: image and group; `facts m-a unknown:why`
 //! state m-b Ready at:-1                            the state of a machine
 //! image w img1 at:-1                               the image of a group
@@ -372,6 +372,9 @@ impl Cluster {
             reason: reason.map(|reason| reason.name().to_owned()),
         };
         let mut entries = Vec::new();
+        for _ in 0..line.number("ended", 0) {
+            entries.push(entry(Step::Failed, Some(Reason::RunGivenUp)));
+        }
         for _ in 0..line.number("failed", 0) {
             entries.push(entry(Step::PreRules, Some(Reason::JoinFailed)));
         }

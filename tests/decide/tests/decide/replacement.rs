@@ -14,6 +14,7 @@ use numo_core::{
     owners::node_version::{Class, Sets, class},
     report::{NodeVersionReport, RunPhase},
 };
+use std::collections::BTreeSet;
 
 /// Two outdated workers and their group, which already gets the image.
 const TWO: &str = "node a worker v0
@@ -486,6 +487,15 @@ fn no_machine_is_made_while_the_autoscaler_runs() {
         &two("replacing a Admitted\n strategy"),
         "> intend a machine of G-w",
     );
+    // Somebody starts it once the PendingNode is there: it is stopped again, and then the machine is made.
+    let meant = "replacing a PreRules\n pending request for:a";
+    check(
+        &two(&format!("{meant}\n strategy on")),
+        "node a PreRules AutoscalerRuns
+         > autoscaler off
+         > autoscaler 0 of 1 with ./cluster-autoscaler",
+    );
+    check(&two(&format!("{meant}\n strategy")), "> make a machine of G-w");
     // Its status says that it runs, and it is gone.
     check(
         &two("replacing a Admitted\n strategy gone replicas:1"),
@@ -1314,6 +1324,48 @@ fn a_node_that_was_there_before_the_request_takes_nobodys_place() {
              not note a",
         );
     }
+    // Only a person ends that.
+    check(
+        &text("img2"),
+        "node a PreRules ProviderContradicts
+         ends a ClusterAdmin",
+    );
+}
+
+/// What was asked for in a turn that ended has joined since, and is a node like any other: the provider would give it out once more.
+#[test]
+fn a_turn_that_begins_again_asks_for_another_machine() {
+    let pending = "pending request for:a";
+    let asked = |turn: &str| {
+        let cluster = Cluster::parse(&two(&format!("replacing a PreRules {turn}\n {pending}")));
+        cluster.observed.fleet.pending.keys().next().expect("one").clone()
+    };
+    let ids = [
+        asked(""),
+        asked("ended:1"),
+        asked("ended:2"),
+        asked("ended:2 failed:1"),
+    ];
+    assert_eq!(BTreeSet::from(ids.clone()).len(), 4, "{ids:?}");
+    check(&two("replacing a PreRules ended:1"), "> intend a machine of G-w");
+    // One that was on its way is waited for.
+    check(
+        &two(&format!(
+            "replacing a PreRules ended:1\n pending {} for:a node:new machine:m-new Creating",
+            ids[0]
+        )),
+        "node a PreRules Joining ~ machine m-new
+         not > intend a machine",
+    );
+    // One that failed after that is known by its own number.
+    let failed = format!(
+        "replacing a PreRules ended:2 failed:1\n pending {} for:a node:new machine:m-new Creating",
+        ids[2]
+    );
+    check(
+        &two(&failed).replace("version img2", "version img2 surge:2"),
+        "node a PreRules Joining ~ a new machine is to take its place",
+    );
 }
 
 /// The machine of an attempt that was skipped may have the place of another node by now, and a provider gives the same one for the same

@@ -207,7 +207,8 @@ impl Judge {
                 format!("{} is let go and does not exist", change.spec.node_name),
             );
         };
-        let machine = host(world, &node.name).to_owned();
+        // The Node may have gone since: it is the machine that the journal names.
+        let machine = seen.fleet.machine_of(&node.name).to_owned();
         self.machines.released.insert(machine);
         self.may_disrupt(world, seen, owner, node)?;
         if world.people.journals_deleted {

@@ -301,6 +301,10 @@ impl<'a> Going<'_, 'a> {
                 return self.close(Step::PreRules, why);
             }
             let pass = &mut *self.pass;
+            // It may have been started since its PendingNode was written, and would take the new machine away.
+            if let Some(why) = pass.autoscaler_runs() {
+                return self.say(Step::PreRules, why);
+            }
             // One that is given up in this very pass is not made.
             let is_late = pending.deadline().is_some_and(|deadline| deadline <= pass.now);
             if !is_late {
@@ -313,6 +317,9 @@ impl<'a> Going<'_, 'a> {
 
     /// What a machine on its way waits for.
     fn joining(&self, pending: &PendingNodeView) -> Why {
+        if let Some(why) = self.pass.contradicted(pending) {
+            return why;
+        }
         let told = self.pass.fleet.provider.told.get(&pending.name);
         if let Some(problem) = told.and_then(|told| told.problem.as_ref()) {
             let message = format!(

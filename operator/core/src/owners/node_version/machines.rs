@@ -88,11 +88,19 @@ impl<'a> Pass<'a> {
         })
     }
 
-    /// What is said of the machine cannot be so: two PendingNodes have it, or a Node that is not theirs.
+    /// Says what is said of the machine and cannot be so; true if there is such.
     fn tells_contradiction(&mut self, pending: &PendingNodeView) -> bool {
+        let found = self.contradicted(pending);
+        let is_found = found.is_some();
+        self.out.report.problems.extend(found);
+        is_found
+    }
+
+    /// What is said of the machine cannot be so: two PendingNodes have it, or a Node that is not theirs.
+    pub(super) fn contradicted(&self, pending: &PendingNodeView) -> Option<Why> {
         let id = pending.provider_id();
         if id.is_empty() {
-            return false;
+            return None;
         }
         let mut others = self.fleet.pending.values();
         let other = others.find(|other| other.name != pending.name && is_same(other.provider_id(), id));
@@ -101,18 +109,16 @@ impl<'a> Pass<'a> {
         let what = match (other, host) {
             (Some(other), _) => format!("PendingNode {} has it too", other.name),
             (None, Some((node, _))) => format!("it is that of Node {node}"),
-            (None, None) => match self.older_node(pending) {
-                Some(node) => format!("Node {} was there before the machine was asked for", node.name),
-                None => return false,
-            },
+            (None, None) => {
+                let node = self.older_node(pending)?;
+                format!("Node {} was there before the machine was asked for", node.name)
+            }
         };
         let message = format!(
             "PendingNode {} spec.providerID: found {id}, and {what}; nothing is deleted on its word: delete the PendingNode that is wrong",
             pending.name
         );
-        let why = Why::new(Reason::ProviderContradicts, message);
-        self.out.report.problems.push(why);
-        true
+        Some(Why::new(Reason::ProviderContradicts, message))
     }
 
     /// A node that cannot be the new one: it is older than the request.
