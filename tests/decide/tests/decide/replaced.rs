@@ -364,7 +364,8 @@ impl Cluster {
         });
         let step = (line.word(2) != "new").then(|| step(line.word(2)));
         let since = at(line.number("since", -60)).to_string();
-        let attempt = i32::try_from(line.number("attempt", 1)).expect("small");
+        let ended = line.number("ended", 0);
+        let attempt = i32::try_from(line.number("attempt", ended + 1)).expect("small");
         let entry = |step: Step, reason: Option<Reason>| Entry {
             at: since.clone(),
             step,
@@ -372,8 +373,12 @@ impl Cluster {
             reason: reason.map(|reason| reason.name().to_owned()),
         };
         let mut entries = Vec::new();
-        for _ in 0..line.number("ended", 0) {
-            entries.push(entry(Step::Failed, Some(Reason::RunGivenUp)));
+        for before in 1..=ended {
+            let attempt = i32::try_from(before).expect("small");
+            entries.push(Entry {
+                attempt,
+                ..entry(Step::Failed, Some(Reason::RunGivenUp))
+            });
         }
         for _ in 0..line.number("failed", 0) {
             entries.push(entry(Step::PreRules, Some(Reason::JoinFailed)));

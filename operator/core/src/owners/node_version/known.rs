@@ -83,11 +83,17 @@ pub(super) fn is_request(name: &str) -> bool {
     name.starts_with(REQUEST)
 }
 
+/// How many machines did not join that were made for the node, in all its attempts.
+pub(super) fn failed_joins(change: &ChangeView) -> usize {
+    let entries = change.status.entries.iter();
+    entries.filter(|entry| is_failed_join(entry)).count()
+}
+
 fn is_failed_join(entry: &Entry) -> bool {
     entry.step == Step::PreRules && entry.reason.as_deref() == Some(Reason::JoinFailed.name())
 }
 
-/// How many machines did not join that were made for the node, in its present attempt.
+/// The same, in the present attempt.
 pub(super) fn failed_joins_now(change: &ChangeView) -> usize {
     let attempt = change.status.attempt.max(1);
     let entries = change.status.entries.iter();
