@@ -179,17 +179,25 @@ fn the_autoscaler_can_be_started_and_the_provider_lost_before_any_write() {
     check_versions("a lost provider", &FleetAct::LoseProvider(1200));
 }
 
+#[track_caller]
+fn check_control_plane(what: &str, act: Act) {
+    let act = Act::OnControlPlane(Box::new(act));
+    check_of(&[Owners::Versions], what, |setup, number| {
+        setup.faults.act_before.insert(number, act.clone());
+        setup.people = true;
+    });
+}
+
 /// Its member of etcd is taken out all the same.
 #[test]
-#[ignore = "written and not yet run"]
 fn a_machine_of_the_control_plane_can_be_deleted_before_any_write() {
-    for act in [Act::DeleteNode, Act::RecreateNode] {
-        let act = Act::OnControlPlane(Box::new(act));
-        check_of(&[Owners::Versions], "a node that goes", |setup, number| {
-            setup.faults.act_before.insert(number, act.clone());
-            setup.people = true;
-        });
-    }
+    check_control_plane("a node that goes", Act::DeleteNode);
+}
+
+#[test]
+#[ignore = "the new node of a pair whose old one is made anew counts as one too many"]
+fn a_node_of_the_control_plane_can_be_made_anew_before_any_write() {
+    check_control_plane("a node that is made anew", Act::RecreateNode);
 }
 
 #[test]
