@@ -6,15 +6,14 @@
 use numo_sim::{Failure, Options, Owners, Story, run};
 
 /// How many seeds a plain `cargo test` runs for each kind of owner: 10,000 runs in all, about 260 s of CPU. `NUMO_SIM_SEEDS` runs more.
-const fn seeds(options: &Options) -> u64 {
+const fn seeds(options: Options) -> u64 {
     match options.owners {
         Owners::Runs => 800,
         Owners::Plans => 1200,
         Owners::Maintenances => 5900,
         Owners::All if options.faults => 500,
-        // With NodeVersions, which cost twice as much.
-        Owners::All => 100,
-        Owners::Versions => 100,
+        // All have NodeVersions where nothing goes wrong, and those cost more.
+        Owners::All | Owners::Versions => 100,
     }
 }
 
@@ -41,7 +40,7 @@ fn check(options: Options) -> Vec<Story> {
             Err(failure) => panic!("{failure}"),
         };
     }
-    let seeds = number("NUMO_SIM_SEEDS").unwrap_or(seeds(&options));
+    let seeds = number("NUMO_SIM_SEEDS").unwrap_or(seeds(options));
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
     let parts: Vec<Vec<Result<Story, Failure>>> = std::thread::scope(|scope| {
         let handles: Vec<_> = (0..threads)
