@@ -68,9 +68,7 @@ fn find<'a>(observed: &'a Observed, node: &NodeView, change: &ChangeView, owner_
     };
     match mark::drains_for(view) {
         Some(mark) if mark.owner != owner_uid => Found::Others(view),
-        Some(mark) if mark == marked(change, node, owner_uid) && view.spec.node_name == node.name => {
-            Found::Ours(view)
-        }
+        Some(mark) if is_of_turn(&mark, change) && view.spec.node_name == node.name => Found::Ours(view),
         Some(_) => Found::Stale(view),
         None => Found::Others(view),
     }

@@ -227,19 +227,16 @@ impl Pass<'_> {
         let mut strategies = self.fleet.strategies.values();
         let unseen = strategies.find(|strategy| !self.is_followed(strategy))?;
         let deployment = unseen.deployment();
-        let field = format!(
-            "AutoscalingStrategy {} spec.deploymentNamespace and spec.deploymentName",
+        let wanted = if self.fleet.followed.len() < MOST_AUTOSCALERS {
+            ", wanted the namespace and the name of a Deployment".to_owned()
+        } else {
+            format!(", and numo watches {MOST_AUTOSCALERS} others since it was started: start it anew")
+        };
+        let message = format!(
+            "AutoscalingStrategy {} spec.deploymentNamespace and spec.deploymentName: found {deployment}{wanted}",
             unseen.name
         );
-        let (found, reason) = (format!("found {deployment}"), Reason::InvalidField);
-        let message = if self.fleet.followed.len() < MOST_AUTOSCALERS {
-            format!("{field}: {found}, wanted the namespace and the name of a Deployment")
-        } else {
-            format!(
-                "{field}: {found}, and numo watches {MOST_AUTOSCALERS} others since it was started: start it anew"
-            )
-        };
-        Some(Why::new(reason, message).ended_by(Actor::ClusterAdmin))
+        Some(Why::new(Reason::InvalidField, message).ended_by(Actor::ClusterAdmin))
     }
 
     /// Why no machine is made yet: a cluster autoscaler still runs, by what is seen of it. One whose Deployment is gone does not.

@@ -67,15 +67,14 @@ pub(super) fn has_failed(change: &ChangeView, pending: &PendingNodeView) -> bool
 }
 
 fn numbered(change: &ChangeView, number: usize, attempt: i32) -> String {
-    let (number, attempt) = (number.to_string(), attempt.to_string());
-    let all = ["machine", &change.uid, &number, &attempt];
+    let number = number.to_string();
     // The first attempt has no number, as ids had none before.
-    let parts = if matches!(attempt.as_str(), "0" | "1") {
-        &all[..3]
-    } else {
-        &all[..]
-    };
-    format!("{REQUEST}{}", names::hash(parts, REQUEST_DIGITS))
+    let attempt = (!matches!(attempt, 0 | 1)).then(|| attempt.to_string());
+    let parts: Vec<&str> = ["machine", &change.uid, &number]
+        .into_iter()
+        .chain(attempt.as_deref())
+        .collect();
+    format!("{REQUEST}{}", names::hash(&parts, REQUEST_DIGITS))
 }
 
 /// Whether a PendingNode has its name of a request of numo's.
