@@ -355,6 +355,14 @@ where
     Ok(api.list(&ListParams::default()).await?.items)
 }
 
+/// The same of a kind that not every cluster has.
+async fn list_served(api: Api<DynamicObject>) -> Result<Vec<DynamicObject>> {
+    match api.list(&ListParams::default()).await {
+        Err(kube::Error::Api(error)) if error.code == 404 => Ok(Vec::new()),
+        listed => Ok(listed?.items),
+    }
+}
+
 /// Marks, shields, cordons, pauses, leases, finalizers, and Jobs that have not ended.
 async fn left(stage: &Stage) -> Result<Vec<String>> {
     let client = || stage.client.clone();
@@ -415,10 +423,7 @@ async fn requests(stage: &Stage) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for (kind, plural) in [("PendingNode", "pendingnodes"), ("JoiningNode", "joiningnodes")] {
         let api = machines.api(kind, plural);
-        let objects = match api.list(&ListParams::default()).await {
-            Err(kube::Error::Api(error)) if error.code == 404 => continue,
-            listed => listed?.items,
-        };
+        let objects = list_served(api).await?;
         found.extend(objects.iter().map(|one| format!("{kind} {}", one.name_any())));
     }
     Ok(found)
@@ -433,12 +438,7 @@ async fn machines(stage: &Stage) -> Result<Vec<String>> {
         let [group, image, state] = ["group", "image", "state"].map(of);
         lines.push(format!("machine of {group:?} with {image:?} {state:?}"));
     }
-    let versions: Vec<DynamicObject> = match list(machines.api("NodeVersion", "nodeversions")).await {
-        Ok(versions) => versions,
-        Err(_) if lines.is_empty() => Vec::new(),
-        Err(error) => return Err(error),
-    };
-    for version in versions {
+    for version in list_served(machines.api("NodeVersion", "nodeversions")).await? {
         let said = version.data.pointer("/status/conditions").cloned();
         let said: Vec<Condition> = serde_json::from_value(said.unwrap_or_else(|| json!([])))?;
         let finalizers = version.finalizers();

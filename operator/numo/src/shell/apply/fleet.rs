@@ -3,7 +3,7 @@
 
 use super::{
     error::ApplyError,
-    object::{create, delete, json_patch, keep, params},
+    object::{by_uid, create, delete, json_patch, keep, params},
     patch::{annotations, test},
 };
 use crate::{
@@ -18,11 +18,7 @@ use crate::{
     },
 };
 use jiff::Timestamp;
-use kube::{
-    Api, Client,
-    api::{DeleteParams, Patch, Preconditions},
-    core::DynamicObject,
-};
+use kube::{Api, Client, api::Patch, core::DynamicObject};
 use numo_api::{
     machines::{
         AutoscalingStrategyStatus, PendingNodeSpec, PendingNodeStatus, ScalingGroupSpec, ScalingGroupStatus,
@@ -236,14 +232,7 @@ async fn create_group(
 /// Deletes a Node. That may take a moment: the watch tells when it is gone.
 async fn delete_node(client: &Client, name: &str, uid: &str) -> Result<(), ApplyError> {
     let api: Api<DynamicObject> = watch::api(client, Kind::Node, "");
-    let params = DeleteParams {
-        preconditions: Some(Preconditions {
-            uid: Some(uid.to_owned()),
-            resource_version: None,
-        }),
-        ..DeleteParams::background()
-    };
-    match api.delete(name, &params).await {
+    match api.delete(name, &by_uid(uid, None)).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         Err(error) => Err(ApplyError::of(error, &format!("Node {name}"))),

@@ -2,17 +2,14 @@
 
 use super::{
     error::ApplyError,
-    object::{create, json_patch, keep},
+    object::{create, delete_kept, json_patch},
     patch::test,
 };
 use crate::{
     runners,
     shell::{kind::Kind, store::Store, watch},
 };
-use kube::{
-    Client,
-    api::{DeleteParams, Preconditions},
-};
+use kube::Client;
 use numo_core::{
     action::{JobRequest, PlanJobRequest},
     observed::Key,
@@ -43,31 +40,8 @@ pub(super) async fn delete_plan_job(
 ) -> Result<(), ApplyError> {
     let about = format!("Job {job}");
     let api = watch::api(client, Kind::PlanJob, &job.namespace);
-    let params = DeleteParams {
-        preconditions: Some(Preconditions {
-            uid: Some(uid.to_owned()),
-            resource_version: None,
-        }),
-        ..DeleteParams::background()
-    };
     // Its pods go first: the Job controller's finalizers keep them, and the watch tells when it is gone.
-    match api.delete(&job.name, &params).await {
-        Ok(answer) => {
-            match answer
-                .left()
-                .filter(|left| left.metadata.deletion_timestamp.is_some())
-            {
-                Some(object) => keep(store, Kind::PlanJob, &object),
-                None => store.own_deletion(Kind::PlanJob, job),
-            }
-            Ok(())
-        }
-        Err(kube::Error::Api(status)) if status.code == 404 => {
-            store.own_deletion(Kind::PlanJob, job);
-            Ok(())
-        }
-        Err(error) => Err(ApplyError::of(error, &about)),
-    }
+    delete_kept(&api, store, Kind::PlanJob, (job, uid), &about).await
 }
 
 /// Sets how long a rule's Job stays after it has ended.

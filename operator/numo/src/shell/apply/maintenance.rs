@@ -2,14 +2,10 @@
 
 use super::{
     error::ApplyError,
-    object::{dynamic, keep, post},
+    object::{delete_kept, dynamic, keep, post},
 };
 use crate::shell::{kind::Kind, store::Store, watch};
-use kube::{
-    Api, Client,
-    api::{DeleteParams, Preconditions},
-    core::DynamicObject,
-};
+use kube::{Api, Client, core::DynamicObject};
 use numo_api::{
     marks,
     node_maintenance::{MAINTENANCE_VERSION, MEDIK8S_GROUP},
@@ -64,32 +60,16 @@ pub(super) async fn delete_maintenance(
     name: &str,
     uid: &str,
 ) -> Result<(), ApplyError> {
-    let api: Api<DynamicObject> = watch::api(client, Kind::NodeMaintenance, "");
-    let params = DeleteParams {
-        preconditions: Some(Preconditions {
-            uid: Some(uid.to_owned()),
-            resource_version: None,
-        }),
-        ..DeleteParams::background()
-    };
-    let key = Key::new("", name);
-    let answer = match api.delete(name, &params).await {
-        Ok(answer) => answer.left(),
-        Err(kube::Error::Api(status)) if status.code == 404 => None,
-        Err(error) => return Err(ApplyError::of(error, &format!("NodeMaintenance {name}"))),
-    };
-    let stays = |object: &DynamicObject| {
-        object
-            .metadata
-            .finalizers
-            .as_ref()
-            .is_some_and(|all| !all.is_empty())
-    };
-    match answer.filter(stays) {
-        Some(object) => keep(store, Kind::NodeMaintenance, &object),
-        None => store.own_deletion(Kind::NodeMaintenance, &key),
-    }
-    Ok(())
+    let api = watch::api(client, Kind::NodeMaintenance, "");
+    let about = format!("NodeMaintenance {name}");
+    delete_kept(
+        &api,
+        store,
+        Kind::NodeMaintenance,
+        (&Key::new("", name), uid),
+        &about,
+    )
+    .await
 }
 
 #[cfg(test)]

@@ -132,6 +132,34 @@ fn adoptable(wanted: &DynamicObject, found: &DynamicObject, about: &str) -> Resu
     })
 }
 
+/// Deletes nothing but the object with this uid: a namesake stays.
+pub(super) fn by_uid(uid: &str, resource_version: Option<&String>) -> DeleteParams {
+    DeleteParams::background().preconditions(Preconditions {
+        uid: Some(uid.to_owned()),
+        resource_version: resource_version.cloned(),
+    })
+}
+
+/// Deletes an object that finalizers may keep for a while: until it is gone it is there, being deleted.
+pub(super) async fn delete_kept(
+    api: &Api<DynamicObject>,
+    store: &mut Store,
+    kind: Kind,
+    (key, uid): (&Key, &str),
+    about: &str,
+) -> Result<(), ApplyError> {
+    let left = match api.delete(&key.name, &by_uid(uid, None)).await {
+        Ok(answer) => answer.left(),
+        Err(kube::Error::Api(status)) if status.code == 404 => None,
+        Err(error) => return Err(ApplyError::of(error, about)),
+    };
+    match left.filter(|left| left.metadata.deletion_timestamp.is_some()) {
+        Some(object) => keep(store, kind, &object),
+        None => store.own_deletion(kind, key),
+    }
+    Ok(())
+}
+
 pub(super) async fn delete(
     api: &Api<DynamicObject>,
     store: &mut Store,
@@ -140,15 +168,7 @@ pub(super) async fn delete(
     uid: &str,
     resource_version: Option<&String>,
 ) -> Result<(), ApplyError> {
-    let preconditions = Preconditions {
-        uid: Some(uid.to_owned()),
-        resource_version: resource_version.cloned(),
-    };
-    let params = DeleteParams {
-        preconditions: Some(preconditions),
-        ..DeleteParams::background()
-    };
-    match api.delete(&key.name, &params).await {
+    match api.delete(&key.name, &by_uid(uid, resource_version)).await {
         Ok(_) => {}
         Err(kube::Error::Api(status)) if status.code == 404 => {}
         Err(error) => return Err(ApplyError::of(error, &key.to_string())),

@@ -130,9 +130,8 @@ impl Provider {
 
     /// Machines that are ConfigMaps. They have members of etcd only if it is said where that is.
     pub fn sim(sim: Sim, etcd: Option<Etcd>) -> Self {
-        let asked_often = Some(SIM_POLL_SECONDS);
         Self {
-            poll_seconds: asked_often,
+            poll_seconds: Some(SIM_POLL_SECONDS),
             ..Self::of(Ok(Arc::new(sim)), etcd)
         }
     }
