@@ -762,8 +762,15 @@ fn the_old_node_is_cordoned_drained_and_let_go() {
         &pair(&format!(
             "replacing a Released cordoned machine:m-a heir:new\n {leaving}"
         )),
-        "? state m-a
+        "not ? state m-a
          > delete machine m-a",
+    );
+    check(
+        &pair(&format!(
+            "replacing a Released cordoned machine:m-a heir:new\n {leaving}\n did m-a at:-1"
+        )),
+        "? state m-a
+         > nothing",
     );
     check(
         &pair(&format!(
@@ -815,7 +822,7 @@ fn a_machine_whose_node_is_gone_is_deleted_until_it_is_gone_too() {
     let turn = "replacing a Released machine:m-a heir:new";
     check(
         &gone(&format!("{turn}\n pending a leave node:a machine:m-a")),
-        "? state m-a
+        "not ? state m-a
          > delete machine m-a",
     );
     check(
@@ -1046,7 +1053,7 @@ fn the_member_of_a_node_that_is_gone_is_taken_out_before_its_machine() {
     check(
         gone,
         "node cp1 Released MachineLeaving ~ etcd
-         ? state m-cp1
+         not ? state m-cp1
          > remove member cp1 192.0.2.11",
     );
     // Also where the machine is gone before.

@@ -145,6 +145,17 @@ impl<'a> Pass<'a> {
         said.and_then(Result::ok)
     }
 
+    /// The state of a machine that is to be deleted. It is not asked for before the provider was told to, unless it was on its way out already:
+    /// nothing would follow from it, and a machine that is gone is deleted without a failure.
+    pub(super) fn state_leaving(&mut self, pending: &PendingNodeView) -> Option<CspState> {
+        let (provider, id) = (&self.fleet.provider, pending.provider_id().to_lowercase());
+        let is_told = provider.did.contains_key(&id) || provider.told.contains_key(&id);
+        let heard = provider.states.get(&id);
+        let heard = heard.and_then(|heard| heard.said.as_ref().ok());
+        let goes = matches!(heard, Some(CspState::Terminating | CspState::Terminated));
+        (is_told || goes).then(|| self.state(pending)).flatten()
+    }
+
     /// That the provider does not say how a machine stands, or whether it was made, if so.
     pub(super) fn unheard(&self, pending: &PendingNodeView) -> Option<Why> {
         let (provider, id) = (&self.fleet.provider, pending.provider_id());
@@ -326,9 +337,14 @@ impl<'a> Pass<'a> {
     /// A machine is to go, and its Node is there: it was let go, which its turn sees to, or has joined late.
     fn keep_unwanted(&mut self, pending: &'a PendingNodeView, node: &'a NodeView) {
         let turn = self.turn_of(node);
-        let state = self.state(pending);
+        let is_released = turn.is_some_and(|change| journal::entered(change, Step::Released).is_some());
+        let state = if is_released {
+            self.state_leaving(pending)
+        } else {
+            self.state(pending)
+        };
         self.write_status(pending, state, state == Some(CspState::Terminated));
-        if turn.is_some_and(|change| journal::entered(change, Step::Released).is_some()) {
+        if is_released {
             return;
         }
         if matches!(state, Some(CspState::Terminating | CspState::Terminated)) {
@@ -355,7 +371,7 @@ impl<'a> Pass<'a> {
         if pending.provider_id().is_empty() {
             return self.find(pending);
         }
-        let state = self.state(pending);
+        let state = self.state_leaving(pending);
         let is_gone = state == Some(CspState::Terminated) && !self.may_be_unseen(pending);
         self.write_status(pending, state, is_gone);
         if is_gone {

@@ -111,7 +111,7 @@ impl<'a> Pass<'a> {
         if let Some(why) = self.leave_etcd(change, donor) {
             return self.say(&donor.name, Step::Released, why, Some(change));
         }
-        let state = self.state(pending);
+        let state = self.state_leaving(pending);
         let known = pending.status.csp_state;
         if known == Some(CspState::Terminated) && state == known {
             let action = FleetAction::DeleteNode {
