@@ -1,6 +1,6 @@
 //! One component as a child process, and how it ends.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use numo_control_plane::tail;
 
 /// A part of the control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,17 +125,5 @@ impl Process {
 pub(crate) fn signal(id: u32, signal: Signal) {
     if let Ok(id) = i32::try_from(id) {
         let _ = kill(Pid::from_raw(id), signal);
-    }
-}
-
-/// The last 30 lines of a log file, or why there are none.
-pub(crate) fn tail(log: &Path) -> String {
-    match fs::read(log) {
-        Ok(content) => {
-            let content = String::from_utf8_lossy(&content);
-            let lines: Vec<_> = content.lines().collect();
-            lines[lines.len().saturating_sub(30)..].join("\n")
-        }
-        Err(error) => format!("{}: {error}", log.display()),
     }
 }

@@ -81,11 +81,12 @@ pub async fn without_nodes(numo: Vec<&'static str>) -> Result<(Stage, Machines)>
         world,
         numo,
         without_numo: true,
+        machines: true,
         ..StageOptions::default()
     })
     .await?;
     let machines = Machines::of(stage.client.clone());
-    machines.install().await?;
+    machines.install_sim().await?;
     Ok((stage, machines))
 }
 
@@ -156,12 +157,17 @@ impl Machines {
     /// Installs the component, and lets numo keep the ConfigMaps of its simulated machines.
     pub async fn install(&self) -> Result<()> {
         self.install_kinds().await?;
+        self.install_sim().await
+    }
+
+    /// Lets numo keep the ConfigMaps of its simulated machines.
+    async fn install_sim(&self) -> Result<()> {
         let role = std::fs::read_to_string(manifests::root().join(SIM).join("role.yaml"))?;
         manifests::apply(&self.client, &manifests::parse(&role)?, NAMESPACE).await
     }
 
-    /// Installs the component.
-    pub async fn install_kinds(&self) -> Result<()> {
+    /// Installs the component. [`StageOptions::machines`] finds it in the control plane.
+    pub(crate) async fn install_kinds(&self) -> Result<()> {
         let mut files = Vec::new();
         for entry in std::fs::read_dir(manifests::root().join(COMPONENT))? {
             files.push(entry?.path());

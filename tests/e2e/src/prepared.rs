@@ -1,6 +1,7 @@
 //! Control planes as tests find them: what is installed in each.
 
 use crate::{
+    machines::Machines,
     manifests,
     stage::{LEASES, NAMESPACE, has_leases},
     unvalidated,
@@ -25,6 +26,17 @@ pub(crate) async fn with_slips() -> Result<Cluster> {
         unvalidated::strip(&cluster.client(User::Admin).await?).await
     };
     Cluster::prepared("slips", prepare).await
+}
+
+/// The same with the component for NodeVersions.
+pub(crate) async fn with_machines() -> Result<Cluster> {
+    let prepare = async |cluster: &Cluster| {
+        prepare(cluster).await?;
+        Machines::of(cluster.client(User::Admin).await?)
+            .install_kinds()
+            .await
+    };
+    Cluster::prepared("machines", prepare).await
 }
 
 /// A control plane with OpenShift's kinds and without numo.

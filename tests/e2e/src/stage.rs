@@ -54,6 +54,8 @@ pub struct StageOptions {
     pub without_validation: bool,
     /// numo is not installed, and no process of it started: the test installs it.
     pub without_install: bool,
+    /// The component for NodeVersions is installed too.
+    pub machines: bool,
     /// Options of a control plane of its own; none takes one that served another test.
     pub cluster: Option<Options>,
 }
@@ -95,6 +97,7 @@ impl Stage {
             }
             None if options.without_install => prepared::with_kinds().await?,
             None if options.without_validation => prepared::with_slips().await?,
+            None if options.machines => prepared::with_machines().await?,
             None => prepared::with_numo().await?,
         };
         let mut spec = options.world;

@@ -187,7 +187,13 @@ pub fn go_program(module: &Path, files: &[&str], package: &str, name: &str) -> R
         let mut go = Command::new("go");
         // The compiler's own garbage collection is a large part of the time.
         go.current_dir(module).env("CGO_ENABLED", "0").env("GOGC", "400");
-        go.args(["build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o"]);
+        go.args([
+            "build",
+            "-trimpath",
+            "-buildvcs=false",
+            numo_control_plane::COMPILING,
+        ]);
+        go.args(["-ldflags", "-s -w", "-o"]);
         said(go.arg(&program).arg(package)).context("it is built with Go")?;
         Ok(program)
     })

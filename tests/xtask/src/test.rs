@@ -650,7 +650,7 @@ fn plugins_components() -> Result<Outcome> {
 /// The Go programs that tests build. Each is checked by its compiler; `go vet` would take minutes for the control plane, as it goes
 /// through all of Kubernetes.
 const GO_PROGRAMS: [&str; 5] = [
-    "tests/cluster/main.go",
+    "tests/control-plane/main.go",
     "tests/e2e/olm/main.go",
     "tests/install/argocd/main.go",
     "tests/install/olm/main.go",

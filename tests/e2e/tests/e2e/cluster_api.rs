@@ -42,11 +42,11 @@ impl Scene {
         let stage = Stage::set(StageOptions {
             world,
             without_numo: true,
+            machines: true,
             ..StageOptions::default()
         })
         .await?;
         let machines = Machines::of(stage.client.clone());
-        machines.install_kinds().await?;
         let capi = ClusterApi::of(stage.client.clone());
         capi.install().await?;
         capi.group("workers", 2, &["image-1", "image-2"]).await?;
