@@ -17,6 +17,7 @@ use crate::{
     },
     why::Why,
 };
+use jiff::Timestamp;
 use numo_api::{
     Reason, Step,
     conditions::Actor,
@@ -131,6 +132,13 @@ impl<'a> Pass<'a> {
         let Some(group) = self.fleet.group(group_id) else {
             return Some(no_group(group_id, &change.spec.node_name));
         };
+        if let Some(why) = self.group_is_gone(group_id, Timestamp::MIN) {
+            let message = format!(
+                "{}; `numo skip {}` leaves the node out",
+                why.message, change.spec.node_name
+            );
+            return Some(Why::new(why.reason, message));
+        }
         let wanted = self.view.spec.image.as_deref().unwrap_or_default();
         let found = group.status.image_reference.as_deref().unwrap_or_default();
         if !is_same(found, wanted) {
@@ -192,7 +200,11 @@ impl<'a> Going<'_, 'a> {
                 "" => "the machine",
                 id => id,
             };
-            self.note_failed(format!("{id} of PendingNode {} did not join", pending.name));
+            let pass = &*self.pass;
+            let gone = pass.group_is_gone(pending.group_id(), pending.created);
+            let gone = gone.filter(|_| pending.provider_id().is_empty());
+            let why = gone.map_or_else(String::new, |why| format!(": {}", why.message));
+            self.note_failed(format!("{id} of PendingNode {} did not join{why}", pending.name));
             return STAY;
         }
         let tries = self.pass.intent.joins;
@@ -307,6 +319,10 @@ impl<'a> Going<'_, 'a> {
             }
             // One that is given up in this very pass is not made.
             let is_late = pending.deadline().is_some_and(|deadline| deadline <= pass.now);
+            let gone = pass.group_is_gone(pending.group_id(), pending.created);
+            if let Some(gone) = gone {
+                return self.say(Step::PreRules, gone);
+            }
             if !is_late {
                 pass.make_machine(&donor.name, pending);
             }
