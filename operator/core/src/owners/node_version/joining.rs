@@ -216,7 +216,7 @@ impl Pass<'_> {
 
     /// Whether a new node keeps the mark of the one whose place it takes.
     fn keeps_donor(&self, heir: &NodeView, class: Class) -> bool {
-        if self.is_taking_over(heir) {
+        if self.is_taking_over(heir) || self.is_returning(heir) {
             return true;
         }
         let donor = self.observed.nodes.get(heir.annotation(annotations::DONOR));

@@ -17,6 +17,7 @@ mod leave;
 mod lint;
 mod machines;
 mod pass;
+mod returned;
 mod sets;
 mod turn;
 mod waiting;
