@@ -294,7 +294,8 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
                 busy.or_else(|| pass.kept_by_other(node))
             }
             Gate::State => self.pass.intent.not_ready().wait(&mut self.pass.out, node),
-            Gate::Quorum => quorum::refusal_of_next(self.pass.observed, node, self.took_control_plane),
+            Gate::Quorum => quorum::refusal_of_next(self.pass.observed, node, self.took_control_plane)
+                .or_else(|| self.pass.member_left_behind(node)),
             Gate::Lease => self.pass.leased(node),
             Gate::Wave => self
                 .control_plane_first(node)
