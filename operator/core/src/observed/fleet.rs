@@ -247,6 +247,23 @@ impl ProviderView {
         self.facts.insert(id, heard);
     }
 
+    /// How soon it is asked again for the facts of a machine that it does not know (seconds): each pause is twice the one before, and none is
+    /// longer than that between two lists of groups.
+    pub fn pause_of_facts(&self, provider_id: &str) -> i64 {
+        let id = provider_id.to_lowercase();
+        let (least, most) = (self.poll_seconds().max(1), DISCOVERY_SECONDS);
+        let since = self.failing.get(&id);
+        let heard = self.facts.get(&id).map(|heard| heard.at);
+        let lasts = since
+            .zip(heard)
+            .map_or(0, |(since, heard)| heard.as_second() - since.as_second());
+        let mut pause = least;
+        while pause < most && pause <= lasts {
+            pause = pause.saturating_mul(2).min(most);
+        }
+        pause
+    }
+
     /// When a question is to be asked again after this answer: when the provider has said, or else after a pause.
     pub fn again<T>(&self, question: &FleetQuestion, heard: &Heard<T>, pause: i64) -> Timestamp {
         let said = self.not_before.get(question).filter(|_| heard.said.is_err());

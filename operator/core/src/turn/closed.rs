@@ -14,7 +14,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Reason, Step, conditions::Actor};
+use numo_api::{Pin, Reason, Step, conditions::Actor};
 
 /// How long a closed turn keeps slot, lease and shield (seconds).
 pub const KEPT_SECONDS: i64 = 60;
@@ -49,7 +49,7 @@ pub(crate) fn close(out: &mut Decision, change: &ChangeView, why: &Why, now: Tim
         return false;
     }
     journal.next_attempt();
-    journal.status.pin = None;
+    journal.status.pin = journal.status.pin.and_then(kept);
     journal.enter(Step::Selected, Some(why));
     journal.status.closed_since = Some(now.to_string());
     let event = Event::normal(
@@ -60,6 +60,15 @@ pub(crate) fn close(out: &mut Decision, change: &ChangeView, why: &Why, now: Tim
     .on(&change.spec.node_name);
     out.actions.extend(journal.planned(Some(event)));
     true
+}
+
+/// What is kept of the pin of a turn that is given back: the new node that had joined in the place of the old one.
+fn kept(pin: Pin) -> Option<Pin> {
+    let heir = pin.heir?;
+    Some(Pin {
+        heir: Some(heir),
+        ..Pin::default()
+    })
 }
 
 /// Whether a rule that makes a closed turn wait keeps it: its Job runs, or may begin any moment, and nobody else is to have the node

@@ -507,6 +507,19 @@ fn the_autoscaler_rests_only_while_a_node_may_begin() {
             "{settings}"
         );
     }
+    // Nothing begins before a person has made the group: it runs, and is not stopped either.
+    let groupless = |strategy: &str| three("", strategy).replace("group w image:img2", "group v image:img2");
+    assert_eq!(
+        switched(&Cluster::parse(&groupless("strategy"))),
+        "> autoscaler on"
+    );
+    assert_eq!(switched(&Cluster::parse(&groupless("strategy on"))), "");
+    // A node may begin at any moment, and none does: it stays as it is.
+    let busy = |strategy: &str| three("", strategy).replace(" worker v0", " worker v0 lease:remediation");
+    for strategy in ["strategy", "strategy on"] {
+        let found = switched(&Cluster::parse(&busy(strategy)));
+        assert_eq!(found, "", "{strategy}");
+    }
     // Another NodeVersion that may begin says when it runs again.
     let text = three(
         &format!("\"window\":{closed}"),

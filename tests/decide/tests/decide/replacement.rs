@@ -175,7 +175,10 @@ fn what_the_provider_knows_of_a_machine_is_asked_once_and_noted() {
         "node a Skipped MachineUnknown
          not ? facts",
     );
-    check(&format!("{text}\n facts m-a unknown:403 at:-31"), "? facts m-a");
+    check(
+        &format!("{text}\n facts m-a unknown:403 at:-31 since:-31"),
+        "? facts m-a",
+    );
 }
 
 /// As in the reference such a node is not outdated; it is left out, and named until a person has acknowledged it.

@@ -39,16 +39,32 @@ fn nodes_flag(group: &ScalingGroupView) -> Result<String, String> {
     Ok(format!("--nodes={min}:{max}:{name}"))
 }
 
+/// What is to become of cluster autoscalers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// They run.
+    Running,
+    /// They rest.
+    Resting,
+    /// They stay as they are: a node may begin, and none does.
+    AsTheyAre,
+}
+
 impl Pass<'_> {
     /// Has cluster autoscalers rest while nodes are replaced, and run otherwise.
     pub(super) fn keep_autoscalers(&mut self) {
         let Some(wanted) = self.autoscalers_wanted() else {
             return;
         };
-        if !wanted && !self.may_stop_autoscalers() {
+        if wanted == Wanted::Resting && !self.may_stop_autoscalers() {
             return;
         }
         for strategy in self.fleet.strategies.values() {
+            let wanted = match wanted {
+                Wanted::Running => true,
+                Wanted::Resting => false,
+                Wanted::AsTheyAre => strategy.spec.enabled,
+            };
             let chain = format!("autoscaler {}", strategy.name);
             if strategy.spec.enabled != wanted {
                 let action = FleetAction::EnableAutoscaler {
@@ -136,14 +152,18 @@ impl Pass<'_> {
         Some(Why::new(Reason::Deleting, message).ended_by(Actor::ClusterAdmin))
     }
 
-    /// Whether cluster autoscalers are to run; none while that is for another NodeVersion to say, which replaces nodes or may do so now.
-    fn autoscalers_wanted(&self) -> Option<bool> {
+    /// What is to become of cluster autoscalers; none while that is for another NodeVersion to say, which replaces nodes or may do so now.
+    /// They are not stopped before a node begins: where hours open and nothing begins in them, they would be stopped and started for nothing.
+    fn autoscalers_wanted(&self) -> Option<Wanted> {
         // No operator is left that would switch them on later.
         if self.fleet.abandoned {
-            return Some(true);
+            return Some(Wanted::Running);
         }
-        if self.is_replacing() {
-            return Some(false);
+        if self.is_in_hand() || self.begins_any() {
+            return Some(Wanted::Resting);
+        }
+        if self.may_begin() {
+            return Some(Wanted::AsTheyAre);
         }
         let others = self.fleet.versions.values();
         let mut others = others.filter(|other| other.name != self.view.name);
@@ -158,7 +178,7 @@ impl Pass<'_> {
             let other = Pass::of(&snapshot, other, self.answers);
             other.is_in_hand() || (!other.view.deleting && other.may_replace())
         });
-        (!is_others).then_some(true)
+        (!is_others).then_some(Wanted::Running)
     }
 
     /// Whether a node or a machine of the NodeVersion is on its way.
@@ -187,17 +207,23 @@ impl Pass<'_> {
         })
     }
 
-    /// Whether nodes of this NodeVersion are replaced. One that begins nothing, and has nothing in hand, replaces none: the cluster is
-    /// not to stand without its autoscaler for as long as a window is closed, a wave soaks, or a person is waited for.
-    fn is_replacing(&self) -> bool {
+    /// Whether a node has its turn from this decision on.
+    fn begins_any(&self) -> bool {
+        let mut nodes = self.out.report.nodes.values();
+        nodes.any(|node| node.why.reason == Reason::Admitting)
+    }
+
+    /// Whether a node of this NodeVersion may begin. The cluster is not to stand without its autoscaler for as long as none may: while a
+    /// window is closed, a wave soaks, or a person is waited for.
+    fn may_begin(&self) -> bool {
         let begins = self.hold.is_none()
             && self.leaving.is_none()
             && self.idle.is_none()
             && self.intent.schedule.closed(self.now).is_none();
-        self.is_in_hand() || (begins && self.sets.is_outdated() && self.can_any_begin())
+        begins && self.sets.is_outdated() && self.can_any_begin()
     }
 
-    /// Whether a node that is behind waits for neither a time nor a person's word, nor until it is Ready.
+    /// Whether a node that is behind waits for neither a time nor a person, nor until it is Ready.
     fn can_any_begin(&self) -> bool {
         let waits = |reason: Reason| {
             // The node of the control plane that goes first says for itself what it waits for.
@@ -207,7 +233,9 @@ impl Pass<'_> {
         let mut behind = self.sets.all().filter(|(_, class)| class.is_behind());
         behind.any(|(node, _)| {
             let said = self.out.report.nodes.get(&node.name);
-            said.is_none_or(|said| !said.step.is_terminal() && !waits(said.why.reason))
+            said.is_none_or(|said| {
+                !said.step.is_terminal() && !waits(said.why.reason) && !said.why.who().is_person()
+            })
         })
     }
 

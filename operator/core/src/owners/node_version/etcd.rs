@@ -9,7 +9,7 @@ use crate::{
     turn::journal,
     why::Why,
 };
-use numo_api::{Reason, Step};
+use numo_api::{Reason, Step, machines::CspState};
 
 impl<'a> Pass<'a> {
     /// Has the member of etcd on a node of the control plane taken out; or why its machine may not go yet.
@@ -42,7 +42,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Has a member of etcd taken out; none once that is done.
-    fn take_member_out(&mut self, change: &'a ChangeView, address: &str) -> Option<Why> {
+    pub(super) fn take_member_out(&mut self, change: &'a ChangeView, address: &str) -> Option<Why> {
         if is_taken_out(self.observed, change, address) {
             return None;
         }
@@ -74,17 +74,45 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Whether a member of etcd was taken out since the node was let go: another machine may have had its address before.
+/// Whether a member of etcd was taken out since the node was let go, or since its turn began where it was gone before: another machine may have
+/// had its address until then.
 fn is_taken_out(observed: &Observed, change: &ChangeView, address: &str) -> bool {
-    let released = journal::entered(change, Step::Released);
-    let released = released.and_then(|entry| journal::time(Some(&entry.at)));
+    let since = match journal::entered(change, Step::Released) {
+        Some(released) => journal::time(Some(&released.at)),
+        None => Some(change.created),
+    };
     let did = observed.fleet.provider.did.get(address);
-    did.is_some_and(|did| released.is_some_and(|released| released <= *did))
+    did.is_some_and(|did| since.is_some_and(|since| since <= *did))
 }
 
-/// The address of the member of etcd that a node has left behind which was let go and is gone; none where a node that is there has it by now.
+/// Whether a Node that is there has the machine or the address of the node of this turn: it has come again, and its member is its own.
+pub(super) fn is_back(observed: &Observed, change: &ChangeView) -> bool {
+    let Some(pin) = &change.status.pin else {
+        return false;
+    };
+    let is = |pinned: &Option<String>, found: &str| pinned.as_deref().is_some_and(|one| is_same(one, found));
+    let mut hosts = observed.fleet.hosts.values();
+    hosts.any(|host| is(&pin.provider_id, &host.provider_id) || is(&pin.member, &host.address))
+}
+
+/// Whether a node is surely gone that was not let go: the provider has said since its turn began that its machine is gone, too.
+fn is_gone_with_machine(observed: &Observed, change: &ChangeView) -> bool {
+    let node = observed.nodes.get(&change.spec.node_name);
+    let is_there = node.is_some_and(|node| node.uid == change.spec.node_uid);
+    let pin = change.status.pin.as_ref();
+    let machine = pin.and_then(|pin| pin.provider_id.as_deref()).unwrap_or_default();
+    let heard = observed.fleet.provider.states.get(&machine.to_lowercase());
+    let is_terminated =
+        heard.is_some_and(|heard| heard.at >= change.created && heard.said == Ok(CspState::Terminated));
+    !is_there && is_terminated && !is_back(observed, change)
+}
+
+/// The address of the member of etcd that a node has left behind which was let go and is gone, or is surely gone with its machine; none where
+/// a node that is there has it by now.
 pub(super) fn member_left<'a>(observed: &Observed, change: &'a ChangeView) -> Option<&'a str> {
-    journal::entered(change, Step::Released)?;
+    if journal::entered(change, Step::Released).is_none() && !is_gone_with_machine(observed, change) {
+        return None;
+    }
     let address = change.status.pin.as_ref()?.member.as_deref()?;
     let is_of_turn = |name: &str| {
         let node = observed.nodes.get(name);

@@ -84,7 +84,8 @@ impl<'a> Pass<'a> {
         let wanted = self.view.spec.image.as_deref().unwrap_or_default();
         let image = heard.and_then(|heard| heard.said.as_deref().ok());
         let is_outdated = image.is_some_and(|image| !is_same(image, wanted));
-        let pause = if image.is_some() && !is_outdated {
+        let is_doubted = heard.is_some_and(|heard| self.is_refused_in(Some(id), heard.at));
+        let pause = if image.is_some() && !is_outdated && !is_doubted {
             DISCOVERY_SECONDS
         } else {
             self.fleet.provider.poll_seconds()
@@ -149,12 +150,41 @@ impl<'a> Pass<'a> {
 
     /// How long the last list of groups counts (seconds): not so long where there is none, and where a node of an unknown group has come.
     fn pause_of_groups(&self, heard: Option<&Heard<Vec<GroupFacts>>>) -> i64 {
-        let is_settled = |heard: &Heard<_>| heard.said.is_ok() && !self.has_new_group(heard.at);
+        let is_settled = |heard: &Heard<_>| {
+            heard.said.is_ok() && !self.has_new_group(heard.at) && !self.is_refused_in(None, heard.at)
+        };
         if heard.is_none_or(is_settled) {
             DISCOVERY_SECONDS
         } else {
             self.fleet.provider.poll_seconds()
         }
+    }
+
+    /// Whether the provider makes no machine that was asked for since a time, in this group or in any: that may be gone.
+    fn is_refused_in(&self, group_id: Option<&str>, since: Timestamp) -> bool {
+        let mut pending = self.sets.pending.iter();
+        pending.any(|one| {
+            let told = self.fleet.provider.told.get(&one.name);
+            one.created > since
+                && one.provider_id().is_empty()
+                && group_id.is_none_or(|id| is_same(id, one.group_id()))
+                && told.is_some_and(|told| told.problem.is_some())
+        })
+    }
+
+    /// That a group is surely gone: it is not in the list of all groups that the provider has given since this time, and nobody knows the
+    /// image of it.
+    pub(super) fn group_is_gone(&self, group_id: &str, since: Timestamp) -> Option<Why> {
+        let provider = &self.fleet.provider;
+        let listed = provider.groups.as_ref().filter(|heard| heard.at >= since)?;
+        let found = listed.said.as_ref().ok().filter(|found| !found.is_empty())?;
+        let is_found = found.iter().any(|one| is_same(&one.group_id, group_id));
+        let image = provider.images.get(&group_id.to_lowercase());
+        let is_denied =
+            image.is_some_and(|heard| heard.said.is_err()) || self.fleet.group(group_id).is_none();
+        let message = format!("the provider has no group {group_id} any more: no machine of it is made");
+        let is_gone = !group_id.is_empty() && !is_found && is_denied;
+        is_gone.then(|| Why::new(Reason::ScalingGroupNotFound, message))
     }
 
     /// Whether a node has come since groups were listed, of a group that nobody knows: as in the reference nobody waits for the next listing.

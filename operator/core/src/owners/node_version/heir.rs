@@ -17,6 +17,7 @@ use crate::{
     },
     why::Why,
 };
+use jiff::Timestamp;
 use numo_api::{
     Reason, Step,
     conditions::Actor,
@@ -46,7 +47,7 @@ fn is_mark(key: &str) -> bool {
 
 impl<'a> Pass<'a> {
     /// The PendingNode of a turn, that is to join or has.
-    fn pending_of(&self, change: &ChangeView) -> Option<&'a PendingNodeView> {
+    pub(super) fn pending_of(&self, change: &ChangeView) -> Option<&'a PendingNodeView> {
         let mut pending = self
             .sets
             .pending
@@ -131,6 +132,13 @@ impl<'a> Pass<'a> {
         let Some(group) = self.fleet.group(group_id) else {
             return Some(no_group(group_id, &change.spec.node_name));
         };
+        if let Some(why) = self.group_is_gone(group_id, Timestamp::MIN) {
+            let message = format!(
+                "{}; `numo skip {}` leaves the node out",
+                why.message, change.spec.node_name
+            );
+            return Some(Why::new(why.reason, message));
+        }
         let wanted = self.view.spec.image.as_deref().unwrap_or_default();
         let found = group.status.image_reference.as_deref().unwrap_or_default();
         if !is_same(found, wanted) {
@@ -192,7 +200,11 @@ impl<'a> Going<'_, 'a> {
                 "" => "the machine",
                 id => id,
             };
-            self.note_failed(format!("{id} of PendingNode {} did not join", pending.name));
+            let pass = &*self.pass;
+            let gone = pass.group_is_gone(pending.group_id(), pending.created);
+            let gone = gone.filter(|_| pending.provider_id().is_empty());
+            let why = gone.map_or_else(String::new, |why| format!(": {}", why.message));
+            self.note_failed(format!("{id} of PendingNode {} did not join{why}", pending.name));
             return STAY;
         }
         let tries = self.pass.intent.joins;
@@ -212,14 +224,19 @@ impl<'a> Going<'_, 'a> {
     fn begin_machine(&mut self, donor: &NodeView, name: String) {
         let change = self.change;
         let group_id = donor.annotation(annotations::SCALING_GROUP_ID);
-        let joining = Why::new(Reason::Joining, "a new machine is to take its place");
         let pass = &mut *self.pass;
         // What has failed for this turn is given to it already, and taken up once it has joined after all.
         let is_new = |one: &&PendingNodeView| for_change(one) != change.key.name;
         let free = pass.unclaimed(group_id).find(is_new);
         if let Some(free) = free {
             pass.claim(free, &change.key.name);
-            return self.say(Step::PreRules, joining);
+            let why = Why::new(Reason::Joining, "a new machine is to take its place");
+            return self.say(Step::PreRules, why);
+        }
+        let joined = pass.joined_before(donor, change);
+        if let Some(new) = joined.filter(|new| !new.annotation(annotations::DONOR).is_empty()) {
+            pair(pass, donor, new);
+            return self.say(Step::PreRules, has_joined(new));
         }
         if let Some(why) = self.control_plane_first(donor) {
             return self.close(Step::PreRules, why);
@@ -235,6 +252,18 @@ impl<'a> Going<'_, 'a> {
             }
             return;
         }
+        if let Some(new) = joined {
+            pass.made += 1;
+            pair(pass, donor, new);
+            return self.say(Step::PreRules, has_joined(new));
+        }
+        self.intend_machine(donor, name);
+    }
+
+    /// Writes down that a machine is to be made.
+    fn intend_machine(&mut self, donor: &NodeView, name: String) {
+        let (pass, change) = (&mut *self.pass, self.change);
+        let group_id = donor.annotation(annotations::SCALING_GROUP_ID);
         let deadline = later(pass.now, pass.intent.join_seconds);
         let spec = PendingNodeSpec {
             group_id: Some(group_id.to_owned()),
@@ -255,7 +284,8 @@ impl<'a> Going<'_, 'a> {
         );
         let event = Event::normal(Reason::Joining.name(), EventAction::Change, note).on(&donor.name);
         pass.act(&donor.name, Action::Fleet(action), Some(event));
-        self.say(Step::PreRules, joining);
+        let why = Why::new(Reason::Joining, "a new machine is to take its place");
+        self.say(Step::PreRules, why);
     }
 
     /// Why no machine is made for a node whose turn has begun: one of the control plane is of another version by now. Its turn is given
@@ -274,15 +304,13 @@ impl<'a> Going<'_, 'a> {
         let node = pass.observed.nodes.get(pending.node());
         if let Some(mint) = node.filter(|node| pass.sets.class_of(node) == Some(Class::Mint)) {
             pair(pass, donor, mint);
-            let message = format!("Node {} has joined to take its place", mint.name);
-            return self.say(Step::PreRules, Why::new(Reason::Joining, message));
+            return self.say(Step::PreRules, has_joined(mint));
         }
         let mut joins = node.filter(|node| pass.sets.class_of(node) == Some(Class::Heir));
         if let Some(heir) = joins.take_if(|heir| heir.annotation(annotations::DONOR) == donor.name) {
             // A crash between the two halves.
             pair(pass, donor, heir);
-            let message = format!("Node {} has joined to take its place", heir.name);
-            return self.say(Step::PreRules, Why::new(Reason::Joining, message));
+            return self.say(Step::PreRules, has_joined(heir));
         }
         let outdated = node.filter(|node| pass.sets.class_of(node) == Some(Class::Outdated));
         if let Some(node) = outdated.filter(|_| pending.name == request(self.change)) {
@@ -307,6 +335,10 @@ impl<'a> Going<'_, 'a> {
             }
             // One that is given up in this very pass is not made.
             let is_late = pending.deadline().is_some_and(|deadline| deadline <= pass.now);
+            let gone = pass.group_is_gone(pending.group_id(), pending.created);
+            if let Some(gone) = gone {
+                return self.say(Step::PreRules, gone);
+            }
             if !is_late {
                 pass.make_machine(&donor.name, pending);
             }
@@ -404,6 +436,12 @@ impl<'a> Going<'_, 'a> {
         }
         STAY
     }
+}
+
+/// That a new node is there.
+fn has_joined(new: &NodeView) -> Why {
+    let message = format!("Node {} has joined to take its place", new.name);
+    Why::new(Reason::Joining, message)
 }
 
 /// Makes a pair of the old node and the new one, the new one first.

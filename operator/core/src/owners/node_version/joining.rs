@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     action::{Change, FleetAction, FleetQuestion},
-    observed::{NodeView, is_same},
+    observed::{FleetView, NodeView, is_same},
     time::later,
     turn::journal,
     why::Why,
@@ -24,6 +24,16 @@ const NAMED: usize = 5;
 /// Until when a new Node may be without the id of its machine.
 pub(super) fn settles(node: &NodeView) -> Timestamp {
     later(node.created, UNNAMED_SECONDS)
+}
+
+/// How soon the provider is asked again about a machine that it does not know.
+pub(super) fn asked_again(fleet: &FleetView, machine: &str) -> String {
+    let pause = fleet.provider.pause_of_facts(machine);
+    let pause = match (pause / 60, pause % 60) {
+        (minutes, 0) => format!("{minutes} min"),
+        _ => format!("{pause} s"),
+    };
+    format!("the provider is asked for it again after {pause}")
 }
 
 /// The names of nodes, a few of them.
@@ -92,11 +102,8 @@ impl Pass<'_> {
                 }
                 _ => {
                     let provider_id = machine.to_owned();
-                    self.ask_again(
-                        FleetQuestion::Facts { provider_id },
-                        heard,
-                        self.fleet.provider.poll_seconds(),
-                    );
+                    let pause = self.fleet.provider.pause_of_facts(machine);
+                    self.ask_again(FleetQuestion::Facts { provider_id }, heard, pause);
                 }
             }
         }
@@ -145,8 +152,9 @@ impl Pass<'_> {
             _ => "the provider names no image or no group",
         };
         let message = format!(
-            "the provider does not say image and group of the machine of Node {}, which is left as it is (machine {machine}: {words})",
-            named(&unknown)
+            "the provider does not say image and group of the machine of Node {}, which is left as it is (machine {machine}: {words}); {}",
+            named(&unknown),
+            asked_again(self.fleet, machine)
         );
         Some(Why::new(Reason::MachineUnknown, message))
     }
@@ -208,7 +216,7 @@ impl Pass<'_> {
 
     /// Whether a new node keeps the mark of the one whose place it takes.
     fn keeps_donor(&self, heir: &NodeView, class: Class) -> bool {
-        if self.is_taking_over(heir) {
+        if self.is_taking_over(heir) || self.is_returning(heir) {
             return true;
         }
         let donor = self.observed.nodes.get(heir.annotation(annotations::DONOR));

@@ -44,6 +44,9 @@ impl<'a> Pass<'a> {
         let mut journal = Journal::open(change, self.now);
         journal.obey();
         journal.enter(step, Some(why));
+        if self.leaving.is_some() {
+            journal.status.pin = self.pin_of_joined(change);
+        }
         self.write(journal);
         let holder = lease::holder_of(OwnerKind::NodeVersion, &self.view.uid);
         if let Some(action) = lease::release(self.observed, &donor.name, &holder) {

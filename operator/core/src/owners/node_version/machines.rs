@@ -273,13 +273,28 @@ impl<'a> Pass<'a> {
         };
         let deadline = pending.deadline();
         let is_late = deadline.is_some_and(|deadline| deadline <= self.now);
+        let has_no_group = pending.provider_id().is_empty() && self.tell_gone_group(pending);
         // Nobody asks for one any more that was not made yet, or is still being made.
-        if is_lost || is_late || self.leaving.is_some() {
+        if is_lost || is_late || has_no_group || self.leaving.is_some() {
             return self.give_up(pending, state);
         }
         if let Some(deadline) = deadline {
             self.out.wake(deadline);
         }
+    }
+
+    /// Says that the group of a PendingNode is gone, if so: nobody makes its machine.
+    fn tell_gone_group(&mut self, pending: &PendingNodeView) -> bool {
+        let gone = self.group_is_gone(pending.group_id(), pending.created);
+        let is_gone = gone.is_some();
+        let said = gone.map(|why| {
+            Why::new(
+                why.reason,
+                format!("PendingNode {}: {}", pending.name, why.message),
+            )
+        });
+        self.out.report.problems.extend(said);
+        is_gone
     }
 
     /// A machine whose Node is there.
@@ -464,6 +479,14 @@ impl<'a> Pass<'a> {
             Err(_) => {
                 let unheard = self.unheard(pending);
                 self.out.report.problems.extend(unheard);
+                if self.tell_gone_group(pending) {
+                    let message = format!(
+                        "PendingNode {}: delete it once you have seen that no machine of request {} is left",
+                        pending.name, pending.name
+                    );
+                    let why = Why::new(Reason::ScalingGroupNotFound, message);
+                    self.out.report.problems.push(why);
+                }
             }
         }
     }

@@ -8,6 +8,7 @@
 mod autoscaler;
 mod drain;
 mod etcd;
+mod gone;
 mod groups;
 mod heir;
 mod intent;
@@ -17,6 +18,7 @@ mod leave;
 mod lint;
 mod machines;
 mod pass;
+mod returned;
 mod sets;
 mod turn;
 mod waiting;
@@ -141,6 +143,7 @@ impl crate::pass::Pass for Pass<'_> {
         self.note_machines();
         self.tell_unknown();
         self.tell_unseen_autoscaler();
+        self.tell_members_left();
         self.keep_joining_nodes();
         self.keep_groups();
         self.keep_pending();

@@ -63,8 +63,7 @@ impl<'a> Pass<'a> {
         let node = self.observed.nodes.get(&change.spec.node_name);
         let donor = node.filter(|node| node.uid == change.spec.node_uid);
         if donor.is_none() && journal::entered(change, Step::Released).is_none() {
-            let ended = journal::end_gone(change, journal::gone(change), self.observed, self.now);
-            return self.out.actions.extend(ended);
+            return self.end_gone(change);
         }
         let pin = change.status.pin.as_ref();
         let heir = pin.and_then(|pin| self.observed.nodes.get(pin.heir.as_deref()?));
@@ -241,7 +240,9 @@ impl<'a> Pass<'a> {
             Gate::State => not_ready().or_else(heir_away),
             Gate::Quorum => {
                 let refused = quorum::refusal_of_turn(self.observed, donor, change);
-                refused.or_else(|| no_member().filter(|_| is_disrupted))
+                refused
+                    .or_else(|| self.member_left_behind(donor))
+                    .or_else(|| no_member().filter(|_| is_disrupted))
             }
             // They were free when the turn began.
             Gate::Window
@@ -358,8 +359,9 @@ impl steps::Turn for Going<'_, '_> {
         let Some(donor) = self.donor.filter(|_| !steps::Turn::is_released(self)) else {
             return ON;
         };
-        let ended = self.pass.gives_up(donor, self.change);
-        if ended { STAY } else { ON }
+        // Of one that goes on, what it may leave behind is written down first.
+        let stays = self.pass.gives_up(donor, self.change) || self.pass.pin_member(donor, self.change);
+        if stays { STAY } else { ON }
     }
 
     /// Lease and shield of the old node.

@@ -2,7 +2,7 @@
 
 use super::{
     heir::{is_for, no_group},
-    joining::{UNNAMED_SECONDS, settles},
+    joining::{UNNAMED_SECONDS, asked_again, settles},
     known::reservation,
     pass::Pass,
     sets::{Class, facts},
@@ -294,7 +294,8 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
                 busy.or_else(|| pass.kept_by_other(node))
             }
             Gate::State => self.pass.intent.not_ready().wait(&mut self.pass.out, node),
-            Gate::Quorum => quorum::refusal_of_next(self.pass.observed, node, self.took_control_plane),
+            Gate::Quorum => quorum::refusal_of_next(self.pass.observed, node, self.took_control_plane)
+                .or_else(|| self.pass.member_left_behind(node)),
             Gate::Lease => self.pass.leased(node),
             Gate::Wave => self
                 .control_plane_first(node)
@@ -396,14 +397,18 @@ fn unknown(pass: &Pass<'_>, node: &NodeView) -> String {
         };
         format!("found {machine}, wanted a machine that the provider knows{words}")
     };
-    let gone = if machine.is_empty() {
-        ""
+    let (gone, again) = if machine.is_empty() {
+        ("", String::new())
     } else {
-        "if the machine is gone, delete the Node; "
+        let again = facts(pass.fleet, node).map(|_| format!("; {}", asked_again(pass.fleet, machine)));
+        (
+            "if the machine is gone, delete the Node; ",
+            again.unwrap_or_default(),
+        )
     };
     format!(
         "Node {} spec.providerID: {found}. The node is left out; {gone}`numo acknowledge nodeversion/{}` has the NodeVersion be Ready \
-         without it",
+         without it{again}",
         node.name, pass.view.name
     )
 }

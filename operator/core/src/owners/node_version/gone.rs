@@ -1,0 +1,184 @@
+//! A node whose turn has begun and that is gone before it was let go. One of the control plane leaves a member of etcd behind: where that is,
+//! and on which machine, is written down when the turn begins, and it is taken out once the provider says that the machine is gone, too.
+
+use super::{
+    etcd::{is_back, member_left},
+    pass::Pass,
+};
+use crate::{
+    action::{Action, Event, EventAction, FleetQuestion, Planned},
+    observed::{ChangeView, NodeView, Observed},
+    quorum,
+    turn::{
+        directive,
+        journal::{self, Journal},
+    },
+    why::Why,
+};
+use numo_api::{Pin, Reason, Step, machines::CspState};
+
+/// Whether a node is gone in its turn, was not let go, and may have left a member of etcd: only those of the control plane are pinned before.
+fn is_gone_with_member(observed: &Observed, change: &ChangeView) -> bool {
+    let node = observed.nodes.get(&change.spec.node_name);
+    let is_there = node.is_some_and(|node| node.uid == change.spec.node_uid);
+    let pin = change.status.pin.as_ref();
+    let is_pinned = pin.is_some_and(|pin| pin.provider_id.is_some());
+    !is_there && is_pinned && journal::entered(change, Step::Released).is_none() && !is_back(observed, change)
+}
+
+impl<'a> Pass<'a> {
+    /// Writes down machine and member of etcd of a node of the control plane, before anything is done to it; true if that was not written yet.
+    pub(super) fn pin_member(&mut self, donor: &NodeView, change: &'a ChangeView) -> bool {
+        let (machine, address) = (self.fleet.machine_of(&donor.name), self.address_of(donor));
+        let is_disrupted = journal::entered(change, Step::Cordoned).is_some();
+        if is_disrupted || machine.is_empty() || !quorum::is_control_plane(donor) {
+            return false;
+        }
+        let mut pin = change.status.pin.clone().unwrap_or_default();
+        pin.provider_id = Some(machine.to_owned());
+        if !address.is_empty() {
+            pin.member = Some(address.to_owned());
+        }
+        if change.status.pin.as_ref() == Some(&pin) {
+            return false;
+        }
+        let mut journal = Journal::open(change, self.now);
+        journal
+            .status
+            .closed_since
+            .clone_from(&change.status.closed_since);
+        journal.status.pin = Some(pin);
+        self.write(journal);
+        let step = change.status.step.unwrap_or(Step::Admitted);
+        let why = Why::new(Reason::Admitting, "its turn has come");
+        self.say(&donor.name, step, why, Some(change));
+        true
+    }
+
+    /// Ends the turn of a node that is gone and was not let go, once it has left no member of etcd behind.
+    pub(super) fn end_gone(&mut self, change: &'a ChangeView) {
+        let Some(why) = self.member_of_gone(change) else {
+            let mut ended = journal::end_gone(change, journal::gone(change), self.observed, self.now);
+            if let Some(Planned {
+                action: Action::WriteJournal { status, .. },
+                ..
+            }) = &mut ended
+            {
+                status.pin = self.pin_of_joined(change);
+            }
+            return self.out.actions.extend(ended);
+        };
+        // Whoever gives up waits for what comes by itself, and for no person.
+        let is_given_up = self.leaving.is_some() || directive::skipped(change).is_some();
+        let pin = change.status.pin.as_ref();
+        let is_known = pin.is_some_and(|pin| pin.member.is_some());
+        if is_known && (!is_given_up || why.reason == Reason::MachineLeaving) {
+            return self.say(&change.spec.node_name, Step::Held, why, Some(change));
+        }
+        self.leave_member(change, &why);
+    }
+
+    /// Ends the turn of a node whose member of etcd nobody takes out, and says which one that is.
+    fn leave_member(&mut self, change: &'a ChangeView, why: &Why) {
+        let pin = change.status.pin.clone().unwrap_or_default();
+        let member = match &pin.member {
+            Some(address) => format!("member {address} of etcd"),
+            None => "member of etcd, whose address was never known,".to_owned(),
+        };
+        let message = format!(
+            "{}. numo does not take its {member} out: once machine {} is gone, remove the member if `etcdctl member list` has it, and then \
+             delete NodeChange {}",
+            why.message,
+            pin.provider_id.unwrap_or_default(),
+            change.key
+        );
+        let why = Why::new(Reason::QuorumUnknown, message);
+        let mut journal = Journal::open(change, self.now);
+        journal.obey();
+        journal.enter(Step::Failed, Some(&why));
+        let event = Event::warning(why.reason.name(), EventAction::Complete, &*why.message);
+        self.tell(journal, event);
+        self.say(&change.spec.node_name, Step::Failed, why, Some(change));
+    }
+
+    /// Says which members of etcd were left in turns that are over.
+    pub(super) fn tell_members_left(&mut self) {
+        let left = self.over.iter().filter(|change| {
+            change.status.step == Some(Step::Failed)
+                && journal::is_for(change, Reason::QuorumUnknown)
+                && is_gone_with_member(self.observed, change)
+        });
+        let words = left.map(|change| change.status.message.clone().unwrap_or_default());
+        let said = words.map(|message| Why::new(Reason::QuorumUnknown, message));
+        let said: Vec<Why> = said.collect();
+        self.out.report.problems.extend(said);
+    }
+
+    /// What another node of the control plane waits for: a member of etcd of one that is gone counts among those that must agree.
+    pub(super) fn member_left_behind(&self, node: &NodeView) -> Option<Why> {
+        let mut flying = self.flying.iter().filter(|_| quorum::is_control_plane(node));
+        let gone = flying.find(|change| is_gone_with_member(self.observed, change))?;
+        let message = format!(
+            "Node {} is gone in its turn, and its member of etcd is not taken out yet",
+            gone.spec.node_name
+        );
+        Some(Why::new(Reason::EtcdQuorum, message))
+    }
+
+    /// Why the turn of a node that is gone is not over: its member of etcd is left.
+    fn member_of_gone(&mut self, change: &'a ChangeView) -> Option<Why> {
+        if !is_gone_with_member(self.observed, change) {
+            return None;
+        }
+        let pin = change.status.pin.as_ref()?;
+        let (machine, name) = (pin.provider_id.as_deref()?, &change.spec.node_name);
+        if let Some(why) = self.machine_of_gone(change, pin, machine) {
+            return Some(why);
+        }
+        let Some(address) = member_left(self.observed, change) else {
+            let message = format!("Node {name} is gone, and machine {machine} is, too");
+            let is_unknown = pin.member.is_none();
+            return is_unknown.then(|| Why::new(Reason::QuorumUnknown, message));
+        };
+        if let Some(why) = quorum::refusal_of_gone(self.observed, name, change) {
+            return Some(why);
+        }
+        self.take_member_out(change, address)
+    }
+
+    /// What the machine of a node that is gone does yet; none once it is gone, too.
+    fn machine_of_gone(&mut self, change: &ChangeView, pin: &Pin, machine: &str) -> Option<Why> {
+        if let Some(why) = self.no_provider() {
+            return Some(why);
+        }
+        let heard = self.fleet.provider.states.get(&machine.to_lowercase());
+        // What was said before the turn began was said of a machine that ran.
+        let heard = heard.filter(|heard| heard.at >= change.created);
+        let question = FleetQuestion::State {
+            provider_id: machine.to_owned(),
+        };
+        self.ask_again(question, heard, self.fleet.provider.poll_seconds());
+        let name = &change.spec.node_name;
+        let member = pin.member.as_deref().unwrap_or("whose address is not known");
+        let (reason, found) = match heard.map(|heard| &heard.said) {
+            Some(Ok(CspState::Terminated)) => return None,
+            None => (Reason::MachineLeaving, "the provider is asked for it".to_owned()),
+            Some(Ok(CspState::Terminating)) => (Reason::MachineLeaving, "it is being deleted".to_owned()),
+            Some(Ok(state)) => (
+                Reason::QuorumUnknown,
+                format!(
+                    "found {}, wanted Terminated. Have its kubelet join again, or delete the machine; `numo skip {name}` ends the turn",
+                    state.name()
+                ),
+            ),
+            Some(Err(problem)) => (
+                Reason::ProviderUnavailable,
+                format!("its state is not known: {problem}"),
+            ),
+        };
+        let message = format!(
+            "Node {name} is gone, and its member of etcd {member} is taken out once machine {machine} is gone, too: {found}"
+        );
+        Some(Why::new(reason, message))
+    }
+}

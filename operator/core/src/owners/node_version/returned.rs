@@ -1,0 +1,80 @@
+//! New nodes whose turn ended before they could take the place of the old one: its run was given up for a while, or its Node was gone and has
+//! come again. The journal of that turn names the new node, and the next turn of the old one takes it: else the cluster would keep one more.
+
+use super::{pass::Pass, sets::Class};
+use crate::{
+    observed::{ChangeView, NodeView, is_same},
+    turn::journal,
+};
+use numo_api::{Pin, Reason, Step, machines::annotations};
+
+/// The node that a journal names as the new one.
+fn heir(change: &ChangeView) -> Option<&String> {
+    change.status.pin.as_ref()?.heir.as_ref()
+}
+
+impl<'a> Pass<'a> {
+    /// The pin of a turn that ends before its node was let go, with the new node that has joined for it.
+    pub(super) fn pin_of_joined(&self, change: &ChangeView) -> Option<Pin> {
+        let known = change.status.pin.clone();
+        let name = &change.spec.node_name;
+        let mut heirs = self.sets.each(Class::Heir);
+        let pair = heirs.find(|heir| heir.annotation(annotations::DONOR) == *name);
+        let joined = || self.observed.nodes.get(self.pending_of(change)?.node());
+        let Some(new) = pair.or_else(joined) else {
+            return known;
+        };
+        Some(Pin {
+            heir: Some(new.name.clone()),
+            ..known.unwrap_or_default()
+        })
+    }
+
+    /// The new node that has joined for the place of this one in an earlier turn of the run, and has no place yet.
+    pub(super) fn joined_before(&self, donor: &NodeView, change: &ChangeView) -> Option<&'a NodeView> {
+        let earlier = heir(change).or_else(|| self.named_by_last(donor))?;
+        let new = self.observed.nodes.get(earlier)?;
+        let is_free = match self.sets.class_of(new) {
+            Some(Class::UpToDate) => true,
+            // A crash between the two halves of a pair.
+            Some(Class::Heir) => new.annotation(annotations::DONOR) == donor.name,
+            _ => false,
+        };
+        let group = |node: &'_ NodeView| node.annotation(annotations::SCALING_GROUP_ID).to_owned();
+        let mut all = self.flying.iter().chain(&self.over);
+        let has_place = all.any(|other| {
+            let mut entries = other.status.entries.iter();
+            heir(other) == Some(&new.name) && entries.any(|entry| entry.step == Step::Released)
+        });
+        (is_free && !has_place && is_same(&group(donor), &group(new))).then_some(new)
+    }
+
+    /// The new node that the last turn of a node of this name has named, if that one was gone before it was let go.
+    fn named_by_last(&self, donor: &NodeView) -> Option<&'a String> {
+        let of_name = self.over.iter().copied().filter(|change| {
+            change.spec.node_name == donor.name
+                && change.spec.node_uid != donor.uid
+                && change.spec.target.run_id == self.run_id
+        });
+        let last = of_name.max_by_key(|change| (change.created, &change.key))?;
+        heir(last).filter(|_| journal::is_for(last, Reason::NodeGone))
+    }
+
+    /// Whether a turn that is to end, or that is to take it again, has this new node: it keeps its mark until then.
+    pub(super) fn is_returning(&self, heir: &NodeView) -> bool {
+        let name = heir.annotation(annotations::DONOR);
+        let mut flying = self.flying.iter();
+        flying.any(|change| {
+            if change.spec.node_name != name || journal::entered(change, Step::Released).is_some() {
+                return false;
+            }
+            let donor = self.observed.nodes.get(name);
+            match donor.filter(|donor| donor.uid == change.spec.node_uid) {
+                Some(donor) => self
+                    .joined_before(donor, change)
+                    .is_some_and(|new| new.uid == heir.uid),
+                None => true,
+            }
+        })
+    }
+}
