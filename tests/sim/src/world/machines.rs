@@ -447,6 +447,7 @@ impl World {
             self.edit_version(&name, |view| {
                 view.annotations.remove(marks::ABORT);
                 view.annotations.remove(marks::SUSPEND);
+                view.spec.mutex.iter_mut().for_each(allow_failures);
                 let surge = serde_json::to_value(&view.spec.surge).unwrap_or_default();
                 if surge == serde_json::json!(0) {
                     view.spec.surge = None;
