@@ -352,7 +352,7 @@ fn failure_budgets<'a>(spec: &'a MutexRunConfigSpec, problems: &mut Vec<Why>) ->
         binding: None,
         given: spec.failure_budget.as_ref(),
     };
-    let mut wrong = |problem| problems.push(Why::new(Reason::InvalidField, problem));
+    let mut wrong = |problem: String| problems.push(Why::new(Reason::InvalidField, problem));
     let is_approved = approval(spec).is_ok_and(|wanted| wanted.is_after_failure());
     failures::bounds([said], is_approved, &mut wrong)
 }

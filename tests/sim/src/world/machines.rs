@@ -1,6 +1,8 @@
 //! The objects that stand for machines, as the API server has them, and what numo has the provider do.
 
-use super::{BOOTS, Cloud, FleetAct, GROUPS, NEVER_BOOTS, Object, Refused, World, api};
+use super::{
+    BOOTS, Cloud, FleetAct, GROUPS, NEVER_BOOTS, Object, Refused, World, api, fleet_acts::allow_failures,
+};
 use numo_api::{
     machines::{AutoscalingStrategyStatus, NodeVersionSpec, PendingNodeStatus, ScalingGroupStatus},
     marks,

@@ -85,7 +85,14 @@ impl Wait<'_> {
         match gone {
             Some((_, node)) => vec![format!("numo skip {node}")],
             None if self.report.is_some_and(held) => self.of_first(|node| node.step == Step::Held),
-            None => self.raise(),
+            None => {
+                let failed = self.message.split_once("`numo retry ");
+                let failed = failed
+                    .and_then(|(_, rest)| rest.split('`').next())
+                    .unwrap_or("NODE");
+                let retry = format!("numo retry {failed}");
+                std::iter::once(retry).chain(self.raise()).collect()
+            }
         }
     }
 
@@ -425,7 +432,7 @@ mod tests {
                 Reason::FailureBudgetSpent,
                 "Stopped after 1 failed node (MutexBinding plans spec.failureBudget 1, the default): a; `numo explain a` says why; `numo retry a` or `numo skip a` ends this failure, and a higher failureBudget goes on beside it"
             ),
-            ["kubectl edit mutexbinding plans"]
+            ["numo retry a", "kubectl edit mutexbinding plans"]
         );
         assert_eq!(
             first(Reason::LayeredPool, MESSAGE),
