@@ -332,6 +332,15 @@ fn a_node_that_is_drained_already_waits_for_no_wave_and_no_word() {
         view.status.phase = Some("Succeeded".to_owned());
     }
     check_cluster(&drained, "asks -\n > admit a");
+    // Nor does it wait for what failed elsewhere: nothing begins.
+    let node = drained.observed.nodes["a"].clone();
+    let mut failed = cluster("", "\"soakSeconds\":0", &away("b", "Held reason:RuleFailed"));
+    check_cluster(&failed, "hold FailureBudgetSpent\n > nothing");
+    failed.observed.nodes.insert("a".to_owned(), node);
+    for view in failed.observed.maintenances.values_mut() {
+        view.status.phase = Some("Succeeded".to_owned());
+    }
+    check_cluster(&failed, "> admit a");
 }
 
 /// A taint is anybody's: who puts it on a node that waits has it begun no sooner.
