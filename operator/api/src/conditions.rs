@@ -192,7 +192,7 @@ reasons! {
     Suspended: ClusterAdmin, "The owner asks to begin nothing new (spec.suspend or the suspend annotation).";
     Stopped: ClusterAdmin, "A MutexBudget is paused: nothing new begins on its nodes.";
     DryRun: ClusterAdmin, "spec.dryRun: numo decides and reports, and writes nothing.";
-    FailureBudgetSpent: ClusterAdmin, "As many nodes have failed as spec.failureBudget allows.";
+    FailureBudgetSpent: ClusterAdmin, "As many nodes have failed as failureBudget allows: one, if nothing says more.";
     NamespaceNotAllowed: ClusterAdmin, "The object is in a namespace that numo does not watch for this kind.";
     NamespaceTerminating: ClusterAdmin, "The namespace of the object is being deleted.";
     FieldNotServed: ClusterAdmin, "A field asks for something that this version of numo does not do.";

@@ -23,7 +23,7 @@ pub(crate) struct RegistryArgs {
     /// $DOCKER_CONFIG/config.json or ~/.docker/config.json]
     #[arg(long, value_name = "FILE")]
     registry_config: Option<PathBuf>,
-    /// Certificates as PEM of authorities that the registry may show, beside the system's
+    /// File with the certificate authorities to trust for the registry, as PEM, besides the system's
     #[arg(long, env = "NUMO_REGISTRY_CA", value_name = "FILE")]
     registry_ca: Option<PathBuf>,
     /// Registries that are spoken to in plain HTTP; loopback may be without being named

@@ -270,13 +270,13 @@ pub fn owners_of(spec: &MutexBindingSpec, observed: &Observed) -> Vec<Owner> {
     meant.map(|(owner, _)| owner).collect()
 }
 
-/// Whether a binding has neither a rule nor a setting.
-fn asks_nothing(spec: &MutexBindingSpec) -> bool {
+/// Whether what gates owners has neither a rule nor a setting.
+pub(crate) fn asks_nothing(settings: &MutexSettings) -> bool {
     let nothing = MutexSettings {
-        rules: spec.settings.rules.as_ref().map(|_| Vec::new()),
+        rules: settings.rules.as_ref().map(|_| Vec::new()),
         ..MutexSettings::default()
     };
-    spec.drain.is_none() && spec.settings == nothing
+    *settings == nothing
 }
 
 /// What selects no node of the cluster, in sentences. Owners of several nodes say it of their own; NodeMaintenances have one each.
@@ -329,7 +329,7 @@ pub fn state(view: &BindingView, observed: &Observed) -> (bool, Why, Vec<Owner>)
         let message =
             format!("found no {kind} that spec.ownerSelector selects; one that comes later is gated");
         (true, Reason::NoOwners, message)
-    } else if asks_nothing(&view.spec) {
+    } else if view.spec.drain.is_none() && asks_nothing(&view.spec.settings) {
         let message = format!(
             "spec selects {number} and has neither rules nor settings: nothing is gated; wanted rules, or a setting such as \
              maxUnavailable"

@@ -1,13 +1,14 @@
-//! Which nodes of a run have failed, as a failure budget counts them, and the sentence that says that it is spent. One rule for every owner;
-//! what the budget is, the owner says.
+//! How many nodes of an owner may fail, which have failed, as a failure budget counts them, and the sentence that says that it is spent. One
+//! rule for every owner.
 
 use crate::{
-    observed::{ChangeView, Observed},
+    observed::{ChangeView, IntOrPercent, Observed},
     text::counted,
     turn::journal::is_for,
     why::Why,
 };
 use numo_api::{DirectiveAction, Reason, Step};
+use serde::Serialize;
 
 /// For what a node that is held or given up has failed.
 const FAILED: [Reason; 6] = [
@@ -61,24 +62,101 @@ fn is_lost(observed: &Observed, change: &ChangeView) -> bool {
 /// Nodes that a sentence names, at most.
 const NAMED: usize = 5;
 
-/// A failure budget: the field that it stands in, how many may fail, and whose nodes it counts (` of wave 1`, or nothing).
+/// How many nodes may fail where what gates an owner does not say it.
+const DEFAULT: IntOrPercent = IntOrPercent::Int(1);
+
+/// One of all that gates an owner, as far as it says how many nodes may fail.
+pub(crate) struct Said<'a, T> {
+    /// The field, with the object in front if that is a MutexBinding.
+    pub field: String,
+    /// The name of the MutexBinding, if it is one.
+    pub binding: Option<&'a str>,
+    /// What the field says.
+    pub given: Option<&'a T>,
+}
+
+/// How many nodes of an owner may fail, by one of all that gates it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bound<'a> {
+    /// The field, with the object in front if that is a MutexBinding.
+    pub field: String,
+    /// The name of the MutexBinding, if it is one.
+    pub binding: Option<&'a str>,
+    limit: IntOrPercent,
+    is_default: bool,
+}
+
+impl Bound<'_> {
+    /// The budget of so many nodes. One that stops at no failure could never begin: it counts as 1.
+    pub fn of(&self, nodes: usize) -> Budget<'_> {
+        Budget {
+            field: &self.field,
+            most: self.limit.of(nodes).max(1),
+            is_default: self.is_default,
+            whose: "",
+        }
+    }
+}
+
+/// How many nodes of an owner may fail, by all that gates it: each bound holds. Where none of them says it, the default holds for each, or no
+/// bound where a person approves what begins after a failure (`is_approved`): the default would make the approval worth nothing. What nothing
+/// gates has no bound. What is wrong is told to `wrong`, and holds the owner.
+pub(crate) fn bounds<'a, T: Serialize + 'a>(
+    gates: impl IntoIterator<Item = Said<'a, T>>,
+    is_approved: bool,
+    wrong: &mut impl FnMut(String),
+) -> Vec<Bound<'a>> {
+    let (given, silent): (Vec<_>, Vec<_>) = gates.into_iter().partition(|one| one.given.is_some());
+    let is_default = given.is_empty();
+    if is_default && is_approved {
+        return Vec::new();
+    }
+    let mut bounds = Vec::new();
+    for one in if is_default { silent } else { given } {
+        match one.given.map_or(Ok(DEFAULT), IntOrPercent::given) {
+            Ok(limit) => bounds.push(Bound {
+                field: one.field,
+                binding: one.binding,
+                limit,
+                is_default,
+            }),
+            Err(problem) => wrong(format!("{}: {problem}", one.field)),
+        }
+    }
+    bounds
+}
+
+/// The lowest of the bounds of so many nodes, the first of several; none without a bound.
+pub(crate) fn lowest<'a>(bounds: &'a [Bound<'_>], nodes: usize) -> Option<Budget<'a>> {
+    let budgets = bounds.iter().map(|bound| bound.of(nodes));
+    budgets.min_by_key(|budget| budget.most)
+}
+
+/// A failure budget: the field that it stands in, how many may fail, whether nobody wrote that, and whose nodes it counts (` of wave 1`, or
+/// nothing).
 pub(crate) struct Budget<'a> {
     pub field: &'a str,
     pub most: usize,
+    pub is_default: bool,
     pub whose: &'a str,
 }
 
 impl Budget<'_> {
-    /// Why no further node begins, once as many of these have failed as may: their names, and `way_on` as the end of the sentence.
-    pub fn spent(&self, failed: &[&str], way_on: &str) -> Option<Why> {
+    /// Why no further node begins, once as many of these have failed as may: their names, and how the others go on: `way_on` for one of
+    /// these, or a higher budget.
+    pub fn spent(&self, failed: &[&str], way_on: Option<String>) -> Option<Why> {
         let first = failed.first().filter(|_| failed.len() >= self.most)?;
+        let way_on = way_on
+            .unwrap_or_else(|| format!("`numo retry {first}` or `numo skip {first}` ends this failure"));
+        let by_default = if self.is_default { ", the default" } else { "" };
         let named = failed.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
         let more = match failed.len().saturating_sub(NAMED) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
         let message = format!(
-            "Stopped after {}{} ({} {}): {named}{more}; `numo explain {first}` says why{way_on}",
+            "Stopped after {}{} ({} {}{by_default}): {named}{more}; `numo explain {first}` says why; {way_on}, and a higher \
+             failureBudget goes on beside it",
             counted(failed.len(), "failed node"),
             self.whose,
             self.field,
@@ -96,13 +174,11 @@ pub(crate) fn names<'a>(changes: &[&'a ChangeView]) -> Vec<&'a str> {
         .collect()
 }
 
-/// How the others go on where one of the failed nodes is gone: the end of a sentence, or nothing.
-pub(crate) fn way_on(failed: &[&ChangeView]) -> String {
-    let gone = failed.iter().find(|change| is_for(change, Reason::NodeGone));
-    gone.map_or_else(String::new, |change| {
-        format!(
-            "; `numo skip {}` goes on without the node that is gone",
-            change.spec.node_name
-        )
-    })
+/// How the others go on where one of the failed nodes is gone.
+pub(crate) fn way_on(failed: &[&ChangeView]) -> Option<String> {
+    let gone = failed.iter().find(|change| is_for(change, Reason::NodeGone))?;
+    Some(format!(
+        "`numo skip {}` goes on without the node that is gone",
+        gone.spec.node_name
+    ))
 }

@@ -11,6 +11,7 @@ use crate::{
         wave::{self, Wave, Whose},
         wave_rules::{self, WaveRules},
     },
+    failures,
     key::Key,
     names,
     observed::{IntOrPercent, NodeView, Observed, PoolView, RuleView, RunConfigView},
@@ -57,7 +58,7 @@ pub struct Intent<'a> {
     /// Time a released node has (seconds).
     pub change_timeout_seconds: i64,
     /// Failed nodes that end admission.
-    pub failure_budget: IntOrPercent,
+    pub(crate) failure_budgets: Vec<failures::Bound<'a>>,
     /// After how long a node that is not Ready is left out (seconds); none if it is waited for.
     pub leave_out_after: Option<i64>,
     /// Whether the pools roll without rules while the run is refused.
@@ -130,7 +131,7 @@ impl<'a> Intent<'a> {
             spec.max_unavailable.as_ref(),
             &mut problems,
         );
-        let failure_budget = limit("spec.failureBudget", spec.failure_budget.as_ref(), &mut problems);
+        let failure_budgets = failure_budgets(spec, &mut problems);
         hold_without_trigger(spec, &mut problems);
         problems.extend(wrong_fields(run));
         let await_workloads = spec.await_workloads.unwrap_or(true);
@@ -154,7 +155,7 @@ impl<'a> Intent<'a> {
                 .change_timeout_seconds
                 .unwrap_or(CHANGE_TIMEOUT_SECONDS)
                 .max(1),
-            failure_budget,
+            failure_budgets,
             leave_out_after: leave_out_after(spec.not_ready_policy, spec.leave_out_after_seconds),
             roll_on_refusal: spec.on_refusal == Some(OnRefusal::Roll),
             unpause_on_exit: spec.on_exit == Some(OnExit::Unpause),
@@ -342,6 +343,18 @@ fn limit(field: &str, found: Option<&impl serde::Serialize>, problems: &mut Vec<
         problems.push(Why::new(Reason::InvalidField, format!("{field}: {problem}")));
         IntOrPercent::Int(1)
     })
+}
+
+/// How many nodes of the run may fail.
+fn failure_budgets<'a>(spec: &'a MutexRunConfigSpec, problems: &mut Vec<Why>) -> Vec<failures::Bound<'a>> {
+    let said = failures::Said {
+        field: "spec.failureBudget".to_owned(),
+        binding: None,
+        given: spec.failure_budget.as_ref(),
+    };
+    let mut wrong = |problem: String| problems.push(Why::new(Reason::InvalidField, problem));
+    let is_approved = approval(spec).is_ok_and(|wanted| wanted.is_after_failure());
+    failures::bounds([said], is_approved, &mut wrong)
 }
 
 /// The rules a run refers to and those that stand in it, each once, in order.

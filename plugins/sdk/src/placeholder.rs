@@ -3,6 +3,8 @@
 
 use crate::{Input, RuleError, verdict::failed};
 
+pub use numo_percent::in_url;
+
 const NAMES: [&str; 5] = ["node", "pool", "fromVersion", "toVersion", "run"];
 
 /// What is wrong with the placeholders of a text, if anything.
@@ -58,22 +60,6 @@ pub fn in_promql(fact: &str) -> String {
     fact.replace('\\', "\\\\")
         .replace('"', "\\\"")
         .replace('\n', "\\n")
-}
-
-/// Quotes a fact for any part of a URL: everything but unreserved characters is percent-encoded.
-pub fn in_url(fact: &str) -> String {
-    let mut quoted = String::with_capacity(fact.len());
-    for byte in fact.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            quoted.push(char::from(byte));
-        } else {
-            quoted.push('%');
-            for half in [byte >> 4, byte & 15] {
-                quoted.push(char::from(b"0123456789ABCDEF"[usize::from(half)]));
-            }
-        }
-    }
-    quoted
 }
 
 #[cfg(test)]

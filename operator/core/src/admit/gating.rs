@@ -43,6 +43,11 @@ pub(crate) struct Gating<'a> {
 }
 
 impl Gating<'_> {
+    /// Whether it has neither a rule nor a setting.
+    pub fn asks_nothing(&self) -> bool {
+        self.drain.is_none() && binding::asks_nothing(self.settings)
+    }
+
     /// That it lets no node begin, if its limit is 0.
     pub fn closed(&self) -> Option<Why> {
         let limit = intent::parse_limit(self.settings.max_unavailable.as_ref()?).ok()?;

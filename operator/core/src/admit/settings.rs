@@ -2,7 +2,7 @@
 //! what a person must approve. One rule for every kind that has several nodes. Nothing here looks at a cluster.
 
 use super::{approval::Wanted, domains::DomainOrder, gating::Gating, wave::Wave};
-use crate::{intent, names, observed::IntOrPercent, selector};
+use crate::{failures, intent, names, observed::IntOrPercent, selector};
 use numo_api::Order;
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ pub(crate) struct Together<'a> {
     /// Selectors of the nodes that go first.
     pub first: Vec<Value>,
     /// How many nodes may fail: each bound holds.
-    pub failure_budgets: Vec<IntOrPercent>,
+    pub failure_budgets: Vec<failures::Bound<'a>>,
     /// Which nodes go before others, those that go first among them.
     pub waves: Vec<Wave>,
     /// In which order the owner goes through domains of nodes.
@@ -34,10 +34,11 @@ pub(crate) struct Together<'a> {
 
 /// What all that gates an owner says together; what is wrong with it is told to `wrong`.
 pub(crate) fn together<'a>(all: &[Gating<'a>], wrong: &mut impl FnMut(String)) -> Together<'a> {
-    let (limits, first, failure_budgets) = bounds(all, wrong);
+    let (limits, first) = bounds(all, wrong);
     let waves = waves(all, &first).map_err(&mut *wrong).unwrap_or_default();
     let domains = domains(all, wrong);
-    let approval = approval(all).map_err(wrong).unwrap_or_default();
+    let approval = approval(all).map_err(&mut *wrong).unwrap_or_default();
+    let failure_budgets = failure_budgets(all, &approval, wrong);
     let each = || all.iter().map(|one| one.settings);
     Together {
         order: each().find_map(|one| one.order),
@@ -56,13 +57,9 @@ pub(crate) fn together<'a>(all: &[Gating<'a>], wrong: &mut impl FnMut(String)) -
     }
 }
 
-/// The bounds, the selectors of nodes that go first, and the failure budgets of all that gates an owner; what is wrong with
-/// them is told to `wrong`.
-fn bounds(
-    all: &[Gating<'_>],
-    wrong: &mut impl FnMut(String),
-) -> (Vec<IntOrPercent>, Vec<Value>, Vec<IntOrPercent>) {
-    let (mut limits, mut first, mut failure_budgets) = (Vec::new(), Vec::new(), Vec::new());
+/// The bounds, and the selectors of nodes that go first, of all that gates an owner; what is wrong with them is told to `wrong`.
+fn bounds(all: &[Gating<'_>], wrong: &mut impl FnMut(String)) -> (Vec<IntOrPercent>, Vec<Value>) {
+    let (mut limits, mut first) = (Vec::new(), Vec::new());
     for Gating { field, settings, .. } in all {
         match settings.max_unavailable.as_ref().map(intent::parse_limit) {
             Some(Ok(limit)) => limits.push(limit),
@@ -80,13 +77,23 @@ fn bounds(
                 None => first.push(selector),
             }
         }
-        match settings.failure_budget.as_ref().map(intent::parse_limit) {
-            Some(Ok(limit)) => failure_budgets.push(limit),
-            Some(Err(problem)) => wrong(format!("{field}.failureBudget: {problem}")),
-            None => {}
-        }
     }
-    (limits, first, failure_budgets)
+    (limits, first)
+}
+
+/// How many nodes may fail, by all that gates an owner; what is wrong with it is told to `wrong`.
+fn failure_budgets<'a>(
+    all: &[Gating<'a>],
+    approval: &Wanted,
+    wrong: &mut impl FnMut(String),
+) -> Vec<failures::Bound<'a>> {
+    let said = all.iter().filter(|one| !one.asks_nothing());
+    let said = said.map(|one| failures::Said {
+        field: format!("{}.failureBudget", one.field),
+        binding: one.binding,
+        given: one.settings.failure_budget.as_ref(),
+    });
+    failures::bounds(said, approval.is_after_failure(), wrong)
 }
 
 /// Which nodes go before others: those that `first` of any selects, and then the waves of the one that has some.

@@ -479,9 +479,10 @@ impl<'a> Waves<'a> {
             let budget = failures::Budget {
                 field: &field,
                 most: group.budget?,
+                is_default: false,
                 whose: &whose,
             };
-            budget.spent(&group.failed, "")
+            budget.spent(&group.failed, None)
         })
     }
 

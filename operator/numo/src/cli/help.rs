@@ -58,13 +58,13 @@ pub const WAYS: [Way; 7] = [
     },
     Way {
         name: "numo pause KIND/NAME",
-        on: "one MutexRunConfig, Plan or NodeMaintenance",
+        on: "one MutexRunConfig, Plan, NodeMaintenance or NodeVersion",
         effect: "the same, of this owner only; who, when and why are kept on it",
         undo: "numo resume KIND/NAME",
     },
     Way {
         name: "spec.suspend: true",
-        on: "one MutexRunConfig, Plan or NodeMaintenance",
+        on: "one MutexRunConfig; other manifests have the annotation of `numo pause`",
         effect: "the same as pause, said in the manifest: for GitOps",
         undo: "spec.suspend: false; `numo resume` refuses to",
     },

@@ -100,7 +100,7 @@ enum Verb {
     Stop(stop::StopArgs),
     /// Let nodes change again after `stop`
     Start(stop::StartArgs),
-    /// Stop one MutexRunConfig, Plan or NodeMaintenance: it starts no new node
+    /// Stop one MutexRunConfig, Plan, NodeMaintenance or NodeVersion: it starts no new node
     Pause(pause::PauseArgs),
     /// Resume an owner after `pause`
     Resume(pause::PauseArgs),

@@ -29,6 +29,7 @@ use numo_core::{
     decide, invariant,
     left::{self, Left},
     release,
+    text::counted,
     verdict::Answers,
 };
 use std::{collections::BTreeSet, fmt::Write as _, time::Duration};
@@ -444,19 +445,7 @@ fn say(released: &Released, args: &ReleaseArgs) -> Result<(), CliError> {
     args.output.print(
         released,
         |output| {
-            let mut text = String::new();
-            if dry {
-                for words in &released.given_back {
-                    let _ = writeln!(text, "{words} (dry run)");
-                }
-                let _ = writeln!(
-                    text,
-                    "these are the first steps; each may be followed by others (dry run)"
-                );
-            } else {
-                let (written, left) = (released.given_back.len(), released.left.len());
-                let _ = writeln!(text, "{written} writes, {left} marks left");
-            }
+            let mut text = summary(&released.given_back, released.left.len(), dry);
             if !released.left.is_empty() {
                 let mut table = Table::new(0, ["OBJECT", "MARK", "MESSAGE"], output);
                 for left in &released.left {
@@ -492,8 +481,41 @@ fn say(released: &Released, args: &ReleaseArgs) -> Result<(), CliError> {
         return Ok(());
     }
     Err(CliError::Closed(format!(
-        "{} marks stay: pools that would roll, nodes that are changing, or machines that were to be made or deleted; run it again when they \
+        "{} left: pools that would roll, nodes that are changing, or machines that were to be made or deleted; run it again when they \
          are back, or when you have done what the table says",
-        released.left.len()
+        counted(released.left.len(), "mark")
     )))
+}
+
+/// What was written and is left, or would be the first to be written.
+fn summary(given_back: &[String], left: usize, dry: bool) -> String {
+    if !dry {
+        let written = counted(given_back.len(), "write");
+        return format!("{written}, {} left\n", counted(left, "mark"));
+    }
+    if given_back.is_empty() {
+        return "nothing would be written (dry run)\n".to_owned();
+    }
+    let mut text = String::new();
+    for words in given_back {
+        let _ = writeln!(text, "{words} (dry run)");
+    }
+    text + "these are the first steps; each may be followed by others (dry run)\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::summary;
+
+    #[test]
+    fn a_release_counts_what_it_wrote_and_a_dry_run_says_that_there_is_nothing() {
+        let one = ["lease of a".to_owned()];
+        assert_eq!(summary(&one, 1, false), "1 write, 1 mark left\n");
+        assert_eq!(summary(&[], 0, false), "0 writes, 0 marks left\n");
+        assert_eq!(summary(&[], 0, true), "nothing would be written (dry run)\n");
+        assert_eq!(
+            summary(&one, 0, true),
+            "lease of a (dry run)\nthese are the first steps; each may be followed by others (dry run)\n"
+        );
+    }
 }

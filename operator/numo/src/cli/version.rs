@@ -12,6 +12,7 @@ use crate::shell::{
     notice::Notice,
 };
 use clap::Args;
+use numo_cli::Format;
 use semver::Version;
 use serde::Serialize;
 use std::{fmt::Write as _, time::Duration};
@@ -106,8 +107,20 @@ impl Skew {
     }
 }
 
+/// That `-o name` is not for versions: they are of no object. kubectl has it neither.
+fn refuse_name(output: &OutputArgs) -> Result<(), CliError> {
+    if output.output == Some(Format::Name) {
+        return Err(CliError::Usage(
+            "-o name: a version is no object and has no name; wanted json, yaml, jsonpath=…, go-template=… or custom-columns=…, or no -o"
+                .to_owned(),
+        ));
+    }
+    Ok(())
+}
+
 /// Prints the versions. That no API server answers fails nothing; that the versions are too far apart does.
 pub async fn version(args: VersionArgs) -> Result<(), CliError> {
+    refuse_name(&args.output)?;
     let (mut server, mut operator) = (None, None);
     if !args.client {
         let asked = async {
@@ -139,11 +152,7 @@ pub async fn version(args: VersionArgs) -> Result<(), CliError> {
         server,
         operator,
     };
-    args.output.print(
-        &versions,
-        |_| text(&versions),
-        || vec![format!("numo/{}", versions.client.version)],
-    )?;
+    args.output.print(&versions, |_| text(&versions), Vec::new)?;
     judge(&versions)
 }
 
@@ -272,6 +281,22 @@ mod tests {
         }
         assert!(is_supported("v1.31.0") && is_supported("v1.33.4+k3s1"));
         assert!(!is_supported("v1.30.9") && !is_supported("soon"));
+    }
+
+    #[test]
+    fn a_version_has_no_name() {
+        let output = |output| OutputArgs {
+            output,
+            no_headers: false,
+        };
+        let refused = refuse_name(&output(Some(Format::Name))).unwrap_err().to_string();
+        assert!(
+            refused.contains("-o name") && refused.contains("wanted json"),
+            "{refused}"
+        );
+        for format in [None, Some(Format::Json), Some(Format::Wide)] {
+            assert!(refuse_name(&output(format)).is_ok());
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@ const CLUSTER: &str = "kube-system";
 /// How channels are asked.
 #[derive(Clone, Debug, Default)]
 pub struct ChannelOptions {
-    /// Certificates as PEM of authorities that channels may show, beside the system's.
+    /// Certificate authorities to trust for channels, as PEM, besides the system's.
     pub authorities: Vec<u8>,
     /// The cluster's proxies.
     pub proxies: Proxies,

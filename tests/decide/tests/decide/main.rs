@@ -25,6 +25,7 @@ mod configs;
 mod contradiction;
 mod domains;
 mod evaluations;
+mod failure_budget;
 mod found;
 mod groups;
 mod handover;

@@ -172,6 +172,7 @@ fn a_wave_has_rules_room_and_a_failure_budget_of_its_own() {
         "hold MaxUnavailableZero ~ MutexBinding gate spec.waves[1].maxUnavailable is 0, which lets no node of the wave begin; whoever owns the object raises it with `kubectl edit mutexbinding gate`\n > nothing",
     );
     let budget = WAVES.replace("\"blue\":\"yes\"}}", "\"blue\":\"yes\"}},\"failureBudget\":1");
+    let budget = format!("{budget},\"failureBudget\":9");
     check_cluster(
         &cluster("label:blue=yes", &budget, &away("d", "Held reason:RuleFailed")),
         "hold FailureBudgetSpent ~ of wave 2\n > nothing",
@@ -331,6 +332,15 @@ fn a_node_that_is_drained_already_waits_for_no_wave_and_no_word() {
         view.status.phase = Some("Succeeded".to_owned());
     }
     check_cluster(&drained, "asks -\n > admit a");
+    // Nor does it wait for what failed elsewhere: nothing begins.
+    let node = drained.observed.nodes["a"].clone();
+    let mut failed = cluster("", "\"soakSeconds\":0", &away("b", "Held reason:RuleFailed"));
+    check_cluster(&failed, "hold FailureBudgetSpent\n > nothing");
+    failed.observed.nodes.insert("a".to_owned(), node);
+    for view in failed.observed.maintenances.values_mut() {
+        view.status.phase = Some("Succeeded".to_owned());
+    }
+    check_cluster(&failed, "> admit a");
 }
 
 /// A taint is anybody's: who puts it on a node that waits has it begun no sooner.
@@ -369,11 +379,11 @@ fn condition(type_: &str, status: &str) -> Condition {
 fn a_rule_that_ends_a_maintenance_ends_those_of_later_waves() {
     let ended = away("b", "Skipped reason:RuleFailed");
     check_cluster(
-        &cluster("label:blue=yes", WAVES, &ended),
+        &cluster("label:blue=yes", &format!("{WAVES},\"failureBudget\":9"), &ended),
         "hold WaitsForWave ~ b is not\n ends a ClusterAdmin\n > nothing",
     );
     check_cluster(
-        &cluster("label:blue=yes", "\"failureBudget\":1", &ended),
+        &cluster("label:blue=yes", WAVES, &ended),
         "hold FailureBudgetSpent\n > nothing",
     );
     check_cluster(

@@ -179,6 +179,7 @@ fn a_node_whose_turn_was_given_back_takes_up_the_machine_that_was_to_be_made() {
 #[test]
 fn who_waits_for_the_machine_of_a_turn_that_is_held_waits_for_a_person() {
     let held = two("replacing a Held reason:RuleFailed unleased");
+    let held = held.replace("\"maxUnavailable\":2", "\"maxUnavailable\":2,\"failureBudget\":2");
     check(&held, "node b Selected WaitingForTurn ~ spec.surge allows 1");
     assert_eq!(ends(&held, "b"), Actor::ClusterAdmin);
     let turn = two("replacing a PreRules\n pending request for:a");

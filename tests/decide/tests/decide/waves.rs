@@ -127,7 +127,7 @@ pub fn plan_with(settings: &str, text: &str) -> Cluster {
     Cluster::parse(&format!(
         "{}
          plan concurrency:9 cordon finalizer
-         binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},{settings},\"order\":\"Name\"}}
+         binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},{settings},\"failureBudget\":9,\"order\":\"Name\"}}
          {}",
         first.join("\n"),
         later.join("\n")

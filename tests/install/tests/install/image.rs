@@ -173,8 +173,32 @@ fn the_files_for_users_have_what_a_certified_image_needs() -> Result<()> {
         let arguments = arguments_of_labels(of_image);
         assert!(arguments.len() >= 5, "{name}: {arguments:?}");
         for argument in arguments {
-            let words = format!("ARG {argument}=");
-            assert!(of_image.contains(&words), "{name}: no {words} for a label");
+            // Of one without a default the line before the first stage has it.
+            let is_named = |line: &str| {
+                line.strip_prefix("ARG ").and_then(|rest| rest.split('=').next()) == Some(argument)
+            };
+            assert!(
+                of_image.lines().any(is_named),
+                "{name}: no ARG {argument} for a label"
+            );
+            let has_default = text
+                .lines()
+                .any(|line| line.starts_with(&format!("ARG {argument}=")));
+            assert!(has_default, "{name}: no ARG {argument}=");
+        }
+    }
+    // Which image it is built on can be pinned, and is said: tags move.
+    for name in ["Dockerfile", "Dockerfile.ubi"] {
+        let text = read(name)?;
+        assert!(
+            text.contains("\nFROM $BASE\nARG BASE\n"),
+            "{name}: a base that cannot be pinned"
+        );
+        for label in ["base.name=\"$BASE\"", "base.digest=\"$BASE_DIGEST\""] {
+            assert!(
+                text.contains(&format!("org.opencontainers.image.{label}")),
+                "{name}: {label}"
+            );
         }
     }
     let ubi = read("Dockerfile.ubi")?;

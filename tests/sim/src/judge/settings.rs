@@ -4,7 +4,8 @@
 use super::{Judge, Turn, Verdict, breach, fleet, own_home, target_pools};
 use crate::world::{Primary, World};
 use numo_api::{
-    Order, Outcome, Phase, Reason, Step, marks, marks::openshift, mutex_run_config::NotReadyPolicy,
+    ApprovalPolicy, ApprovalSettings, MutexSettings, Order, Outcome, Phase, Reason, Step, marks,
+    marks::openshift, mutex_run_config::NotReadyPolicy,
 };
 use numo_core::{
     Decision, Owner, OwnerKind,
@@ -385,15 +386,28 @@ fn failure_budget(seen: &Observed, owner: &Owner, selected: usize) -> Option<usi
             let run = seen.runs.get(&owner.key)?;
             let given = run.spec.failure_budget.as_ref();
             let given = given.and_then(|given| serde_json::to_value(given).ok());
-            Some(given.as_ref().map_or(1, number))
+            let is_approved = run.spec.approval.as_ref().is_some_and(is_after_failure);
+            given.as_ref().map(number).or((!is_approved).then_some(1))
         }
         OwnerKind::Plan => {
-            let all = fleet::settings(seen, owner).filter_map(|one| one.failure_budget.as_ref());
-            let all = all.filter_map(|given| serde_json::to_value(given).ok());
-            all.map(|given| number(&given)).min()
+            let all = || fleet::settings(seen, owner);
+            let given = all().filter_map(|one| one.failure_budget.as_ref());
+            let given = given.filter_map(|given| serde_json::to_value(given).ok());
+            let by_default = all().any(|one| *one != MutexSettings::default()) && !is_approved(all());
+            let given = given.map(|given| number(&given)).min();
+            given.or(by_default.then_some(1))
         }
         OwnerKind::NodeMaintenance(_) | OwnerKind::NodeVersion => None,
     }
+}
+
+/// Whether a person approves what begins after a failure: only a budget that somebody wrote holds beside that.
+fn is_approved<'a>(mut all: impl Iterator<Item = &'a MutexSettings>) -> bool {
+    all.any(|one| one.approval.as_ref().is_some_and(is_after_failure))
+}
+
+fn is_after_failure(approval: &ApprovalSettings) -> bool {
+    approval.after_failure == Some(ApprovalPolicy::Manual)
 }
 
 /// The label keys of which no value has two turns at once.

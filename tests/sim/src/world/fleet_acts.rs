@@ -429,17 +429,22 @@ impl World {
                 plan.annotations.remove(numo_api::marks::ABORT);
                 plan.annotations.remove(numo_api::marks::SUSPEND);
                 plan.spec.concurrency = plan.spec.concurrency.map(|concurrency| concurrency.max(1));
+                plan.spec.mutex.iter_mut().for_each(allow_failures);
             });
         }
         self.mend_versions();
         let bindings: Vec<String> = self.truth.bindings.keys().cloned().collect();
         for name in bindings {
-            // Nodes that were deleted in their turn have failed for good.
             if let Some(binding) = self.truth.bindings.get_mut(&name) {
-                binding.spec.settings.failure_budget = None;
+                allow_failures(&mut binding.spec.settings);
             }
             self.touch(Object::Binding(name));
         }
         self.set_disruption_budgets(|_| 0);
     }
+}
+
+/// Nodes that were deleted in their turn have failed for good, and one is the default.
+pub(super) fn allow_failures(settings: &mut numo_api::MutexSettings) {
+    settings.failure_budget = serde_json::from_value("100%".into()).ok();
 }

@@ -1,6 +1,8 @@
 //! The objects that stand for machines, as the API server has them, and what numo has the provider do.
 
-use super::{BOOTS, Cloud, FleetAct, GROUPS, NEVER_BOOTS, Object, Refused, World, api};
+use super::{
+    BOOTS, Cloud, FleetAct, GROUPS, NEVER_BOOTS, Object, Refused, World, api, fleet_acts::allow_failures,
+};
 use numo_api::{
     machines::{AutoscalingStrategyStatus, NodeVersionSpec, PendingNodeStatus, ScalingGroupStatus},
     marks,
@@ -447,6 +449,7 @@ impl World {
             self.edit_version(&name, |view| {
                 view.annotations.remove(marks::ABORT);
                 view.annotations.remove(marks::SUSPEND);
+                view.spec.mutex.iter_mut().for_each(allow_failures);
                 let surge = serde_json::to_value(&view.spec.surge).unwrap_or_default();
                 if surge == serde_json::json!(0) {
                     view.spec.surge = None;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{
     archive,
     binary::Platform,
-    layout::{CONFIG, INDEX, LAYER, Layout, MANIFEST, Read},
+    layout::{CONFIG, INDEX, LAYER, Layout, MANIFEST, REFERENCE, Read},
 };
 
 /// Labels of an image, and annotations of its manifests.
@@ -52,18 +52,24 @@ impl Image<'_> {
     /// The image of a platform, by its layers.
     fn one(&self, layout: &Layout, platform: Platform, layers: &[Layer]) -> Result<Value> {
         let created = jiff::Timestamp::from_second(self.when)?.to_string();
-        let (mut config, mut all) = match self.base {
+        let Base {
+            mut config,
+            layers: mut all,
+            mut labels,
+        } = match self.base {
             Some(base) => below(layout, base, platform)?,
-            None => (
-                json!({"config": {}, "rootfs": {"type": "layers", "diff_ids": []}, "history": []}),
-                Vec::new(),
-            ),
+            None => Base {
+                config: json!({"config": {}, "rootfs": {"type": "layers", "diff_ids": []}, "history": []}),
+                layers: Vec::new(),
+                labels: Labels::new(),
+            },
         };
+        labels.extend(self.labels.clone());
         config["created"] = json!(created);
         config["architecture"] = json!(platform.arch());
         config["os"] = json!(platform.os());
         // What the base says of itself is said anew.
-        config["config"]["Labels"] = json!(self.labels);
+        config["config"]["Labels"] = json!(labels);
         config["config"]
             .as_object_mut()
             .map(|config| config.remove("Cmd"));
@@ -81,7 +87,7 @@ impl Image<'_> {
             all.push(layer.descriptor.clone());
         }
         let config = layout.blob(CONFIG, &serde_json::to_vec(&config)?)?;
-        let mut descriptor = layout.manifest(&config, &all, &json!(self.labels))?;
+        let mut descriptor = layout.manifest(&config, &all, &json!(labels))?;
         descriptor["platform"] = json!({"architecture": platform.arch(), "os": platform.os()});
         Ok(descriptor)
     }
@@ -108,11 +114,22 @@ fn push(list: &mut Value, one: Value) -> Result<()> {
     Ok(())
 }
 
+/// What lies below the layers of an image.
+struct Base {
+    config: Value,
+    layers: Vec<Value>,
+    /// Which image it is: a tag such as `latest` is soon another one's.
+    labels: Labels,
+}
+
 /// The configuration and the layers of the base, which go into the layout too.
-fn below(layout: &Layout, base: &Path, platform: Platform) -> Result<(Value, Vec<Value>)> {
+fn below(layout: &Layout, base: &Path, platform: Platform) -> Result<Base> {
     let read = Read::new(base);
     let of = || format!("{}: an image for {platform}", base.display());
     let mut candidates = read.named()?;
+    let name = candidates
+        .iter()
+        .find_map(|one| one["annotations"][REFERENCE].as_str().map(str::to_owned));
     let mut manifest = None;
     while let Some(one) = candidates.pop() {
         let document = read.document(&one)?;
@@ -131,14 +148,22 @@ fn below(layout: &Layout, base: &Path, platform: Platform) -> Result<(Value, Vec
         } else if document["mediaType"] == MANIFEST || document["layers"].is_array() {
             let config = read.document(&document["config"])?;
             if config["architecture"] == platform.arch() {
-                manifest = Some((document, config));
+                manifest = Some((document, config, one["digest"].as_str().map(str::to_owned)));
             }
         }
     }
-    let (manifest, config) = manifest.with_context(of)?;
+    let (manifest, config, digest) = manifest.with_context(of)?;
     let layers = manifest["layers"].as_array().cloned().unwrap_or_default();
     for layer in &layers {
         layout.blob(LAYER, &read.blob(layer)?)?;
     }
-    Ok((config, layers))
+    let of_base = [("base.name", name), ("base.digest", digest)];
+    let labels = of_base
+        .into_iter()
+        .filter_map(|(label, value)| Some((format!("org.opencontainers.image.{label}"), value?)));
+    Ok(Base {
+        config,
+        layers,
+        labels: labels.collect(),
+    })
 }

@@ -66,7 +66,7 @@ pub struct Arguments {
     /// The components of the rules and providers, built already [default: they are built]
     #[arg(long, value_name = "DIR")]
     rules: Option<PathBuf>,
-    /// An OCI layout of Red Hat's ubi-micro, the base of the image for OpenShift: skopeo copy --all docker://… oci:DIR
+    /// An OCI layout of Red Hat's ubi-micro, the base of the image for OpenShift: skopeo copy --all docker://NAME oci:DIR:NAME
     #[arg(long, value_name = "DIR")]
     openshift_base: Option<PathBuf>,
     /// The key that signs: ECDSA P-256 as PKCS #8 PEM

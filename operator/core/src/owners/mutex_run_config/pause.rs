@@ -14,6 +14,7 @@ use crate::{
     mark::{self, PausedBy},
     observed::PoolView,
     pools,
+    text::counted,
     why::Why,
 };
 use numo_api::marks::{self, openshift};
@@ -189,8 +190,9 @@ pub(super) fn unpause(decision: &mut RunDecision<'_>, over: bool) {
             decision.act("run", Action::PatchPool(patch), Some(event));
         } else if mark.outdated != Some(outdated) {
             let note = format!(
-                "MachineConfigPool {} stays paused: {outdated} nodes would roll without rules if it were unpaused",
-                pool.name
+                "MachineConfigPool {} stays paused: {} would roll without rules if it were unpaused",
+                pool.name,
+                counted(outdated, "node")
             );
             let event = Event::warning("PoolHeld", EventAction::Hold, note);
             let mark = PausedBy {

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     action::{Action, Change, NodePatch, NodePurpose},
     observed::NodeView,
+    text::counted,
     why::Why,
 };
 use numo_api::{Reason, Strategy, marks};
@@ -27,7 +28,7 @@ pub fn set_up(decision: &mut RunDecision<'_>) -> Option<Why> {
         decision.out.report.selectors_applied = Some(false);
         return Some(Why::new(
             Reason::PoolsPausing,
-            format!("{unlabelled} nodes get their rule labels first"),
+            format!("{} to get rule labels first", counted(unlabelled, "node")),
         ));
     }
     if let Some(why) = earlier_run_in_canary(decision) {

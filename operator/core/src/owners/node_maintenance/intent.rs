@@ -49,6 +49,8 @@ pub(super) struct Intent<'a> {
     pub(super) wave_rules: Option<Vec<Key>>,
     /// What a person must approve.
     pub(super) approval: Wanted,
+    /// How many maintenances may fail: each bound holds for those of its MutexBinding.
+    pub(super) failure_budgets: Vec<failures::Bound<'a>>,
     /// The MutexBindings that speak of it.
     pub(super) settings: Vec<Gating<'a>>,
     pub(super) suspended: Option<Why>,
@@ -217,6 +219,7 @@ pub(super) fn parse<'a>(view: &'a MaintenanceView, observed: &'a Observed) -> In
     if is_drained_already(view, observed) {
         // What is drained already waits for nobody.
         (said.waves, said.domains, said.approval) = (Vec::new(), None, Wanted::default());
+        said.failure_budgets = Vec::new();
     }
     let suspended = suspended::stopped(observed, &view.owner, view.into());
     let not_ready = of_not_ready(&settings);
@@ -237,6 +240,7 @@ pub(super) fn parse<'a>(view: &'a MaintenanceView, observed: &'a Observed) -> In
         waves: said.waves,
         domains: said.domains,
         approval: said.approval,
+        failure_budgets: said.failure_budgets,
         rules: rules.into_iter().map(|(_, key, rule)| (key, rule)).collect(),
         suspended,
         problem: problem
@@ -342,23 +346,18 @@ pub(super) fn of_binding<'a>(
 }
 
 /// Why a MutexBinding that speaks of this maintenance has no further one begun: as many of its maintenances have failed as it allows.
-pub(super) fn spent(all: &[Gating<'_>], observed: &Observed) -> Option<Why> {
-    all.iter().find_map(|one| {
-        let budget = intent::parse_limit(one.settings.failure_budget.as_ref()?).ok()?;
-        let budget = budget.of(observed.nodes.len()).max(1);
-        let of_binding = of_binding(observed, one.binding?);
+pub(super) fn spent(bounds: &[failures::Bound<'_>], observed: &Observed) -> Option<Why> {
+    bounds.iter().find_map(|bound| {
+        let of_binding = of_binding(observed, bound.binding?);
         let journals = of_binding.flat_map(|view| changes(observed, &view.uid));
         let failed = failures::failed(observed, journals);
-        let field = format!("{}.failureBudget", one.field);
-        let budget = failures::Budget {
-            field: &field,
-            most: budget,
-            whose: "",
-        };
-        budget.spent(
-            &failures::names(&failed),
-            "; `numo retry NODE` tries one again, and deleting its NodeMaintenance gives it up",
-        )
+        let names = failures::names(&failed);
+        let way_on = names.first().map(|first| {
+            format!(
+                "`numo retry {first}` or `numo skip {first}` ends this failure, deleting its NodeMaintenance gives it up"
+            )
+        });
+        bound.of(observed.nodes.len()).spent(&names, way_on)
     })
 }
 

@@ -93,7 +93,7 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
             Gate::Owner => {
                 let of_owner = self.pass.at_any_time(self.node, gate);
                 of_owner
-                    .or_else(|| spent(&self.pass.intent.settings, observed))
+                    .or_else(|| spent(&self.pass.intent.failure_budgets, observed))
                     .or_else(|| self.order.waves.failures_spent())
             }
             Gate::Person => self.said.and_then(directive::held),

@@ -13,7 +13,7 @@ use crate::{
     },
     binding,
     drain::DrainOptions,
-    intent,
+    failures, intent,
     key::Key,
     observed::{IntOrPercent, NodeVersionView, Observed, RuleView},
     owner::{Owner, OwnerKind},
@@ -52,7 +52,7 @@ pub(crate) struct Intent<'a> {
     /// The settings of all that gates it, each with what says them.
     pub(super) settings: Vec<Gating<'a>>,
     pub(super) schedule: Schedule<'a>,
-    pub(super) failure_budgets: Vec<IntOrPercent>,
+    pub(super) failure_budgets: Vec<failures::Bound<'a>>,
     /// Whether nodes that are not Ready are replaced too.
     pub(super) take_not_ready: bool,
     /// After how long a node that is not Ready is left out (seconds); none if it is waited for.
@@ -189,11 +189,5 @@ impl<'a> Intent<'a> {
     pub(super) fn room(&self, nodes: usize) -> usize {
         let limits = self.limits.iter().map(|limit| limit.of(nodes));
         limits.fold(usize::MAX, usize::min)
-    }
-
-    /// How many of so many nodes may fail; none without a bound.
-    pub(super) fn failures(&self, nodes: usize) -> Option<usize> {
-        let budgets = self.failure_budgets.iter();
-        budgets.map(|budget| budget.of(nodes).max(1)).min()
     }
 }

@@ -62,14 +62,9 @@ impl<'a> Pass<'a> {
 
     /// Whether as many nodes have failed as may.
     pub(super) fn failures_spent(&self) -> Option<Why> {
-        let most = self.intent.failures(self.sets.base())?;
+        let budget = failures::lowest(&self.intent.failure_budgets, self.sets.base())?;
         let failed = self.failed_turns();
-        let budget = failures::Budget {
-            field: "failureBudget of spec.mutex or a MutexBinding",
-            most,
-            whose: "",
-        };
-        budget.spent(&failures::names(&failed), &failures::way_on(&failed))
+        budget.spent(&failures::names(&failed), failures::way_on(&failed))
     }
 
     fn failed_turns(&self) -> Vec<&'a ChangeView> {

@@ -90,16 +90,10 @@ impl<'a> Pass<'a> {
             return None;
         }
         let nodes = self.observed.nodes.values();
-        let budget = self
-            .intent
-            .failures(nodes.filter(|node| self.selects(node)).count())?;
+        let selected = nodes.filter(|node| self.selects(node)).count();
+        let budget = failures::lowest(&self.intent.failure_budgets, selected)?;
         let failed = self.failed_turns();
-        let budget = failures::Budget {
-            field: "failureBudget of spec.mutex or a MutexBinding",
-            most: budget,
-            whose: "",
-        };
-        budget.spent(&failures::names(&failed), &failures::way_on(&failed))
+        budget.spent(&failures::names(&failed), failures::way_on(&failed))
     }
 
     /// What no node could be labelled with.

@@ -14,6 +14,7 @@ use crate::{
     },
     binding,
     drain::DrainOptions,
+    failures,
     key::Key,
     observed::{IntOrPercent, Observed, PlanView, RuleView},
     owner::{Owner, OwnerKind},
@@ -56,7 +57,7 @@ pub struct Intent<'a> {
     /// When nodes begin, beside the Plan's own `spec.window`.
     pub schedule: Schedule<'a>,
     /// How many nodes may fail: each bound holds.
-    pub failure_budgets: Vec<IntOrPercent>,
+    pub(crate) failure_budgets: Vec<failures::Bound<'a>>,
     /// Whether nodes that are not Ready are begun.
     pub take_not_ready: bool,
     /// After how long a node that is not Ready is left out (seconds); none if it is waited for.
@@ -207,12 +208,6 @@ impl<'a> Intent<'a> {
         let concurrency = usize::try_from(self.concurrency).unwrap_or(0);
         let limits = self.limits.iter().map(|limit| limit.of(selected));
         limits.fold(concurrency, usize::min)
-    }
-
-    /// How many of so many selected nodes may fail; none without a bound.
-    pub fn failures(&self, selected: usize) -> Option<usize> {
-        let budgets = self.failure_budgets.iter();
-        budgets.map(|budget| budget.of(selected).max(1)).min()
     }
 
     /// Whether the node goes before those that are not.

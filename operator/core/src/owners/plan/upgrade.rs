@@ -11,6 +11,7 @@ use crate::{
     key::Key,
     ledger,
     observed::{JobEnd, NodeView, PlanJobView},
+    text::counted,
     turn::{
         closed,
         journal::Journal,
@@ -172,8 +173,8 @@ impl<'a> Pass<'a> {
                 && let Some(why) = found.why
             {
                 let message = format!(
-                    "Job {job} drains it, {} pods are left: {}",
-                    found.pending.len(),
+                    "Job {job} drains it, {} left: {}",
+                    counted(found.pending.len(), "pod"),
                     why.message
                 );
                 return Why::new(why.reason, message);

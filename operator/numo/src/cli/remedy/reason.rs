@@ -79,13 +79,20 @@ impl Wait<'_> {
     /// Too many nodes have failed: those that are held come first.
     fn of_failure_budget(&self) -> Vec<String> {
         // Of a node that is gone the sentence has the command.
-        let gone = self.message.split("`numo skip ").nth(1);
-        let gone = gone.and_then(|rest| rest.split('`').next());
+        let gone = self.message.split_once("` goes on without the node that is gone");
+        let gone = gone.and_then(|(before, _)| before.rsplit_once("`numo skip "));
         let held = |report: &Report| report.nodes.values().any(|node| node.step == Step::Held);
         match gone {
-            Some(node) => vec![format!("numo skip {node}")],
+            Some((_, node)) => vec![format!("numo skip {node}")],
             None if self.report.is_some_and(held) => self.of_first(|node| node.step == Step::Held),
-            None => self.edit(),
+            None => {
+                let failed = self.message.split_once("`numo retry ");
+                let failed = failed
+                    .and_then(|(_, rest)| rest.split('`').next())
+                    .unwrap_or("NODE");
+                let retry = format!("numo retry {failed}");
+                std::iter::once(retry).chain(self.raise()).collect()
+            }
         }
     }
 
@@ -97,15 +104,7 @@ impl Wait<'_> {
                 self.of_nodes("describe").into_iter().chain(skip).collect()
             }
             Reason::WaitingForTurn | Reason::MutexKeyBusy => self.of_full(),
-            Reason::MaxUnavailableZero => {
-                let bindings =
-                    self.of_each("MutexBinding", |name| format!("kubectl edit mutexbinding {name}"));
-                if bindings.is_empty() {
-                    self.edit()
-                } else {
-                    bindings
-                }
-            }
+            Reason::MaxUnavailableZero => self.raise(),
             Reason::FirstNodes | Reason::OtherDomain => {
                 self.of_each("Node", |name| format!("numo explain {name}"))
             }
@@ -283,6 +282,16 @@ impl Wait<'_> {
         vec![of_kubectl("edit", self.owner)]
     }
 
+    /// Of a limit that is in the way: the MutexBinding that the sentence names is edited, or the owner.
+    fn raise(&self) -> Vec<String> {
+        let bindings = self.of_each("MutexBinding", |name| format!("kubectl edit mutexbinding {name}"));
+        if bindings.is_empty() {
+            self.edit()
+        } else {
+            bindings
+        }
+    }
+
     /// Of a node that waits for a wave: what the first node of that waits for, where one is named.
     fn of_wave(&self) -> Vec<String> {
         let names = self.message.strip_prefix("wave ");
@@ -414,9 +423,16 @@ mod tests {
         assert_eq!(
             first(
                 Reason::FailureBudgetSpent,
-                "Stopped after 1 failed node (spec.failureBudget 1): a; `numo explain a` says why; `numo skip a` goes on without the node that is gone"
+                "Stopped after 1 failed node (spec.failureBudget 1): a; `numo explain a` says why; `numo skip a` goes on without the node that is gone, and a higher failureBudget goes on beside it"
             ),
             ["numo skip a"]
+        );
+        assert_eq!(
+            first(
+                Reason::FailureBudgetSpent,
+                "Stopped after 1 failed node (MutexBinding plans spec.failureBudget 1, the default): a; `numo explain a` says why; `numo retry a` or `numo skip a` ends this failure, and a higher failureBudget goes on beside it"
+            ),
+            ["numo retry a", "kubectl edit mutexbinding plans"]
         );
         assert_eq!(
             first(Reason::LayeredPool, MESSAGE),

@@ -140,7 +140,7 @@ pub struct RunArgs {
         action = clap::ArgAction::SetTrue
     )]
     pub(super) require_signatures: bool,
-    /// Certificates as PEM of authorities that registries may show, beside the system's
+    /// File with the certificate authorities to trust for registries, as PEM, besides the system's
     #[arg(long, env = "NUMO_REGISTRY_CA", value_name = "FILE")]
     pub(super) registry_ca: Option<PathBuf>,
     /// Registries, or paths in them, that components of rules may be from, inside the cluster too [default: any at an address outside --cluster-networks]
@@ -170,7 +170,7 @@ pub struct RunArgs {
         requires = "prometheus_url"
     )]
     pub(super) prometheus_token_file: Option<PathBuf>,
-    /// Certificates as PEM of authorities that Prometheus may show, beside the system's
+    /// File with the certificate authorities to trust for Prometheus, as PEM, besides the system's
     #[arg(
         long,
         env = "NUMO_PROMETHEUS_CA",
@@ -190,7 +190,7 @@ pub struct RunArgs {
         requires = "otlp_endpoint"
     )]
     pub(super) otlp_token_file: Option<PathBuf>,
-    /// Certificates as PEM of authorities that the receiver of traces may show, beside the system's
+    /// File with the certificate authorities to trust for the receiver of traces, as PEM, besides the system's
     #[arg(long, env = "NUMO_OTLP_CA", value_name = "FILE", requires = "otlp_endpoint")]
     pub(super) otlp_ca: Option<PathBuf>,
     /// Addresses of pods, services and nodes: rules reach them, and registries there that no administrator named, only if
@@ -263,7 +263,7 @@ pub(super) struct PlanArgs {
         default_value = "15m"
     )]
     plan_polling_interval: String,
-    /// Certificates as PEM of authorities that channels may show, beside the system's
+    /// File with the certificate authorities to trust for channels, as PEM, besides the system's
     #[arg(long, env = "NUMO_PLAN_CHANNEL_CA", value_name = "FILE")]
     pub(super) plan_channel_ca: Option<PathBuf>,
     /// activeDeadlineSeconds of Jobs whose Plan says nothing

@@ -48,7 +48,7 @@ pub struct PrometheusServer {
     pub url: url::Url,
     /// File with a bearer token, read anew for each query; none sends none.
     pub token: Option<PathBuf>,
-    /// Certificates as PEM of authorities that it may show, beside the system's.
+    /// Certificate authorities to trust for it, as PEM, besides the system's.
     pub authorities: Vec<u8>,
 }
 

@@ -104,6 +104,16 @@ fn by_others(running: &Running, place: &str, made: &Made) {
         // The base's own label is said anew.
         let name = &config["config"]["Labels"]["name"];
         assert_eq!(name.as_str(), (layers == 3).then_some("numo"), "{tag}");
+        // And which one it was.
+        let of_base =
+            |label: &str| &config["config"]["Labels"][format!("org.opencontainers.image.base.{label}")];
+        assert_eq!(
+            of_base("name").as_str(),
+            (layers == 3).then_some("base:1"),
+            "{tag}"
+        );
+        let digest = of_base("digest").as_str().unwrap_or_default();
+        assert_eq!(digest.starts_with("sha256:"), layers == 3, "{tag}: {digest}");
     }
     let mut helm = helm(4);
     let config = folder.path().join("registry.json");

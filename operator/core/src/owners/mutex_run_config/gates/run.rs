@@ -455,22 +455,13 @@ pub fn control_plane(view: &RunView<'_>) -> Option<Why> {
     None
 }
 
-/// As many nodes have failed as the budget allows. Where a person approves what begins after a failure, the budget that nobody wrote is no
-/// bound: it would make the approval worth nothing.
+/// As many nodes have failed as the budget allows.
 fn failures(view: &RunView<'_>) -> Option<Why> {
-    if view.run.spec.failure_budget.is_none() && view.intent.approval.is_after_failure() {
-        return None;
-    }
+    let budget = failures::lowest(&view.intent.failure_budgets, view.members.len())?;
     // Of all journals of the run, not only of its members: who was deleted in its turn is a member no more.
     let of_run = view
         .changes()
         .filter(|change| change.spec.target.run_id == view.run_id);
     let failed = failures::failed(view.observed, of_run);
-    let budget = view.intent.failure_budget.of(view.members.len()).max(1);
-    let budget = failures::Budget {
-        field: "spec.failureBudget",
-        most: budget,
-        whose: "",
-    };
-    budget.spent(&failures::names(&failed), &failures::way_on(&failed))
+    budget.spent(&failures::names(&failed), failures::way_on(&failed))
 }
