@@ -184,6 +184,7 @@ impl Judge {
             return breach("bounds", format!("the journal {key} grows"));
         }
         of_this_time(world, key, status)?;
+        self.note_pin(status);
         if let Some(change) = world.truth.changes.get(key) {
             settings::has_soaked(world, seen, owner, change, status.step)?;
         }

@@ -14,7 +14,7 @@ use crate::{
     setup::{Faults, Setup},
     story::{Failure, Story},
     watch::View,
-    world::{World, seconds},
+    world::{Cloud, World, seconds},
 };
 use numo_core::{
     Decision, Owner, Snapshot,
@@ -248,6 +248,7 @@ impl Simulation {
         Story {
             lines: self.world.story.map(|story| story.lines).unwrap_or_default(),
             seconds: self.world.now,
+            machines_more: self.world.cloud.as_ref().map_or(0, Cloud::machines_more),
             ..self.story
         }
     }

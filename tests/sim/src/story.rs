@@ -31,6 +31,8 @@ pub struct Story {
     pub crashes: usize,
     /// Seconds that went by in the world.
     pub seconds: i64,
+    /// Machines in the end, beyond those that there were and those that others have added.
+    pub machines_more: usize,
 }
 
 impl fmt::Display for Story {

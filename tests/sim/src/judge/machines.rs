@@ -2,9 +2,9 @@
 //! decision of the core.
 
 use super::{Judge, Verdict, breach, fleet};
-use crate::world::{Cloud, CloudMachine, GROUPS, TEAM, World};
+use crate::world::{Cloud, CloudMachine, GROUPS, TEAM, World, seconds};
 use numo_api::{
-    Phase, Step,
+    NodeChangeStatus, Phase, Reason, Step,
     machines::{Goal, annotations},
 };
 use numo_core::{
@@ -20,10 +20,12 @@ const MASTER: &str = "node-role.kubernetes.io/master";
 /// What the judge keeps of machines, by their ids.
 #[derive(Debug, Default)]
 pub(super) struct Machines {
-    /// The machine of the old node, by that of the new one that takes its place.
-    donors: BTreeMap<String, String>,
+    /// The machine of the old node and the uid of that, by the machine of the new one that takes its place.
+    donors: BTreeMap<String, (String, String)>,
     /// Those whose nodes were let go by a turn.
     released: BTreeSet<String>,
+    /// Those of the control plane that a turn has written down when it began.
+    pinned: BTreeSet<String>,
 }
 
 fn version<'a>(seen: &'a Observed, owner: &Owner) -> Option<&'a NodeVersionView> {
@@ -97,7 +99,9 @@ impl Judge {
         for change in &patch.annotations {
             if let (annotations::DONOR, Some(donor)) = (change.key.as_str(), &change.to) {
                 let (new, old) = (host(world, &patch.node), host(world, donor));
-                self.machines.donors.insert(new.to_owned(), old.to_owned());
+                let uid = world.truth.nodes.get(donor).map(|node| node.uid.clone());
+                let old = (old.to_owned(), uid.unwrap_or_default());
+                self.machines.donors.insert(new.to_owned(), old);
             }
         }
     }
@@ -157,13 +161,17 @@ impl Judge {
         world: &'a World,
         cloud: &'a Cloud,
     ) -> impl Iterator<Item = (&'a String, &'a CloudMachine)> {
-        let alive = |id: &str| cloud.machine(id).is_some_and(CloudMachine::is_alive);
+        // Once its Node is gone, which nobody let go, it has no place that could be taken, until the pair is made anew.
+        let is_replaced = |(id, uid): &(String, String)| {
+            let mut nodes = world.truth.nodes.values();
+            cloud.machine(id).is_some_and(CloudMachine::is_alive) && nodes.any(|node| node.uid == *uid)
+        };
         let made = cloud.machines.iter();
         let made = made.filter(|(_, one)| one.is_alive() && !one.request.is_empty());
         made.filter(move |(id, one)| {
             let donor = self.machines.donors.get(*id);
             let joined = world.truth.nodes.contains_key(&one.node);
-            donor.map_or(!joined, |donor| alive(donor))
+            donor.map_or(!joined, is_replaced)
         })
     }
 
@@ -283,7 +291,7 @@ impl Judge {
             .machines
             .donors
             .iter()
-            .filter(|(_, donor)| donor.as_str() == id);
+            .filter(|(_, (donor, _))| donor.as_str() == id);
         let is_obsolete = old.annotation(annotations::OBSOLETE) == "true";
         let Some((heir, _)) = heirs.next_back() else {
             return if is_obsolete || world.people.journals_deleted {
@@ -306,7 +314,10 @@ impl Judge {
         let Some(cloud) = &world.cloud else { return Ok(()) };
         let mut machines = cloud.machines.iter();
         let of_address = machines.find(|(_, one)| one.address == address);
-        let is_released = of_address.is_some_and(|(id, _)| self.machines.released.contains(id));
+        let is_released = of_address.is_some_and(|(id, one)| {
+            let is_gone = !one.is_alive() && !world.truth.nodes.contains_key(&one.node);
+            self.machines.released.contains(id) || is_gone && self.machines.pinned.contains(id)
+        });
         if !is_released && !world.people.journals_deleted {
             return breach(
                 "10",
@@ -326,16 +337,25 @@ impl Judge {
         }
     }
 
-    /// The end: no node that was let go has left its member of etcd behind.
+    /// A turn writes down what its node may leave behind.
+    pub(super) fn note_pin(&mut self, status: &NodeChangeStatus) {
+        let pin = status.pin.iter();
+        self.machines
+            .pinned
+            .extend(pin.filter_map(|pin| pin.provider_id.clone()));
+    }
+
+    /// The end: no node that was let go, or that was gone with its machine in its turn, has left its member of etcd behind.
     pub fn no_member_left(&self, world: &World) -> Verdict {
         let Some(cloud) = world.cloud.as_ref().filter(|_| !world.people.journals_deleted) else {
             return Ok(());
         };
-        let released = cloud
-            .machines
-            .iter()
-            .filter(|(id, one)| !one.is_alive() && self.machines.released.contains(*id));
-        let mut left = released.filter(|(_, one)| cloud.members.contains(&one.address));
+        let goes = cloud.machines.iter().filter(|(id, one)| {
+            one.going.is_some_and(|going| {
+                self.machines.released.contains(*id) || has_ended_since(world, id, going)
+            })
+        });
+        let mut left = goes.filter(|(_, one)| cloud.members.contains(&one.address));
         match left.next() {
             None => Ok(()),
             Some((id, one)) => breach(
@@ -362,6 +382,24 @@ impl Judge {
         }
         Ok(())
     }
+}
+
+/// Whether the turn of the node of a machine ended, as that was gone, while the machine was on its way out already.
+fn has_ended_since(world: &World, machine: &str, going: i64) -> bool {
+    let mut changes = world.truth.changes.values();
+    changes.any(|change| {
+        let status = &change.status;
+        let is_of = status
+            .pin
+            .as_ref()
+            .is_some_and(|pin| pin.provider_id.as_deref() == Some(machine));
+        let since = status
+            .since
+            .as_deref()
+            .and_then(|at| at.parse().ok())
+            .map(seconds);
+        is_of && status.reason.as_deref() == Some(Reason::NodeGone.name()) && since >= Some(going)
+    })
 }
 
 /// Nothing is left on the node that a drain takes.

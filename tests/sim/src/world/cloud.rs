@@ -152,6 +152,16 @@ impl Cloud {
         machines.find(|(known, _)| is_same(known, id)).map(|(_, one)| one)
     }
 
+    /// How many machines there are beyond those that numo did not ask for, gone or not: each of its own stands for one of them.
+    pub fn machines_more(&self) -> usize {
+        let more = GROUPS.map(|(id, _)| {
+            let of_group = || self.machines.values().filter(|one| one.group == id);
+            let alive = of_group().filter(|one| one.is_alive()).count();
+            alive.saturating_sub(of_group().filter(|one| one.request.is_empty()).count())
+        });
+        more.into_iter().sum()
+    }
+
     /// Whether something comes by itself: a machine boots or goes.
     pub fn is_at_work(&self, now: i64) -> bool {
         let mut machines = self.machines.values();
