@@ -64,7 +64,7 @@ pub const WAYS: [Way; 7] = [
     },
     Way {
         name: "spec.suspend: true",
-        on: "one MutexRunConfig; other manifests have the annotation of `numo pause`",
+        on: "one MutexRunConfig; others: the annotation of `numo pause`",
         effect: "the same as pause, said in the manifest: for GitOps",
         undo: "spec.suspend: false; `numo resume` refuses to",
     },
