@@ -841,6 +841,9 @@ async fn five_minutes_of_the_readme() -> Result<()> {
     let node = &[("NODE", "worker-0")];
     maintenance.run(t, "numo maintain NODE", node).await?;
     maintenance.end()?;
+    let mut questions = Page::read("operator/docs/faq.md")?;
+    questions.run(t, "kubectl get nodechanges", &[]).await?;
+    questions.end()?;
     the_log_is_as_its_page_says(&site).await?;
     site.nothing_is_left().await?;
     site.strike().await
@@ -1152,8 +1155,9 @@ async fn what_an_alert_says_to_do() -> Result<()> {
 }
 
 /// Pages whose blocks of commands are run by these tests: each ends its page (`Page::end`).
-const PAGES: [&str; 20] = [
+const PAGES: [&str; 21] = [
     "README.md",
+    "operator/docs/faq.md",
     "operator/docs/first-rule.md",
     "operator/docs/logs.md",
     "operator/docs/maintenance.md",
@@ -1194,7 +1198,7 @@ enum By {
 }
 
 /// Blocks that none of these tests runs: the page, a text that the block alone has, and what becomes of it.
-const OTHERWISE: [(&str, &str, By); 10] = [
+const OTHERWISE: [(&str, &str, By); 11] = [
     (
         "README.md",
         "kind create cluster",
@@ -1204,6 +1208,11 @@ const OTHERWISE: [(&str, &str, By); 10] = [
         "README.md",
         "cargo xtask demo",
         By::Nobody("the demo takes minutes, and the second line is what runs these tests"),
+    ),
+    (
+        "README.md",
+        "helm install numo deploy/helm/numo -n ",
+        By::Nobody("the chart's own page has this line too, and tests/install/tests/install/helm.rs runs that"),
     ),
     (
         "deploy/helm/numo/README.md",
