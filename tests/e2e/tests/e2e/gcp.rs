@@ -1,20 +1,25 @@
 //! What is tried of Google Cloud alone: what it has against a request, how often it is asked, and where numo dies. The scene is that of all clouds.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, ensure};
 use kube::api::ListParams;
+use numo_cluster::Members;
 use numo_e2e::{
     Called, Cut,
     clouds::{
-        Cloud as _,
+        Cloud as _, Hosted,
         gcp::{Google, NONE, UPDATE},
     },
 };
 use serde_json::json;
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use crate::{
     clouds::{Scene, VERSION, WORKERS},
     crashes::tell,
+    kept,
 };
 
 const NEW: &str = Google::NEW;
@@ -282,4 +287,66 @@ async fn killed_at_every_call_of_the_cloud_it_makes_each_machine_once() -> Resul
     ))?;
     assert!(number > 10, "a roll has more than {number} requests");
     Ok(())
+}
+
+/// A control plane of which one node has the old image, and a worker. The node of the control plane is replaced first, beside a real etcd of
+/// three members: its member is gone before its machine is, and no other member is.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_control_plane_goes_first_and_a_member_of_etcd_before_its_machine() -> Result<()> {
+    let names = ["control-0000", "control-0001", "control-0002"];
+    let members = Members::start(&names).await?;
+    let cloud = Google::start()?;
+    cloud.add_group("control", true, names.len());
+    cloud.add_group(WORKERS, false, 1);
+    for name in &names[1..] {
+        cloud.renew(name)?;
+    }
+    let hosted = Hosted::open(cloud).await?;
+    for name in names {
+        hosted.place(name, members.address(name)?);
+    }
+    let numo = vec![
+        "--etcd-certs",
+        kept(members.certs().display().to_string()),
+        "--etcd-endpoints",
+        kept(members.endpoints().join(",")),
+    ];
+    let mut scene = Scene::open(hosted, numo).await?;
+    scene.hosted.play(&scene.machines).await?;
+    scene.machines.ask_for(VERSION, json!({"image": NEW})).await?;
+    scene.start()?;
+    let replaced = scene
+        .stage
+        .until("the old node of the control plane is replaced", 300, || async {
+            scene.play().await?;
+            // Only numo has a machine deleted: one that is gone has no member by now.
+            let there = scene.hosted.there();
+            let is_there = there.contains(names[0]);
+            let has_member = members.names().await?.contains(names[0]);
+            let is_new = |name: &&String| name.starts_with(WORKERS) && *name != "workers-0000";
+            let worker = there.iter().find(is_new);
+            if !is_there && has_member {
+                return Ok(Some(Some("its machine went before its member".to_owned())));
+            }
+            if let Some(worker) = worker.filter(|_| is_there) {
+                return Ok(Some(Some(format!("{worker} was made before it went"))));
+            }
+            let is_gone = !scene.machines.shown().await?.contains_key(names[0]);
+            Ok((is_gone && !is_there).then_some(None))
+        })
+        .await;
+    match replaced {
+        Ok(None) => {}
+        Ok(Some(wrong)) => return Err(Error::msg(wrong).context(scene.picture().await?)),
+        Err(error) => return Err(error.context(scene.picture().await?)),
+    }
+    scene.rolled(names.len() + 1).await?;
+    let left: BTreeSet<String> = names[1..].iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(members.names().await?, left);
+    assert_eq!(
+        scene.hosted.cloud.made(),
+        names.len() + 3,
+        "one machine of each group was made"
+    );
+    scene.strike().await
 }
