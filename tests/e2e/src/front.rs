@@ -1,19 +1,18 @@
-//! The way from numo to a cloud on loopback: a proxy that ends the TLS of the cloud's hosts with an authority of its own, gives tokens to a
-//! service account, writes every request down, and can cut the line at one of them. numo knows nothing of it but what an administrator sets:
-//! the proxy, and the authority.
+//! The way from numo to a cloud on loopback: a proxy that ends the TLS of the cloud's hosts with an authority of its own, gives tokens to whom
+//! the cloud knows, writes every request down, and can cut the line at one of them. numo knows nothing of it but what an administrator sets: the
+//! proxy, and the authority.
 
 use crate::Cut;
 use anyhow::{Context as _, Result};
 use axum::{
     Router,
-    body::{Body, to_bytes},
+    body::{Body, Bytes, to_bytes},
     extract::{Request, State},
-    http::{HeaderMap, Method, StatusCode, header},
+    http::{HeaderMap, StatusCode, header, request::Parts},
     response::{IntoResponse as _, Response},
 };
-use numo_clouds::Loopback;
-use numo_plugin_tests::google::Account;
-use serde_json::json;
+use numo_clouds::{Loopback, aws::Parameters};
+use serde_json::Value;
 use std::{
     net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -31,11 +30,8 @@ use tokio_rustls::{TlsAcceptor, rustls};
 const REQUEST_MAX_BYTES: usize = 1 << 20;
 /// The most that the head of a request to the proxy may hold (bytes).
 const HEAD_MAX_BYTES: usize = 8 << 10;
-/// The host that gives tokens.
-const TOKENS: &str = "oauth2.googleapis.com";
 /// Headers that are about one connection only, or that whoever sends the request sets.
-const OF_CONNECTION: [header::HeaderName; 4] = [
-    header::HOST,
+const OF_CONNECTION: [header::HeaderName; 3] = [
     header::CONNECTION,
     header::CONTENT_LENGTH,
     header::TRANSFER_ENCODING,
@@ -44,12 +40,32 @@ const OF_CONNECTION: [header::HeaderName; 4] = [
 /// A request to the cloud.
 #[derive(Clone, Debug)]
 pub struct Called {
-    /// Method and path.
+    /// Method and path; the path ends with the action where a form names one.
     pub what: String,
+    /// What it carried.
+    pub body: String,
     /// When it came.
     pub at: Instant,
     /// The status of its answer; none while it has none, or where nobody waited for it.
     pub status: Option<u16>,
+    /// The answer.
+    pub answer: String,
+}
+
+/// Who gives tokens, at a host of its own.
+pub struct Tokens {
+    /// The host.
+    pub host: &'static str,
+    /// What it answers to a form.
+    pub answer: Box<dyn Fn(&Parameters) -> (u16, Value) + Send + Sync>,
+}
+
+impl std::fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tokens")
+            .field("host", &self.host)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A front that serves until it is dropped.
@@ -69,13 +85,13 @@ impl std::fmt::Debug for Front {
 }
 
 impl Front {
-    /// Stands before the cloud that listens there, as its host; who gives tokens to this account is in front of it, too.
-    pub async fn open(cloud: SocketAddr, host: &str, account: Account, token: &str) -> Result<Self> {
+    /// Stands before the cloud that listens there, as its hosts, and before who gives tokens.
+    pub async fn open(cloud: SocketAddr, hosts: &[&str], tokens: Option<Tokens>) -> Result<Self> {
+        let mut names = hosts.to_vec();
+        names.extend(tokens.as_ref().map(|tokens| tokens.host));
         let line = Arc::new(Line {
             cloud: Loopback::to(cloud),
-            host: host.to_owned(),
-            account,
-            token: token.to_owned(),
+            tokens,
             called: Mutex::default(),
             cut: Mutex::default(),
             reached: Notify::new(),
@@ -88,10 +104,10 @@ impl Front {
                 tracing::warn!(%error, "the front ended");
             }
         });
-        let (acceptor, authority) = acceptor(&[host, TOKENS])?;
+        let (acceptor, authority) = acceptor(&names)?;
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let proxy = listener.local_addr()?;
-        let hosts = [format!("{host}:443"), format!("{TOKENS}:443")];
+        let hosts: Vec<String> = names.iter().map(|name| format!("{name}:443")).collect();
         let tunnels = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (acceptor, hosts) = (acceptor.clone(), hosts.clone());
@@ -194,9 +210,7 @@ async fn head(stream: &mut (impl AsyncRead + Unpin)) -> Result<String> {
 /// What the connections share.
 struct Line {
     cloud: Loopback,
-    host: String,
-    account: Account,
-    token: String,
+    tokens: Option<Tokens>,
     called: Mutex<Vec<Called>>,
     cut: Mutex<Option<Cut>>,
     reached: Notify,
@@ -217,12 +231,16 @@ impl Line {
     }
 
     /// Notes a request and says what becomes of it, and which number it has (from 0).
-    fn judge(&self, method: &Method, path: &str) -> (usize, Fate) {
+    fn judge(&self, parts: &Parts, body: &[u8]) -> (usize, Fate) {
+        let form = Parameters::read("", body);
+        let action = form.get("Action").unwrap_or_default();
         let mut called = self.called();
         called.push(Called {
-            what: format!("{method} {path}"),
+            what: format!("{} {}{action}", parts.method, parts.uri.path()),
+            body: String::from_utf8_lossy(body).into_owned(),
             at: Instant::now(),
             status: None,
+            answer: String::new(),
         });
         let number = called.len();
         let cut = *self.cut.lock().unwrap_or_else(PoisonError::into_inner);
@@ -241,14 +259,12 @@ impl Line {
         (number - 1, fate)
     }
 
-    /// Asks the cloud.
-    async fn ask(&self, request: Request) -> Result<Response> {
-        let (parts, body) = request.into_parts();
-        let body = to_bytes(body, REQUEST_MAX_BYTES).await?.to_vec();
+    /// Asks the cloud at a host: the status, the headers and the body of its answer.
+    async fn ask(&self, host: &str, parts: Parts, body: &Bytes) -> Result<(StatusCode, HeaderMap, Vec<u8>)> {
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-        let url = format!("https://{}{path}", self.host);
+        let url = format!("https://{host}{path}");
         let (cloud, method) = (self.cloud.clone(), parts.method.to_string());
-        let mut headers = parts.headers;
+        let (mut headers, body) = (parts.headers, body.to_vec());
         without_connection(&mut headers);
         let sent = tokio::task::spawn_blocking(move || {
             let headers = headers
@@ -257,27 +273,38 @@ impl Line {
             cloud.send((method.as_str(), url.as_str()), headers, body)
         });
         let answer = sent.await?.map_err(anyhow::Error::msg)?;
-        let mut response = Response::builder().status(answer.status);
+        let mut headers = HeaderMap::new();
         for (name, value) in answer.headers {
-            response = response.header(name, value);
+            headers.append(header::HeaderName::try_from(name)?, value.try_into()?);
         }
-        let mut response = response.body(Body::from(answer.body))?;
-        without_connection(response.headers_mut());
-        Ok(response)
+        without_connection(&mut headers);
+        Ok((StatusCode::from_u16(answer.status)?, headers, answer.body))
     }
 
-    /// A token for who has signed as the account.
-    async fn token(&self, request: Request) -> Result<Response> {
-        let form = to_bytes(request.into_body(), REQUEST_MAX_BYTES).await?;
-        let form = String::from_utf8_lossy(&form).into_owned();
-        let assertion = form.split('&').find_map(|pair| pair.strip_prefix("assertion="));
-        // What a JWT is made of needs no escape in a form.
-        if !assertion.is_some_and(|assertion| self.account.has_signed(assertion)) {
-            let refused = json!({"error": "invalid_grant", "error_description": "Invalid JWT Signature."});
-            return Ok((StatusCode::BAD_REQUEST, axum::Json(refused)).into_response());
+    /// Passes a request on, unless the line is cut.
+    async fn pass(&self, host: &str, parts: Parts, body: &Bytes) -> Response {
+        let (number, fate) = self.judge(&parts, body);
+        if let Fate::IsLost = fate {
+            // Ends with the connection, and that with numo.
+            return std::future::pending().await;
         }
-        let given = json!({"access_token": self.token, "expires_in": 3599, "token_type": "Bearer"});
-        Ok(axum::Json(given).into_response())
+        let (status, headers, answer) = match self.ask(host, parts, body).await {
+            Ok(answered) => answered,
+            Err(error) => (
+                StatusCode::BAD_GATEWAY,
+                HeaderMap::new(),
+                error.to_string().into_bytes(),
+            ),
+        };
+        if let Some(called) = self.called().get_mut(number) {
+            called.status = Some(status.as_u16());
+            called.answer = String::from_utf8_lossy(&answer).into_owned();
+        }
+        if let Fate::IsLast = fate {
+            self.reached.notify_one();
+            return std::future::pending().await;
+        }
+        (status, headers, Body::from(answer)).into_response()
     }
 }
 
@@ -288,23 +315,19 @@ fn without_connection(headers: &mut HeaderMap) {
 }
 
 async fn pass(State(line): State<Arc<Line>>, request: Request) -> Response {
-    let failed = |error: anyhow::Error| (StatusCode::BAD_GATEWAY, error.to_string()).into_response();
-    let host = request.headers().get(header::HOST);
-    if host.is_some_and(|host| host.as_bytes() == TOKENS.as_bytes()) {
-        return line.token(request).await.unwrap_or_else(failed);
+    let failed = |error: axum::Error| (StatusCode::BAD_GATEWAY, error.to_string()).into_response();
+    let (parts, body) = request.into_parts();
+    let body = match to_bytes(body, REQUEST_MAX_BYTES).await {
+        Ok(body) => body,
+        Err(error) => return failed(error),
+    };
+    let host = parts.headers.get(header::HOST);
+    let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let host = host.trim_end_matches(":443").to_owned();
+    if let Some(tokens) = line.tokens.as_ref().filter(|tokens| tokens.host == host) {
+        let (status, given) = (tokens.answer)(&Parameters::read("", &body));
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
+        return (status, axum::Json(given)).into_response();
     }
-    let (number, fate) = line.judge(request.method(), request.uri().path());
-    if let Fate::IsLost = fate {
-        // Ends with the connection, and that with numo.
-        return std::future::pending().await;
-    }
-    let answer = line.ask(request).await.unwrap_or_else(failed);
-    if let Some(called) = line.called().get_mut(number) {
-        called.status = Some(answer.status().as_u16());
-    }
-    if let Fate::IsLast = fate {
-        line.reached.notify_one();
-        return std::future::pending().await;
-    }
-    answer
+    line.pass(&host, parts, &body).await
 }

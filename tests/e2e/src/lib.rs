@@ -4,10 +4,10 @@
 //!
 //! It applies what `deploy/` holds; it does not speak for numo, and nothing here judges.
 
+pub mod clouds;
 pub mod cluster_api;
 mod compare;
 mod front;
-pub mod gcp;
 pub mod machines;
 pub mod manifests;
 pub mod memory;
@@ -22,7 +22,7 @@ mod stage;
 mod terminal;
 mod unvalidated;
 
-pub use front::{Called, Front};
+pub use front::{Called, Front, Tokens};
 pub use prepared::{install, with_kinds};
 pub use process::{Numo, Said, binary, call_in, call_with, cargo_with, crates};
 pub use proxy::{Cut, Proxy, Slow, Withheld};

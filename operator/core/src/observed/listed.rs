@@ -41,7 +41,9 @@ impl Observed {
     /// Why nobody knows whether pools, configurations and the version of the cluster are gone, for a run that has nodes in
     /// flight: their kinds have not been served since numo began.
     pub fn never_listed(&self) -> Option<Why> {
-        let (plural, words) = self.absent.first_key_value()?;
+        let needed = OwnerKind::MutexRunConfig.needs();
+        let mut absent = self.absent.iter();
+        let (plural, words) = absent.find(|(plural, _)| needed.contains(plural))?;
         let message = format!(
             "{plural} could not be listed since numo began, and nodes are in flight: nothing is taken for gone: {words}"
         );

@@ -132,11 +132,11 @@ pub struct Observed {
     pub secrets: BTreeMap<Key, String>,
     /// Namespaces whose Secrets are not known: not listed yet, or not to be seen, with the words for it.
     pub unseen_secrets: BTreeMap<String, Option<String>>,
-    /// Kinds (their plural) that were listed once and cannot be listed now, with the words for it. What was seen last of
-    /// them is kept.
+    /// Kinds (their plural, with the group where two groups have it) that were listed once and cannot be listed now, with the words for it.
+    /// What was seen last of them is kept.
     pub unlisted: BTreeMap<&'static str, String>,
-    /// Kinds of OpenShift's (their plural) that were not served when numo began, and not since, with the words for it. That
-    /// is as it should be where there is no OpenShift.
+    /// Kinds (the same) that not every cluster has, and that were not served when numo began, and not since, with the words for it. Those of
+    /// OpenShift's are so, as it should be, where there is no OpenShift.
     pub absent: BTreeMap<&'static str, String>,
     /// Objects of numo's own kinds and of owners that are there and cannot be read, by the plural of their kind. What was
     /// seen of one before is kept; after a restart that is nothing.

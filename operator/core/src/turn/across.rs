@@ -19,7 +19,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Reason, Step, conditions::Actor};
+use numo_api::{Reason, Step, conditions::Actor, node_maintenance::MEDIK8S_GROUP};
 
 /// How long the other operator has to say something of a NodeMaintenance (seconds).
 const ANSWER_SECONDS: i64 = 120;
@@ -27,6 +27,8 @@ const ANSWER_SECONDS: i64 = 120;
 const SILENT_SECONDS: i64 = 1200;
 /// Pods that are named.
 const PODS: usize = 5;
+/// The objects by which another operator drains.
+const PLURAL: &str = "nodemaintenances";
 /// Characters of another operator's words.
 const WORDS: usize = 512;
 
@@ -77,7 +79,7 @@ fn find<'a>(observed: &'a Observed, node: &NodeView, change: &ChangeView, owner_
 /// That the object of this name cannot be read: what it says is not known.
 fn unread(observed: &Observed, node: &NodeView) -> Option<Why> {
     let object = object(&node.name);
-    let unread = observed.unread.get(&("nodemaintenances", object.key.clone()))?;
+    let unread = observed.unread.get(&(PLURAL, object.key.clone()))?;
     let message = format!("{object} cannot be read: {}", unread.words);
     Some(Why::new(Reason::ListFailed, message))
 }
@@ -123,9 +125,17 @@ pub(crate) fn has_object(observed: &Observed, node: &NodeView, change: &ChangeVi
     mark.is_some_and(|mark| mark.change == change.uid && mark.node == node.uid)
 }
 
-/// Why no node is drained by another operator: none is known that serves NodeMaintenances, or nobody sees what it says.
+/// Why no node is drained by another operator: its kind is not there, none is known that serves NodeMaintenances, or nobody sees what it says.
 pub(crate) fn not_served(observed: &Observed, field: &str) -> Option<Why> {
-    if let Some(words) = observed.unlisted.get("nodemaintenances") {
+    if let Some(words) = observed.absent.get(PLURAL) {
+        let message = format!(
+            "{field}: found NodeMaintenance, and the cluster does not serve {PLURAL} of {MEDIK8S_GROUP}: {words}; wanted {} with that \
+             definition, or Numo",
+            ForeignController::NodeMaintenance.name()
+        );
+        return Some(Why::new(Reason::MaintenanceNotServed, message));
+    }
+    if let Some(words) = observed.unlisted.get(PLURAL) {
         let message = format!("nodemaintenances cannot be listed any more: {words}");
         return Some(Why::new(Reason::ListFailed, message));
     }

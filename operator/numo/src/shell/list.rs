@@ -9,7 +9,7 @@ use super::{
     rival,
     store::{Seen, Store},
     watch,
-    watched::{self, FLEET_KINDS, Place, etcd_pod::KUBE_SYSTEM},
+    watched::{self, FLEET_KINDS, Missing, Place, etcd_pod::KUBE_SYSTEM},
 };
 use crate::frontends;
 use kube::{Client, core::DynamicObject};
@@ -404,7 +404,13 @@ async fn list(
         let page = match api.list(&params).await {
             Ok(page) => page,
             // Not every cluster has what is not numo's own.
-            Err(kube::Error::Api(status)) if status.code == 404 && !is_own(kind) => return Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 404 && !is_own(kind) => {
+                if let Missing::EmptyIfUnserved = kind.watched().missing {
+                    let absent = Seen::Absent(kind, status.message.clone());
+                    looking.store.see(absent);
+                }
+                return Ok(());
+            }
             Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {
                 let name = kind.resource().3;
                 let words = if status.code == 403 {

@@ -212,8 +212,8 @@ fn of_error(kind: Kind, scope: &str, error: &watcher::Error, (listed, first): (b
         all.push(Seen::Unseen(kind, scope.to_owned(), said(error)));
     }
     if first && !listed && missing.is_optional(is_unserved(error)) {
-        if matches!(missing, Missing::Needed) {
-            all.push(Seen::Absent(kind, error.to_string()));
+        if matches!(missing, Missing::Needed | Missing::EmptyIfUnserved) {
+            all.push(Seen::Absent(kind, said(error)));
         }
         all.push(Seen::Listed(kind, scope.to_owned()));
     }

@@ -290,14 +290,19 @@ impl Cluster {
             }
             "topology" => self.observed.control_plane_topology = Some(line.word(1).to_owned()),
             "absent" => {
-                let kinds = ["clusterversions", "machineconfigpools"];
+                let kinds = ["clusterversions", "machineconfigpools", "nodemaintenances"];
                 let kind = kinds.into_iter().find(|kind| *kind == line.word(1));
                 let words = "404 page not found".to_owned();
                 self.observed.absent.insert(kind.expect("a kind"), words);
             }
             "unlisted" => {
                 let words = "the server could not find the requested resource".to_owned();
-                let kinds = ["machineconfigs", "machineconfigpools", "nodes"];
+                let kinds = [
+                    "machineconfigs",
+                    "machineconfigpools",
+                    "nodes",
+                    "nodemaintenances",
+                ];
                 let kind = kinds
                     .into_iter()
                     .find(|kind| *kind == line.word(1))

@@ -194,6 +194,31 @@ fn nothing_begins_where_no_other_operator_serves_nodemaintenances() {
     );
 }
 
+/// Its kind is not there, or has gone: that is known before a machine is made, and while a node waits for its drain.
+#[test]
+fn nothing_begins_where_the_kind_of_nodemaintenances_is_not_served() {
+    let alone = |rest: &str| pair(rest).replace(" heir:new", "").replace(" donor:a", "");
+    check(
+        &alone("absent nodemaintenances"),
+        "hold MaintenanceNotServed ~ spec.mutex.drainBy: found NodeMaintenance, and the cluster does not serve nodemaintenances of nodemaintenance.medik8s.io: 404 page not found; wanted node-maintenance-operator with that definition, or Numo
+         > nothing",
+    );
+    check(
+        &alone("unlisted nodemaintenances"),
+        "hold ListFailed ~ nodemaintenances cannot be listed any more: the server could not find the requested resource
+         > nothing",
+    );
+    check(
+        &pair("replacing a PreRules\n absent nodemaintenances"),
+        "node a PreRules MaintenanceNotServed
+         > journal a closed",
+    );
+    // Who drains by numo's own drain needs no such kind.
+    let own =
+        alone("absent nodemaintenances").replace(r#" spec {"mutex": {"drainBy": "NodeMaintenance"}}"#, "");
+    check(&own, "node a Selected");
+}
+
 /// As all settings of gates are, it may be said by a MutexBinding; the NodeVersion's own word is the first.
 #[test]
 fn a_mutexbinding_may_say_it_and_the_nodeversion_has_the_first_word() {

@@ -1,10 +1,13 @@
 //! Machines that are replaced, with the provider `sim`: its machines are ConfigMaps, and the test plays what boots and goes.
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
+use k8s_openapi::{
+    api::{coordination::v1::Lease, core::v1::Node},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
     core::{DynamicObject, GroupVersionKind},
     discovery::ApiResource,
 };
@@ -524,5 +527,66 @@ async fn another_operator_drains_the_old_nodes() -> Result<()> {
         let spec = node.spec.unwrap_or_default();
         assert_ne!(spec.unschedulable, Some(true));
     }
+    stage.strike().await
+}
+
+/// The kind by which another operator is to drain is not there: the NodeVersion and `numo doctor` say so, and no machine is made. It comes, and
+/// numo goes on; it goes again, and that is said, too.
+#[tokio::test]
+async fn a_kind_to_drain_by_that_is_not_there_is_told_before_a_machine_is_made() -> Result<()> {
+    const NAME: &str = "nodemaintenances.nodemaintenance.medik8s.io";
+    let (mut stage, machines) = without_nodes(vec!["--machine-provider", "sim"]).await?;
+    let definitions: Api<CustomResourceDefinition> = Api::all(stage.client.clone());
+    let mut kind = definitions.get(NAME).await?;
+    definitions.delete(NAME, &DeleteParams::default()).await?;
+    gone(&stage, &definitions, NAME).await?;
+    let group = Group {
+        name: "red",
+        nodes: &["old-0"],
+        ..Group::default()
+    };
+    machines.group(group).await?;
+    apply(&stage, &other_operator()).await?;
+    let spec = json!({"image": "img2", "mutex": {"drainBy": "NodeMaintenance"}});
+    machines.ask_for(VERSION, spec).await?;
+    stage.start_numo()?;
+    let says = |words: &'static [&'static str]| {
+        let (stage, machines) = (&stage, &machines);
+        async move {
+            let what = format!("the NodeVersion says {words:?}");
+            let says = || async {
+                machines.play().await?;
+                let version = machines.api("NodeVersion", "nodeversions").get(VERSION).await?;
+                let said = version.data["status"].to_string();
+                Ok(words.iter().all(|word| said.contains(word)).then_some(()))
+            };
+            stage.until(&what, 60, says).await
+        }
+    };
+    says(&["MaintenanceNotServed", "does not serve nodemaintenances"]).await?;
+    assert_eq!(machines.made().await?.len(), 1, "no machine is made");
+    let explained = stage
+        .say(&["explain", "nodeversion/constellation-version"])
+        .await?;
+    assert!(
+        explained.contains("does not serve nodemaintenances"),
+        "{explained}"
+    );
+    let found = stage.call(&["doctor"]).await?;
+    let tells = "NodeVersion constellation-version spec.mutex.drainBy: found NodeMaintenance";
+    assert!(found.out.replace('\n', " ").contains(tells), "{found:?}");
+
+    kind.metadata.resource_version = None;
+    kind.metadata.uid = None;
+    definitions.create(&PostParams::default(), &kind).await?;
+    stage
+        .until("a machine is made", 90, || async {
+            machines.play().await?;
+            Ok((machines.made().await?.len() > 1).then_some(()))
+        })
+        .await?;
+    definitions.delete(NAME, &DeleteParams::default()).await?;
+    says(&["nodemaintenances cannot be listed any more"]).await?;
+    assert!(machines.shown().await?.contains_key("old-0"));
     stage.strike().await
 }

@@ -20,7 +20,7 @@ use kube::{
     },
 };
 use numo_api::marks;
-use numo_e2e::{NAMESPACE, Stage, manifests};
+use numo_e2e::{NAMESPACE, Stage, machines::without_nodes, manifests};
 use numo_world::{MachineApi, PoolSpec, WorldSpec};
 use serde_json::{Value, json};
 
@@ -856,6 +856,66 @@ async fn numos_token_gives_a_job_the_host_only_where_the_namespace_does() -> Res
             other => panic!("{field}: {other:?}"),
         }
     }
+    stage.strike().await
+}
+
+/// A NodeMaintenance for a node, with this mark of numo's.
+fn maintenance_of(node: &str, mark: Option<&str>) -> Result<DynamicObject> {
+    let mut object = json!({
+        "apiVersion": "nodemaintenance.medik8s.io/v1beta1", "kind": "NodeMaintenance",
+        "metadata": {"name": node}, "spec": {"nodeName": node, "reason": "a fan"},
+    });
+    if let Some(mark) = mark {
+        object["metadata"]["annotations"] = json!({(marks::DRAINS_FOR): mark});
+    }
+    Ok(serde_json::from_value(object)?)
+}
+
+/// Who has the token opens no node that a person keeps in maintenance: numo deletes the NodeMaintenances that it made with its mark.
+#[tokio::test(flavor = "multi_thread")]
+async fn numos_token_deletes_the_nodemaintenances_that_numo_made_and_no_others() -> Result<()> {
+    let (stage, _machines) = without_nodes(Vec::new()).await?;
+    let gvk = GroupVersionKind::gvk("nodemaintenance.medik8s.io", "v1beta1", "NodeMaintenance");
+    let resource = ApiResource::from_gvk_with_plural(&gvk, "nodemaintenances");
+    let people: Api<DynamicObject> = Api::all_with(stage.client.clone(), &resource);
+    let numo: Api<DynamicObject> = Api::all_with(stage.as_numo().await?, &resource);
+    let created = PostParams::default();
+    people.create(&created, &maintenance_of("theirs", None)?).await?;
+    stage
+        .until("numo may make one with its mark", 30, || async {
+            Ok(numo
+                .create(&created, &maintenance_of("ours", Some("{}"))?)
+                .await
+                .ok())
+        })
+        .await?;
+    let without = numo.create(&created, &maintenance_of("unmarked", None)?).await;
+    let why = forbids(without, "without a mark");
+    assert!(
+        why.contains("numo may not create NodeMaintenance unmarked: found no annotation"),
+        "{why}"
+    );
+    let deleted = numo.delete("theirs", &DeleteParams::default()).await;
+    let why = forbids(deleted, "that of a person");
+    assert!(
+        why.contains("numo may not delete NodeMaintenance theirs: found no annotation"),
+        "{why}"
+    );
+    // The mark comes with the object.
+    for (name, mark) in [
+        ("theirs", json!("{}")),
+        ("ours", json!(null)),
+        ("ours", json!("of another")),
+    ] {
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {(marks::DRAINS_FOR): mark}}}));
+        let answer = numo.patch(name, &PatchParams::default(), &patch).await;
+        forbids(answer, &format!("{name} {mark}"));
+    }
+    let paused = Patch::Merge(json!({"metadata": {"annotations": {(marks::SUSPEND): "x"}}}));
+    numo.patch("theirs", &PatchParams::default(), &paused).await?;
+    numo.delete("ours", &DeleteParams::default()).await?;
+    assert!(people.get_opt("ours").await?.is_none());
+    assert!(people.get_opt("theirs").await?.is_some());
     stage.strike().await
 }
 

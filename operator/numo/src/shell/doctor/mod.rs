@@ -6,6 +6,7 @@
 mod approvals;
 mod definitions;
 mod deployment;
+mod drains;
 mod finding;
 mod installation;
 mod leader;
@@ -24,6 +25,7 @@ pub use self::finding::{Finding, State, counted};
 use self::{
     approvals::approvals,
     definitions::{definitions, version},
+    drains::drains,
     finding::Findings,
     installation::{installation, placement},
     leader::{leader, turned_away},
@@ -116,6 +118,8 @@ async fn what_people_made(
     runs(connection, found).await;
     found.check = "Plans";
     plans(connection, found).await;
+    found.check = "Machines";
+    drains(connection, found).await;
     found.check = "Signatures";
     signatures(connection, namespace, found).await;
     found.check = "Registries";

@@ -83,9 +83,9 @@ impl Store {
         let mut changed = self.waiting_for.remove(&slot);
         if self.listing.contains_key(&slot) {
             changed |= self.seen_at_last(kind, &slot.1);
-            changed |= self.observed.absent.remove(kind.resource().3).is_some();
+            changed |= self.observed.absent.remove(kind.unread_as()).is_some();
         }
-        changed |= self.observed.unlisted.remove(kind.resource().3).is_some();
+        changed |= self.observed.unlisted.remove(kind.unread_as()).is_some();
         let Some(mentioned) = self.listing.remove(&slot) else {
             return changed;
         };
@@ -107,14 +107,14 @@ impl Store {
     pub(super) fn list_failed(&mut self, kind: Kind, scope: String, words: &str) -> bool {
         self.listing.remove(&(kind, scope));
         let words = numo_core::rules::clip(words, 512);
-        replace(&mut self.observed.unlisted, kind.resource().3, words)
+        replace(&mut self.observed.unlisted, kind.unread_as(), words)
     }
 
     /// A kind is not served, and never was. The list that had begun says nothing.
     pub(super) fn absent(&mut self, kind: Kind, words: &str) -> bool {
         self.listing.remove(&(kind, String::new()));
         let words = numo_core::rules::clip(words, 512);
-        replace(&mut self.observed.absent, kind.resource().3, words)
+        replace(&mut self.observed.absent, kind.unread_as(), words)
     }
 
     pub(super) fn unseen(&mut self, kind: Kind, scope: String, words: String) -> bool {

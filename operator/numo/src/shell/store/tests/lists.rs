@@ -83,6 +83,34 @@ fn a_kind_that_was_never_served_is_known_to_be_unknown() {
     assert_eq!(store.observed.never_listed(), None);
 }
 
+/// That another operator's kind was never served is known, and keeps no run from going on. KubeVirt's kind of the same plural is another one.
+#[test]
+fn a_kind_of_another_operator_that_was_never_served_is_known() {
+    let mut store = Store::new(Settings::default());
+    let words = || "404 page not found".to_owned();
+    for kind in [Kind::NodeMaintenance, Kind::KubeVirtMaintenance] {
+        store.expect(kind, "");
+        store.see(Seen::Listing(kind, String::new()));
+        assert!(store.see(Seen::Absent(kind, words())));
+        store.see(Seen::Listed(kind, String::new()));
+    }
+    assert!(store.is_complete(), "nobody waits for it");
+    assert_eq!(store.observed.never_listed(), None);
+    let is_absent = |store: &Store| store.observed.absent.contains_key("nodemaintenances");
+    assert!(is_absent(&store));
+    for (kind, is_still) in [(Kind::KubeVirtMaintenance, true), (Kind::NodeMaintenance, false)] {
+        store.see(Seen::Listing(kind, String::new()));
+        assert!(store.see(Seen::Listed(kind, String::new())));
+        assert_eq!(is_absent(&store), is_still, "{kind:?}");
+    }
+    assert!(store.see(Seen::ListFailed(
+        Kind::KubeVirtMaintenance,
+        String::new(),
+        words()
+    )));
+    assert!(!store.observed.unlisted.contains_key("nodemaintenances"));
+}
+
 /// Each cluster autoscaler is watched by itself: the list of one says nothing of another.
 #[test]
 fn a_list_of_one_object_forgets_that_one_alone() {
