@@ -386,7 +386,7 @@ impl Simulation {
 
     /// Every owner that is seen.
     fn owners(&self) -> Vec<Owner> {
-        let seen = &self.view.seen;
+        let seen = self.view.seen();
         let runs = seen.runs.keys().cloned().map(Owner::run);
         let plans = seen.plans.keys().cloned().map(Owner::plan);
         let maintenances = seen.maintenances.keys().cloned();
@@ -405,7 +405,7 @@ impl Simulation {
                 return Err("invariant 6: the same input gave another decision".to_owned());
             }
         }
-        let seen = &self.view.seen;
+        let seen = self.view.seen();
         self.judge.decided(&self.world, seen, owner, &decision)?;
         if self.story.passes.is_multiple_of(16) {
             self.judge.reported(&self.world, seen, owner, &decision)?;
@@ -428,7 +428,7 @@ impl Simulation {
     /// What is decided for an owner, after the last look at it, with the fault that is put into it.
     fn decided(&mut self, owner: &Owner) -> Result<Decision, String> {
         self.decided += 1;
-        let seen = &self.view.seen;
+        let seen = self.view.seen();
         let mutated = self.mutation.and_then(|mutation| mutation.view(owner, seen));
         let now = self.world.time();
         let snapshot = Snapshot {
@@ -500,7 +500,7 @@ impl Simulation {
                 }
                 Question::Evaluate(request) => asked.push((**request).clone()),
                 Question::Fleet(question) => {
-                    let provider = &mut self.view.seen.fleet.provider;
+                    let provider = &mut self.view.remember().fleet.provider;
                     self.world.provider_says(question, provider);
                 }
                 // No pod of these worlds has a volume, and no Plan a channel.
@@ -558,7 +558,7 @@ impl Simulation {
                 let after = Read::of(&self.world.truth, &action);
                 late.read.overwritten(&before, &after, &action)?;
                 self.judge
-                    .after(&self.world, &self.view.seen, &late.owner, &action)?;
+                    .after(&self.world, self.view.seen(), &late.owner, &action)?;
             }
         }
         Ok(())
