@@ -543,10 +543,15 @@ impl Judge {
         Ok(())
     }
 
-    /// What a decision must hold, whatever becomes of its writes.
-    pub fn decided(&mut self, world: &World, seen: &Observed, owner: &Owner, decision: &Decision) -> Verdict {
+    /// A decision that was judged is made once more, and writes nothing.
+    pub fn decides_nothing(&mut self, world: &World) {
         self.decided_at = world.now;
         self.ends.clear();
+    }
+
+    /// What a decision must hold, whatever becomes of its writes.
+    pub fn decided(&mut self, world: &World, seen: &Observed, owner: &Owner, decision: &Decision) -> Verdict {
+        self.decides_nothing(world);
         for planned in &decision.actions {
             if let Action::WriteJournal { key, status, .. } = &planned.action
                 && status.step.is_some_and(Step::is_terminal)
