@@ -709,8 +709,8 @@ fn gating(seen: &Observed, run: &RunConfigView, phases: &[Phase]) -> Vec<(Key, P
 
 /// The pool a node lives in if numo's selectors and labels are thought away.
 fn own_home(world: &World, node: &NodeView) -> Primary {
-    primary(&world.truth, &node.labels, &|pool| {
-        world.people.selectors.get(&pool.name).cloned()
+    primary(&world.truth, &node.labels, |pool| {
+        world.people.selectors.get(&pool.name)
     })
 }
 
@@ -837,7 +837,7 @@ fn homes(world: &World) -> Verdict {
         if age < NEWCOMER_SECONDS {
             continue;
         }
-        let now = primary(&world.truth, &node.labels, &|_| None);
+        let now = primary(&world.truth, &node.labels, |_| None);
         let own = own_home(world, node);
         let canary = now == Primary::Pool("canary".to_owned()) && node.labels.contains_key(marks::RELEASE);
         if now != own && !canary {
