@@ -240,33 +240,25 @@ fn per_second(count: usize, taken: Duration) -> f64 {
     count as f64 / taken.as_secs_f64().max(f64::EPSILON)
 }
 
-/// Runs the first `seeds` seeds of each kind of owner on all cores and says how fast that was.
+/// Runs the first `seeds` seeds of each kind of owner ([`Owners::EACH`]) on all cores, with faults and people, and says how fast that was. A
+/// node-upgrade is a node that was brought to its end: its journal says Done.
 ///
 /// # Errors
 /// The first failure, if a seed fails.
 pub fn throughput(seeds: u64) -> Result<Throughput, Box<crate::Failure>> {
+    throughput_of(&Owners::EACH, seeds)
+}
+
+/// The same for these kinds of owners.
+///
+/// # Errors
+/// The first failure, if a seed fails.
+pub fn throughput_of(kinds: &[Owners], seeds: u64) -> Result<Throughput, Box<crate::Failure>> {
     let begin = Instant::now();
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
     let parts: Vec<Result<Throughput, Box<crate::Failure>>> = std::thread::scope(|scope| {
         let handles: Vec<_> = (0..threads)
-            .map(|part| {
-                scope.spawn(move || {
-                    let mut sum = Throughput::default();
-                    for seed in (0..seeds).filter(|seed| seed % threads == part) {
-                        for owners in Owners::EACH {
-                            let options = Options {
-                                owners,
-                                ..Options::default()
-                            };
-                            let story = run(seed, options).map_err(Box::new)?;
-                            sum.seeds += 1;
-                            sum.upgrades += story.upgrades;
-                            sum.passes += story.passes;
-                        }
-                    }
-                    Ok(sum)
-                })
-            })
+            .map(|part| scope.spawn(move || part_of(kinds, (0..seeds).filter(|seed| seed % threads == part))))
             .collect();
         handles
             .into_iter()
@@ -281,5 +273,22 @@ pub fn throughput(seeds: u64) -> Result<Throughput, Box<crate::Failure>> {
         sum.passes += part.passes;
     }
     sum.taken = begin.elapsed();
+    Ok(sum)
+}
+
+fn part_of(kinds: &[Owners], seeds: impl Iterator<Item = u64>) -> Result<Throughput, Box<crate::Failure>> {
+    let mut sum = Throughput::default();
+    for seed in seeds {
+        for owners in kinds {
+            let options = Options {
+                owners: *owners,
+                ..Options::default()
+            };
+            let story = run(seed, options).map_err(Box::new)?;
+            sum.seeds += 1;
+            sum.upgrades += story.upgrades;
+            sum.passes += story.passes;
+        }
+    }
     Ok(sum)
 }

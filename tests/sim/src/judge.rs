@@ -544,10 +544,15 @@ impl Judge {
         Ok(())
     }
 
-    /// What a decision must hold, whatever becomes of its writes.
-    pub fn decided(&mut self, world: &World, seen: &Observed, owner: &Owner, decision: &Decision) -> Verdict {
+    /// A decision that was judged is made once more, and writes nothing.
+    pub fn decides_nothing(&mut self, world: &World) {
         self.decided_at = world.now;
         self.ends.clear();
+    }
+
+    /// What a decision must hold, whatever becomes of its writes.
+    pub fn decided(&mut self, world: &World, seen: &Observed, owner: &Owner, decision: &Decision) -> Verdict {
+        self.decides_nothing(world);
         for planned in &decision.actions {
             if let Action::WriteJournal { key, status, .. } = &planned.action
                 && status.step.is_some_and(Step::is_terminal)
@@ -705,8 +710,8 @@ fn gating(seen: &Observed, run: &RunConfigView, phases: &[Phase]) -> Vec<(Key, P
 
 /// The pool a node lives in if numo's selectors and labels are thought away.
 fn own_home(world: &World, node: &NodeView) -> Primary {
-    primary(&world.truth, &node.labels, &|pool| {
-        world.people.selectors.get(&pool.name).cloned()
+    primary(&world.truth, &node.labels, |pool| {
+        world.people.selectors.get(&pool.name)
     })
 }
 
@@ -833,7 +838,7 @@ fn homes(world: &World) -> Verdict {
         if age < NEWCOMER_SECONDS {
             continue;
         }
-        let now = primary(&world.truth, &node.labels, &|_| None);
+        let now = primary(&world.truth, &node.labels, |_| None);
         let own = own_home(world, node);
         let canary = now == Primary::Pool("canary".to_owned()) && node.labels.contains_key(marks::RELEASE);
         if now != own && !canary {

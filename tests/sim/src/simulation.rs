@@ -37,6 +37,8 @@ const SILENT_SECONDS: i64 = 600;
 const MAX_CALM_SECONDS: i64 = 6 * 24 * 3600;
 /// And in so many decisions for each node.
 const MAX_CALM_PASSES_PER_NODE: usize = 1500;
+/// Of so many decisions one is made twice, and one that is known is made all the same: it must be the same.
+const TRIED_TWICE: usize = 16;
 
 /// A simulation under way.
 #[derive(Debug)]
@@ -47,6 +49,8 @@ pub struct Simulation {
     answers: BTreeMap<Owner, Answers>,
     wake: BTreeMap<Owner, i64>,
     reports: BTreeMap<Owner, Report>,
+    /// The last decisions that came to nothing.
+    idle: BTreeMap<Owner, Idle>,
     judge: Judge,
     faults: Faults,
     storm: i64,
@@ -60,6 +64,8 @@ pub struct Simulation {
     mutation: Option<Mutation>,
     /// How often it was decided, also to compare.
     decided: usize,
+    /// How often it was to be decided, also where that was known.
+    passes: usize,
     owners_kind: Owners,
     down_until: i64,
     /// When a question was answered last.
@@ -81,7 +87,20 @@ struct Late {
     read: Read,
 }
 
+/// A decision that wrote nothing and asked nothing, in the report's status too. As long as nothing else is seen and no time goes by, it is the
+/// same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Idle {
+    /// The revision of what was seen.
+    seen: u64,
+    /// When it was made.
+    at: i64,
+    /// When it is to be made again.
+    wake: Option<i64>,
+}
+
 /// Whether the operator wrote, or learned something that it asked for.
+#[derive(Default)]
 struct Progress {
     wrote: bool,
     answered: bool,
@@ -105,6 +124,7 @@ impl Simulation {
             answers: BTreeMap::new(),
             wake: BTreeMap::new(),
             reports: BTreeMap::new(),
+            idle: BTreeMap::new(),
             judge: Judge::default(),
             faults,
             storm,
@@ -114,6 +134,7 @@ impl Simulation {
             asked: Vec::new(),
             mutation: None,
             decided: 0,
+            passes: 0,
             owners_kind: Owners::Runs,
             down_until: 0,
             answered_at: BTreeMap::new(),
@@ -310,7 +331,7 @@ impl Simulation {
 
     /// Goes on until nothing was written for longer than any deadline. It must come to that.
     fn rest(&mut self) -> Result<(), String> {
-        let (mut began, passes) = (self.world.now, self.story.passes);
+        let (mut began, passes) = (self.world.now, self.passes);
         let most = MAX_CALM_PASSES_PER_NODE * (self.world.truth.nodes.len() + 4);
         let mut last_write = began;
         loop {
@@ -329,11 +350,11 @@ impl Simulation {
                 self.judge.at_rest(&self.world)?;
                 return Ok(());
             };
-            if self.world.now - began > MAX_CALM_SECONDS || self.story.passes - passes > most {
+            if self.world.now - began > MAX_CALM_SECONDS || self.passes - passes > most {
                 return Err(format!(
                     "invariant 6: no rest after {} s and {} decisions",
                     self.world.now - began,
-                    self.story.passes - passes
+                    self.passes - passes
                 ));
             }
             self.world.advance_to(next);
@@ -387,7 +408,7 @@ impl Simulation {
 
     /// Every owner that is seen.
     fn owners(&self) -> Vec<Owner> {
-        let seen = &self.view.seen;
+        let seen = self.view.seen();
         let runs = seen.runs.keys().cloned().map(Owner::run);
         let plans = seen.plans.keys().cloned().map(Owner::plan);
         let maintenances = seen.maintenances.keys().cloned();
@@ -396,40 +417,72 @@ impl Simulation {
         runs.chain(maintenances).chain(plans).chain(versions).collect()
     }
 
-    /// One pass for one owner.
+    /// One pass for one owner. What is known to come to nothing is not decided again.
     fn pass(&mut self, owner: &Owner) -> Result<Progress, String> {
+        self.passes += 1;
+        let is_tried_twice = self.passes.is_multiple_of(TRIED_TWICE);
+        let now = (self.view.revision(), self.world.now);
+        let known = self.idle.get(owner).copied();
+        let known = known.filter(|idle| (idle.seen, idle.at) == now);
+        if let Some(idle) = known.filter(|_| !is_tried_twice) {
+            self.judge.decides_nothing(&self.world);
+            self.wakes(owner, idle.wake);
+            return Ok(Progress::default());
+        }
+        let before = (self.story.refused, self.probed(owner));
         let decision = self.decided(owner)?;
         self.story.passes += 1;
-        if self.story.passes.is_multiple_of(16) {
+        let is_nothing = decision.actions.is_empty() && decision.questions.is_empty();
+        if is_tried_twice {
             let again = self.decided(owner)?;
-            if again.actions != decision.actions || again.report != decision.report {
+            let is_known = |_| is_nothing && self.reports.get(owner) == Some(&decision.report);
+            if again.actions != decision.actions
+                || again.report != decision.report
+                || !known.is_none_or(is_known)
+            {
                 return Err("invariant 6: the same input gave another decision".to_owned());
             }
         }
-        let seen = &self.view.seen;
+        let seen = self.view.seen();
         self.judge.decided(&self.world, seen, owner, &decision)?;
-        if self.story.passes.is_multiple_of(16) {
+        if is_tried_twice {
             self.judge.reported(&self.world, seen, owner, &decision)?;
         }
         if let Some(waits) = &decision.report.approval {
             self.world.waits_for_word(owner, waits);
         }
-        if let Some(at) = decision.wake_at {
-            self.wake.insert(owner.clone(), seconds(at));
-        }
+        let wake = decision.wake_at.map(seconds);
+        self.wakes(owner, wake);
         let answered = self.answer(owner, &decision);
         let wrote = self.write(owner, &decision)?;
         if self.world.now >= self.down_until {
             self.write_status(owner, &decision.report);
         }
         self.reports.insert(owner.clone(), decision.report);
+        // A refusal is tried again, and what was learned may be forgotten.
+        let after = (self.story.refused, self.probed(owner));
+        if is_nothing && before == after && now == (self.view.revision(), self.world.now) {
+            let (seen, at) = now;
+            self.idle.insert(owner.clone(), Idle { seen, at, wake });
+        }
         Ok(Progress { wrote, answered })
+    }
+
+    fn wakes(&mut self, owner: &Owner, at: Option<i64>) {
+        if let Some(at) = at {
+            self.wake.insert(owner.clone(), at);
+        }
+    }
+
+    /// How many drains are known to an owner.
+    fn probed(&self, owner: &Owner) -> usize {
+        self.answers.get(owner).map_or(0, |answers| answers.drains.len())
     }
 
     /// What is decided for an owner, after the last look at it, with the fault that is put into it.
     fn decided(&mut self, owner: &Owner) -> Result<Decision, String> {
         self.decided += 1;
-        let seen = &self.view.seen;
+        let seen = self.view.seen();
         let mutated = self.mutation.and_then(|mutation| mutation.view(owner, seen));
         let now = self.world.time();
         let snapshot = Snapshot {
@@ -501,7 +554,7 @@ impl Simulation {
                 }
                 Question::Evaluate(request) => asked.push((**request).clone()),
                 Question::Fleet(question) => {
-                    let provider = &mut self.view.seen.fleet.provider;
+                    let provider = &mut self.view.remember().fleet.provider;
                     self.world.provider_says(question, provider);
                 }
                 // No pod of these worlds has a volume, and no Plan a channel.
@@ -535,6 +588,7 @@ impl Simulation {
         self.asked.clear();
         self.wake.clear();
         self.reports.clear();
+        self.idle.clear();
         self.down_until = self.world.now + down;
         self.listed = false;
         self.wake.insert(Owner::run(Key::default()), self.down_until);
@@ -559,7 +613,7 @@ impl Simulation {
                 let after = Read::of(&self.world.truth, &action);
                 late.read.overwritten(&before, &after, &action)?;
                 self.judge
-                    .after(&self.world, &self.view.seen, &late.owner, &action)?;
+                    .after(&self.world, self.view.seen(), &late.owner, &action)?;
             }
         }
         Ok(())

@@ -12,10 +12,23 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The operator's copy of the cluster.
 #[derive(Debug, Default)]
 pub struct View {
-    /// What was seen.
-    pub seen: Observed,
+    seen: Observed,
+    /// How often it became another than it was.
+    revision: u64,
     coming: BTreeMap<(i64, u64), Object>,
     serial: u64,
+    /// What was seen when it was kept last, and since then.
+    kept: Option<Kept>,
+}
+
+/// What was seen at one time, and what may have become another since.
+#[derive(Debug)]
+struct Kept {
+    /// None while it is lent.
+    seen: Option<Box<Observed>>,
+    objects: BTreeSet<Object>,
+    /// Whether what the operator remembers by itself may have.
+    memories: bool,
 }
 
 impl View {
@@ -25,6 +38,60 @@ impl View {
         Self {
             seen: world.truth.clone(),
             ..Self::default()
+        }
+    }
+
+    /// What was seen.
+    pub const fn seen(&self) -> &Observed {
+        &self.seen
+    }
+
+    /// How often what was seen became another than it was: as long as this is the same, so is all of that.
+    pub const fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Edits what the operator remembers by itself: evictions, pods that came back, refusals, evaluations, and what it knows of the provider
+    /// of machines. Objects of the cluster are seen, and not edited.
+    pub fn remember(&mut self) -> &mut Observed {
+        self.revision += 1;
+        if let Some(kept) = &mut self.kept {
+            kept.memories = true;
+        }
+        &mut self.seen
+    }
+
+    /// What was seen up to now, to be given back when it is of no more use. Of what was kept before only that is copied which has become another
+    /// since: a whole copy costs more than a decision.
+    pub fn keep(&mut self) -> Box<Observed> {
+        let kept = self.kept.take();
+        let kept = kept.and_then(|kept| Some((kept.seen?, kept.objects, kept.memories)));
+        let kept = match kept {
+            None => Box::new(self.seen.clone()),
+            Some((mut kept, objects, memories)) => {
+                for object in &objects {
+                    copy_object(&mut kept, &self.seen, object);
+                }
+                if memories {
+                    copy_memories(&mut kept, &self.seen);
+                }
+                kept
+            }
+        };
+        #[cfg(test)]
+        assert_eq!(format!("{kept:?}"), format!("{:?}", self.seen));
+        self.kept = Some(Kept {
+            seen: None,
+            objects: BTreeSet::new(),
+            memories: false,
+        });
+        kept
+    }
+
+    /// Takes back what was kept.
+    pub fn give_back(&mut self, seen: Box<Observed>) {
+        if let Some(kept) = &mut self.kept {
+            kept.seen = Some(seen);
         }
     }
 
@@ -61,54 +128,76 @@ impl View {
 
     /// Sees one object as it is now.
     pub fn see(&mut self, object: &Object, truth: &Observed) -> bool {
-        let seen = &mut self.seen;
-        match object {
-            Object::Node(name) => {
-                let host = copy(&mut seen.fleet.hosts, &truth.fleet.hosts, name);
-                copy(&mut seen.nodes, &truth.nodes, name) || host
-            }
-            Object::Machine(place) => copy(&mut seen.machines, &truth.machines, place),
-            Object::HealthCheck(place) => copy(&mut seen.health_checks, &truth.health_checks, place),
-            Object::Pool(name) => copy(&mut seen.pools, &truth.pools, name),
-            Object::Config(name) => copy(&mut seen.configs, &truth.configs, name),
-            Object::Run(key) => copy(&mut seen.runs, &truth.runs, key),
-            Object::Rule(key) => copy(&mut seen.rules, &truth.rules, key),
-            Object::Target(key) => copy(&mut seen.targets, &truth.targets, key),
-            Object::Job(key) => copy(&mut seen.jobs, &truth.jobs, key),
-            Object::Change(key) => copy(&mut seen.changes, &truth.changes, key),
-            Object::Budget(name) => copy(&mut seen.budgets, &truth.budgets, name),
-            Object::Window(name) => copy(&mut seen.windows, &truth.windows, name),
-            Object::Approval(name) => copy(&mut seen.approvals, &truth.approvals, name),
-            Object::Lease(name) => copy(&mut seen.leases, &truth.leases, name),
-            Object::Binding(name) => copy(&mut seen.bindings, &truth.bindings, name),
-            Object::Plan(key) => copy(&mut seen.plans, &truth.plans, key),
-            Object::Maintenance(owner) => copy(&mut seen.maintenances, &truth.maintenances, owner),
-            Object::Version(name) => copy(&mut seen.fleet.versions, &truth.fleet.versions, name),
-            Object::Group(name) => copy(&mut seen.fleet.groups, &truth.fleet.groups, name),
-            Object::Pending(name) => copy(&mut seen.fleet.pending, &truth.fleet.pending, name),
-            Object::Joining(name) => copy(&mut seen.fleet.joining, &truth.fleet.joining, name),
-            Object::Strategy(name) => copy(&mut seen.fleet.strategies, &truth.fleet.strategies, name),
-            Object::Autoscaler(key) => copy(&mut seen.fleet.autoscalers, &truth.fleet.autoscalers, key),
-            Object::PlanJob(key) => copy(&mut seen.plan_jobs, &truth.plan_jobs, key),
-            Object::Pods(node) => {
-                let differs = copy(&mut seen.pods, &truth.pods, node);
-                let pods = seen.pods.values().flat_map(BTreeMap::values);
-                let known: BTreeSet<&str> = pods.map(|pod| pod.uid.as_str()).collect();
-                seen.evictions.retain(|uid, _| known.contains(uid.as_str()));
-                differs
-            }
-            Object::DisruptionBudget(key) => {
-                let differs = copy(&mut seen.disruption_budgets, &truth.disruption_budgets, key);
-                stir(seen, key);
-                differs
-            }
-            Object::ClusterVersion => {
-                let differs = seen.cluster_version != truth.cluster_version;
-                seen.cluster_version.clone_from(&truth.cluster_version);
-                differs
+        let differs = copy_object(&mut self.seen, truth, object);
+        if differs {
+            self.revision += 1;
+            if let Some(kept) = &mut self.kept {
+                kept.objects.insert(object.clone());
             }
         }
+        match object {
+            Object::Pods(_) => forget_evictions(self.remember()),
+            Object::DisruptionBudget(key) => stir(self.remember(), key),
+            _ => {}
+        }
+        differs
     }
+}
+
+/// Has one object in `seen` be as it is in `truth`; whether it was another.
+fn copy_object(seen: &mut Observed, truth: &Observed, object: &Object) -> bool {
+    match object {
+        Object::Node(name) => {
+            let host = copy(&mut seen.fleet.hosts, &truth.fleet.hosts, name);
+            copy(&mut seen.nodes, &truth.nodes, name) || host
+        }
+        Object::Machine(place) => copy(&mut seen.machines, &truth.machines, place),
+        Object::HealthCheck(place) => copy(&mut seen.health_checks, &truth.health_checks, place),
+        Object::Pool(name) => copy(&mut seen.pools, &truth.pools, name),
+        Object::Config(name) => copy(&mut seen.configs, &truth.configs, name),
+        Object::Run(key) => copy(&mut seen.runs, &truth.runs, key),
+        Object::Rule(key) => copy(&mut seen.rules, &truth.rules, key),
+        Object::Target(key) => copy(&mut seen.targets, &truth.targets, key),
+        Object::Job(key) => copy(&mut seen.jobs, &truth.jobs, key),
+        Object::Change(key) => copy(&mut seen.changes, &truth.changes, key),
+        Object::Budget(name) => copy(&mut seen.budgets, &truth.budgets, name),
+        Object::Window(name) => copy(&mut seen.windows, &truth.windows, name),
+        Object::Approval(name) => copy(&mut seen.approvals, &truth.approvals, name),
+        Object::Lease(name) => copy(&mut seen.leases, &truth.leases, name),
+        Object::Binding(name) => copy(&mut seen.bindings, &truth.bindings, name),
+        Object::Plan(key) => copy(&mut seen.plans, &truth.plans, key),
+        Object::Maintenance(owner) => copy(&mut seen.maintenances, &truth.maintenances, owner),
+        Object::Version(name) => copy(&mut seen.fleet.versions, &truth.fleet.versions, name),
+        Object::Group(name) => copy(&mut seen.fleet.groups, &truth.fleet.groups, name),
+        Object::Pending(name) => copy(&mut seen.fleet.pending, &truth.fleet.pending, name),
+        Object::Joining(name) => copy(&mut seen.fleet.joining, &truth.fleet.joining, name),
+        Object::Strategy(name) => copy(&mut seen.fleet.strategies, &truth.fleet.strategies, name),
+        Object::Autoscaler(key) => copy(&mut seen.fleet.autoscalers, &truth.fleet.autoscalers, key),
+        Object::PlanJob(key) => copy(&mut seen.plan_jobs, &truth.plan_jobs, key),
+        Object::Pods(node) => copy(&mut seen.pods, &truth.pods, node),
+        Object::DisruptionBudget(key) => copy(&mut seen.disruption_budgets, &truth.disruption_budgets, key),
+        Object::ClusterVersion => {
+            let differs = seen.cluster_version != truth.cluster_version;
+            seen.cluster_version.clone_from(&truth.cluster_version);
+            differs
+        }
+    }
+}
+
+/// Copies all that [`View::remember`] edits.
+fn copy_memories(seen: &mut Observed, from: &Observed) {
+    seen.evictions.clone_from(&from.evictions);
+    seen.returns.clone_from(&from.returns);
+    seen.refusals.clone_from(&from.refusals);
+    seen.evaluations.clone_from(&from.evaluations);
+    seen.fleet.provider.clone_from(&from.fleet.provider);
+}
+
+/// What became of pods that are gone is of no more use.
+fn forget_evictions(seen: &mut Observed) {
+    let pods = seen.pods.values().flat_map(BTreeMap::values);
+    let known: BTreeSet<&str> = pods.map(|pod| pod.uid.as_str()).collect();
+    seen.evictions.retain(|uid, _| known.contains(uid.as_str()));
 }
 
 /// A budget has changed: pods that wait for it are asked again, if it lets any go now.
@@ -147,6 +236,25 @@ fn copy<K: Ord + Clone, V: PartialEq + Clone>(
         (Some(now), None) => {
             seen.insert(key.clone(), now.clone());
             true
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Options, Owners, run};
+
+    /// What is kept is compared with what was seen each time, in tests of this crate.
+    #[test]
+    fn what_is_kept_is_all_that_was_seen() {
+        for owners in Owners::EACH {
+            for seed in 0..3 {
+                let options = Options {
+                    owners,
+                    ..Options::default()
+                };
+                run(seed, options).unwrap();
+            }
         }
     }
 }

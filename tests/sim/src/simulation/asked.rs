@@ -10,7 +10,11 @@ impl Simulation {
     /// Asks a rule, unless it is being asked.
     pub(super) fn ask(&mut self, request: &EvaluationRequest) {
         let now = self.world.time();
-        let evaluations = &mut self.view.seen.evaluations;
+        let known = self.view.seen().evaluations.get(&request.key);
+        if known.is_some_and(|view| view.under_way) {
+            return;
+        }
+        let evaluations = &mut self.view.remember().evaluations;
         let view = evaluations
             .entry(request.key.clone())
             .or_insert_with(|| EvaluationView {
@@ -26,9 +30,6 @@ impl Simulation {
                 stirred: false,
                 stirs: 0,
             });
-        if view.under_way {
-            return;
-        }
         (view.under_way, view.asked, view.stirred) = (true, now, false);
         let is_edited = view.generation != request.generation;
         if is_edited || matches!(view.answer, Some((_, RuleAnswer::Pass(_)))) {
@@ -54,7 +55,7 @@ impl Simulation {
         for (_, request) in &due {
             let answer = self.world.rule_says(request);
             let at = self.world.time();
-            let Some(view) = self.view.seen.evaluations.get_mut(&request.key) else {
+            let Some(view) = self.view.remember().evaluations.get_mut(&request.key) else {
                 continue;
             };
             view.under_way = false;

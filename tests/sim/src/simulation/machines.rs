@@ -32,7 +32,7 @@ impl Simulation {
     pub(super) fn provider_did(&mut self, action: &Action) {
         let Some(what) = told(action) else { return };
         let now = self.world.time();
-        let provider = &mut self.view.seen.fleet.provider;
+        let provider = &mut self.view.remember().fleet.provider;
         provider.told.remove(&what);
         provider.states.remove(&what);
         provider.images.remove(&what);
@@ -52,7 +52,7 @@ impl Simulation {
             again: again.unwrap_or_else(|_| self.world.time()),
             problem: (code != ACCEPTED).then(|| words.to_owned()),
         };
-        let provider = &mut self.view.seen.fleet.provider;
+        let provider = &mut self.view.remember().fleet.provider;
         provider.did.remove(&what);
         provider.told.insert(what, told);
     }

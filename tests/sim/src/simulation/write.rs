@@ -15,12 +15,25 @@ use rand::Rng;
 impl Simulation {
     /// Carries the writes out, one after the other, with everything that can come between.
     pub(super) fn write(&mut self, owner: &Owner, decision: &Decision) -> Result<bool, String> {
-        let mut broken: Vec<&str> = Vec::new();
-        let mut wrote = false;
         // Judged is what the decision could know, not what was seen while it was carried out.
         let changes_meanwhile = !decision.actions.is_empty()
             && (self.faults.lag.1 > 0 || self.faults.pause.1 > 0 || !self.faults.act_before.is_empty());
-        let decided_on = changes_meanwhile.then(|| self.view.seen.clone());
+        let decided_on = changes_meanwhile.then(|| self.view.keep());
+        let wrote = self.write_each(owner, decision, decided_on.as_deref());
+        if let Some(kept) = decided_on {
+            self.view.give_back(kept);
+        }
+        wrote
+    }
+
+    fn write_each(
+        &mut self,
+        owner: &Owner,
+        decision: &Decision,
+        decided_on: Option<&Observed>,
+    ) -> Result<bool, String> {
+        let mut broken: Vec<&str> = Vec::new();
+        let mut wrote = false;
         for planned in &decision.actions {
             if broken.contains(&planned.chain.as_str()) {
                 continue;
@@ -45,7 +58,8 @@ impl Simulation {
             }
             if gives_back_late(&planned.action) && self.often(self.faults.zombie) {
                 let at = self.world.now + self.rng.random_range(1..600);
-                let read = Read::of(decided_on.as_ref().unwrap_or(&self.view.seen), &planned.action);
+                let seen = decided_on.unwrap_or_else(|| self.view.seen());
+                let read = Read::of(seen, &planned.action);
                 self.late.push(Late {
                     at,
                     owner: owner.clone(),
@@ -64,7 +78,7 @@ impl Simulation {
                 broken.push(&planned.chain);
                 continue;
             }
-            if !self.carry_out(owner, decision, planned, decided_on.as_ref())? {
+            if !self.carry_out(owner, decision, planned, decided_on)? {
                 if !matches!(planned.action, Action::Evict { .. }) {
                     self.retry_soon(owner);
                 }
@@ -88,7 +102,7 @@ impl Simulation {
             .world
             .story
             .is_some()
-            .then(|| words::deed(&self.world, &self.view.seen, decision, planned));
+            .then(|| words::deed(&self.world, self.view.seen(), decision, planned));
         match self.world.apply(&planned.action) {
             Ok(object) => {
                 if let Some(words) = words {
@@ -103,7 +117,7 @@ impl Simulation {
                     self.story.upgrades += 1;
                 }
                 self.provider_did(&planned.action);
-                let seen = decided_on.unwrap_or(&self.view.seen);
+                let seen = decided_on.unwrap_or_else(|| self.view.seen());
                 let verdict = self.judge.after(&self.world, seen, owner, &planned.action);
                 self.evicted(&planned.action, None);
                 self.own(&object);
@@ -131,7 +145,7 @@ impl Simulation {
             // The owner may be gone, and its NodeChanges with it.
             let gone: Vec<Key> = self
                 .view
-                .seen
+                .seen()
                 .changes
                 .keys()
                 .filter(|key| !self.world.truth.changes.contains_key(*key))
@@ -149,7 +163,7 @@ impl Simulation {
             return;
         };
         let at = self.world.time();
-        let seen = &mut self.view.seen;
+        let seen = self.view.remember();
         let known = seen
             .evictions
             .get(&eviction.uid)
@@ -192,7 +206,7 @@ impl Simulation {
                 message: message.to_owned(),
                 at: self.world.time(),
             };
-            self.view.seen.refusals.insert(request.job.clone(), refusal);
+            self.view.remember().refusals.insert(request.job.clone(), refusal);
         }
     }
 }

@@ -46,29 +46,32 @@ pub enum Primary {
 }
 
 /// The pool a node with these labels lives in, by the selectors as they are now, or by those of `instead`.
-pub fn primary(truth: &Observed, labels: &Map, instead: &dyn Fn(&PoolView) -> Option<Value>) -> Primary {
+pub fn primary<'a>(
+    truth: &'a Observed,
+    labels: &Map,
+    instead: impl Fn(&PoolView) -> Option<&'a Value>,
+) -> Primary {
     if labels.get(openshift::OS).map(String::as_str) == Some("windows") {
         return Primary::Nowhere;
     }
-    let mut custom = Vec::new();
+    let (mut custom, mut several) = (None, false);
     let (mut master, mut worker) = (false, false);
     for pool in truth.pools.values() {
-        let selector = instead(pool).unwrap_or_else(|| pool.selector.clone());
-        if !selects(&selector, labels) {
+        if !selects(instead(pool).unwrap_or(&pool.selector), labels) {
             continue;
         }
         match pool.name.as_str() {
             "master" => master = true,
             "worker" => worker = true,
-            name => custom.push(name.to_owned()),
+            name => several |= custom.replace(name).is_some(),
         }
     }
-    match (custom.len(), master, worker) {
-        (2.., ..) => Primary::Torn,
-        (_, true, _) => Primary::Pool("master".to_owned()),
-        (1, ..) => Primary::Pool(custom.remove(0)),
-        (0, _, true) => Primary::Pool("worker".to_owned()),
-        (0, ..) => Primary::Nowhere,
+    match custom {
+        Some(_) if several => Primary::Torn,
+        _ if master => Primary::Pool("master".to_owned()),
+        Some(name) => Primary::Pool(name.to_owned()),
+        None if worker => Primary::Pool("worker".to_owned()),
+        None => Primary::Nowhere,
     }
 }
 
@@ -119,12 +122,15 @@ impl World {
     /// One look of the node controller at all pools.
     pub(super) fn node_controller(&mut self) {
         self.controller_due = false;
+        if self.truth.pools.is_empty() {
+            return;
+        }
         let pools: Vec<String> = self.truth.pools.keys().cloned().collect();
         let homes: Vec<(String, Primary)> = self
             .truth
             .nodes
             .values()
-            .map(|node| (node.name.clone(), primary(&self.truth, &node.labels, &|_| None)))
+            .map(|node| (node.name.clone(), primary(&self.truth, &node.labels, |_| None)))
             .collect();
         for pool in pools {
             self.sync_pool(&pool, &homes);
