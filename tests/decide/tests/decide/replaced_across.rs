@@ -216,7 +216,7 @@ fn nothing_begins_where_the_kind_of_nodemaintenances_is_not_served() {
     // Who drains by numo's own drain needs no such kind.
     let own =
         alone("absent nodemaintenances").replace(r#" spec {"mutex": {"drainBy": "NodeMaintenance"}}"#, "");
-    check(&own, "node a Selected");
+    check(&own, "> admit a");
 }
 
 /// As all settings of gates are, it may be said by a MutexBinding; the NodeVersion's own word is the first.
