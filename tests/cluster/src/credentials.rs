@@ -1,6 +1,5 @@
 //! Who may talk to the cluster: certificates, keys, tokens, kubeconfig files.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt;
@@ -8,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use k8s_openapi::ByteString;
+use numo_control_plane::hex;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     KeyUsagePurpose,
@@ -155,14 +155,6 @@ fn random_token() -> Result<String> {
         .fill(&mut bytes)
         .map_err(|_| anyhow!("no randomness to be had"))?;
     Ok(hex(&bytes))
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 fn secret(path: &Path, content: &str) -> Result<()> {

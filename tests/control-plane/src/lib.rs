@@ -2,6 +2,7 @@
 //!
 //! It has few dependencies: who starts `cargo xtask` builds it beside everything else (`numo-start`).
 
+use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -158,8 +159,7 @@ fn key(module: &Path, go_version: &str, ldflags: &str) -> Result<String> {
         hash.update(content);
     }
     hash.update(format!("{go_version}\n{ldflags}"));
-    let digest = hash.finalize();
-    Ok(digest[..10].iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&hash.finalize()[..10]))
 }
 
 fn cache_root() -> Result<PathBuf> {
@@ -168,6 +168,15 @@ fn cache_root() -> Result<PathBuf> {
     }
     let home = std::env::home_dir().context("neither XDG_CACHE_HOME nor a home directory is set")?;
     Ok(home.join(".cache").join("numo"))
+}
+
+/// Bytes as lower-case hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// The last 30 lines of a log file, or why there are none.

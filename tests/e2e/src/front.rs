@@ -52,12 +52,15 @@ pub struct Called {
     pub answer: String,
 }
 
+/// What a form is answered: the status, and the body.
+pub type Answer = dyn Fn(&Parameters) -> (u16, Value) + Send + Sync;
+
 /// Who gives tokens, at a host of its own.
 pub struct Tokens {
     /// The host.
     pub host: &'static str,
     /// What it answers to a form.
-    pub answer: Box<dyn Fn(&Parameters) -> (u16, Value) + Send + Sync>,
+    pub answer: Box<Answer>,
 }
 
 impl std::fmt::Debug for Tokens {

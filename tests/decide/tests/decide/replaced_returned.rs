@@ -18,9 +18,9 @@ fn gone_before(text: &str, step: Step, reason: Reason) -> Cluster {
     let mut cluster = Cluster::parse(text);
     let mut change = cluster.observed.changes.values().next().expect("a turn").clone();
     change.key = Key::new(&change.key.namespace, "before");
-    change.uid = "change-before".to_owned();
+    "change-before".clone_into(&mut change.uid);
     change.created = crate::cluster::at(-600);
-    change.spec.node_uid = "uid-before".to_owned();
+    "uid-before".clone_into(&mut change.spec.node_uid);
     change.status.step = Some(step);
     change.status.reason = Some(reason.name().to_owned());
     change.status.pin = Some(Pin {

@@ -1212,7 +1212,9 @@ const OTHERWISE: [(&str, &str, By); 11] = [
     (
         "README.md",
         "helm install numo deploy/helm/numo -n ",
-        By::Nobody("the chart's own page has this line too, and tests/install/tests/install/helm.rs runs that"),
+        By::Nobody(
+            "the chart's own page has this line too, and tests/install/tests/install/helm.rs runs that",
+        ),
     ),
     (
         "deploy/helm/numo/README.md",

@@ -145,11 +145,13 @@ impl<'a> Pass<'a> {
         said.and_then(Result::ok)
     }
 
-    /// The state of a machine that is to be deleted. It is not asked for before the provider was told to, unless it was on its way out already:
-    /// nothing would follow from it, and a machine that is gone is deleted without a failure.
+    /// The state of a machine that is to be deleted. It is not asked for before the provider has taken that or refused, unless the machine was
+    /// on its way out already: nothing would follow from it, and a machine that is gone is deleted without a failure.
     pub(super) fn state_leaving(&mut self, pending: &PendingNodeView) -> Option<CspState> {
         let (provider, id) = (&self.fleet.provider, pending.provider_id().to_lowercase());
-        let is_told = provider.did.contains_key(&id) || provider.told.contains_key(&id);
+        let told = provider.told.get(&id);
+        let is_refused = told.is_some_and(|told| told.problem.is_some());
+        let is_told = provider.did.contains_key(&id) || is_refused;
         let heard = provider.states.get(&id);
         let heard = heard.and_then(|heard| heard.said.as_ref().ok());
         let goes = matches!(heard, Some(CspState::Terminating | CspState::Terminated));
