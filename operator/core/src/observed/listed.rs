@@ -38,10 +38,10 @@ impl Observed {
         Some(Why::new(Reason::ListFailed, message))
     }
 
-    /// Why nobody knows whether pools, configurations and the version of the cluster are gone, for a run that has nodes in
+    /// Why nobody knows whether what an owner of this kind needs to know (pools, the version of the cluster) is gone, for a run that has nodes in
     /// flight: their kinds have not been served since numo began.
-    pub fn never_listed(&self) -> Option<Why> {
-        let needed = OwnerKind::MutexRunConfig.needs();
+    pub fn never_listed(&self, kind: OwnerKind) -> Option<Why> {
+        let needed = kind.needs();
         let mut absent = self.absent.iter();
         let (plural, words) = absent.find(|(plural, _)| needed.contains(plural))?;
         let message = format!(

@@ -14,6 +14,7 @@ use crate::{
     decision::Decision,
     ledger,
     observed::{ChangeView, ForeignController},
+    owner::OwnerKind,
     owners::mutex_run_config::gates::{self, watched::not_watched},
     pass::Pass,
     report::{LastWord, NodeReport, PoolReport, RunPhase},
@@ -317,7 +318,9 @@ fn last_words(decision: &mut RunDecision<'_>) {
 /// use.
 fn never_listed(view: &RunView<'_>) -> Option<Why> {
     let is_under_way = view.changes().any(ChangeView::in_flight);
-    view.observed.never_listed().filter(|_| is_under_way)
+    view.observed
+        .never_listed(OwnerKind::MutexRunConfig)
+        .filter(|_| is_under_way)
 }
 
 /// Every target node is where it shall be, or was left out on purpose; nothing is in flight.

@@ -76,11 +76,19 @@ fn a_kind_that_was_never_served_is_known_to_be_unknown() {
     assert!(store.see(Seen::Absent(kind, "404 page not found".to_owned())));
     store.see(Seen::Listed(kind, String::new()));
     assert!(store.is_complete(), "nobody waits where there is no OpenShift");
-    assert!(store.observed.never_listed().is_some());
+    assert!(
+        store
+            .observed
+            .never_listed(numo_core::OwnerKind::MutexRunConfig)
+            .is_some()
+    );
     // It is listed anew, and that works.
     store.see(Seen::Listing(kind, String::new()));
     assert!(store.see(Seen::Listed(kind, String::new())));
-    assert_eq!(store.observed.never_listed(), None);
+    assert_eq!(
+        store.observed.never_listed(numo_core::OwnerKind::MutexRunConfig),
+        None
+    );
 }
 
 /// That another operator's kind was never served is known, and keeps no run from going on. KubeVirt's kind of the same plural is another one.
@@ -95,7 +103,10 @@ fn a_kind_of_another_operator_that_was_never_served_is_known() {
         store.see(Seen::Listed(kind, String::new()));
     }
     assert!(store.is_complete(), "nobody waits for it");
-    assert_eq!(store.observed.never_listed(), None);
+    assert_eq!(
+        store.observed.never_listed(numo_core::OwnerKind::MutexRunConfig),
+        None
+    );
     let is_absent = |store: &Store| store.observed.absent.contains_key("nodemaintenances");
     assert!(is_absent(&store));
     for (kind, is_still) in [(Kind::KubeVirtMaintenance, true), (Kind::NodeMaintenance, false)] {
