@@ -188,7 +188,6 @@ fn a_nodeversion_can_be_deleted_and_given_up_before_any_write() {
 
 /// What had joined by then is taken.
 #[test]
-#[ignore = "written and not run to its end yet: the machine was taken"]
 fn a_nodeversion_can_be_given_up_before_any_write_and_keeps_no_machine_more() {
     check_machines("an abort", &Act::Fleet(FleetAct::AbortVersion(1200)));
 }
@@ -222,7 +221,6 @@ fn a_machine_of_the_control_plane_can_be_deleted_before_any_write() {
 
 /// The new node that had joined for it takes its place, however long it was away.
 #[test]
-#[ignore = "mended and not run to its end yet: the machine was taken"]
 fn a_node_of_the_control_plane_can_be_made_anew_before_any_write() {
     let act = Act::OnControlPlane(Box::new(Act::RecreateNode));
     check_machines("a node that is made anew", &act);
