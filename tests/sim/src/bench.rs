@@ -1,6 +1,6 @@
 //! Big clusters for measuring a decision, and how fast the simulator itself is.
 
-use crate::{Options, Owners, run, setup::Setup};
+use crate::{Options, Owners, cores::on_all_cores, run, setup::Setup};
 use numo_api::{Outcome, Phase, Pin, Step, Strategy, VerdictRecord, marks::openshift};
 use numo_core::{
     Owner, Snapshot, decide,
@@ -255,16 +255,8 @@ pub fn throughput(seeds: u64) -> Result<Throughput, Box<crate::Failure>> {
 /// The first failure, if a seed fails.
 pub fn throughput_of(kinds: &[Owners], seeds: u64) -> Result<Throughput, Box<crate::Failure>> {
     let begin = Instant::now();
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
-    let parts: Vec<Result<Throughput, Box<crate::Failure>>> = std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..threads)
-            .map(|part| scope.spawn(move || part_of(kinds, (0..seeds).filter(|seed| seed % threads == part))))
-            .collect();
-        handles
-            .into_iter()
-            .map(|handle| handle.join().unwrap_or_else(|_| Ok(Throughput::default())))
-            .collect()
-    });
+    let seeds = usize::try_from(seeds).unwrap_or(usize::MAX);
+    let parts = on_all_cores(seeds, |seed| part_of(kinds, seed as u64));
     let mut sum = Throughput::default();
     for part in parts {
         let part = part?;
@@ -276,19 +268,17 @@ pub fn throughput_of(kinds: &[Owners], seeds: u64) -> Result<Throughput, Box<cra
     Ok(sum)
 }
 
-fn part_of(kinds: &[Owners], seeds: impl Iterator<Item = u64>) -> Result<Throughput, Box<crate::Failure>> {
+fn part_of(kinds: &[Owners], seed: u64) -> Result<Throughput, Box<crate::Failure>> {
     let mut sum = Throughput::default();
-    for seed in seeds {
-        for owners in kinds {
-            let options = Options {
-                owners: *owners,
-                ..Options::default()
-            };
-            let story = run(seed, options).map_err(Box::new)?;
-            sum.seeds += 1;
-            sum.upgrades += story.upgrades;
-            sum.passes += story.passes;
-        }
+    for owners in kinds {
+        let options = Options {
+            owners: *owners,
+            ..Options::default()
+        };
+        let story = run(seed, options).map_err(Box::new)?;
+        sum.seeds += 1;
+        sum.upgrades += story.upgrades;
+        sum.passes += story.passes;
     }
     Ok(sum)
 }

@@ -11,6 +11,7 @@
 //! One `u64` makes the whole of it: the same seed gives the same story, line by line.
 
 pub mod bench;
+mod cores;
 pub mod judge;
 pub mod mutation;
 pub mod setup;
@@ -21,6 +22,7 @@ mod words;
 pub mod world;
 
 pub use bench::{Throughput, bench_cluster, bench_cluster_with_order, throughput};
+pub use cores::on_all_cores;
 pub use mutation::Mutation;
 pub use setup::Setup;
 pub use simulation::Simulation;

@@ -4,7 +4,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
-use numo_sim::{Failure, Options, Owners, Story, run};
+use numo_sim::{Failure, Options, Owners, Story, on_all_cores, run};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 const OWNERS: [Owners; 5] = [
@@ -34,25 +34,8 @@ fn digest(ended: &Result<Story, Failure>) -> u64 {
 }
 
 /// The digests of all seeds of one kind, by seed.
-fn digests(options: Options, seeds: u64) -> Vec<u64> {
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
-    let mut all: Vec<(u64, u64)> = std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..threads)
-            .map(|part| {
-                scope.spawn(move || {
-                    let mine = (0..seeds).filter(|seed| seed % threads == part);
-                    mine.map(|seed| (seed, digest(&run(seed, options))))
-                        .collect::<Vec<_>>()
-                })
-            })
-            .collect();
-        let parts = handles
-            .into_iter()
-            .map(|handle| handle.join().expect("a simulation does not panic"));
-        parts.flatten().collect()
-    });
-    all.sort_unstable();
-    all.into_iter().map(|(_, digest)| digest).collect()
+fn digests(options: Options, seeds: usize) -> Vec<u64> {
+    on_all_cores(seeds, |seed| digest(&run(seed as u64, options)))
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
-use numo_sim::{Mutation, Options, Owners, run};
+use numo_sim::{Mutation, Options, Owners, on_all_cores, run};
 
 /// Within how many seeds each mutation must be caught.
 const SEEDS: u64 = 1000;
@@ -80,26 +80,12 @@ fn caught(mutation: Mutation, wanted: &[&str]) -> Caught {
 
 #[test]
 fn every_broken_decision_is_caught_by_the_invariant_that_it_breaks() {
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let results: Vec<(Mutation, Caught)> = std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..threads)
-            .map(|part| {
-                scope.spawn(move || {
-                    let all = Mutation::ALL.iter().enumerate();
-                    let only = std::env::var("NUMO_SIM_MUTATION").ok();
-                    let is_meant =
-                        |one: &Mutation| only.as_ref().is_none_or(|only| format!("{one:?}") == *only);
-                    let all = all.filter(|(_, (mutation, _))| is_meant(mutation));
-                    let mine = all.filter(|(index, _)| index % threads == part);
-                    mine.map(|(_, (mutation, wanted))| (*mutation, caught(*mutation, wanted)))
-                        .collect::<Vec<_>>()
-                })
-            })
-            .collect();
-        let parts = handles
-            .into_iter()
-            .map(|handle| handle.join().expect("a simulation does not panic"));
-        parts.flatten().collect()
+    let only = std::env::var("NUMO_SIM_MUTATION").ok();
+    let is_meant = |one: &Mutation| only.as_ref().is_none_or(|only| format!("{one:?}") == *only);
+    let meant: Vec<_> = Mutation::ALL.iter().filter(|(one, _)| is_meant(one)).collect();
+    let results: Vec<(Mutation, Caught)> = on_all_cores(meant.len(), |index| {
+        let (mutation, wanted) = meant[index];
+        (*mutation, caught(*mutation, wanted))
     });
     let mut missed = Vec::new();
     for (mutation, result) in results {

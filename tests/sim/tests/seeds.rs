@@ -3,7 +3,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
-use numo_sim::{Failure, Options, Owners, Story, run};
+use numo_sim::{Failure, Options, Owners, Story, on_all_cores, run};
 
 /// How many seeds a plain `cargo test` runs for each kind of owner: 10,000 runs in all, about 260 s of CPU. `NUMO_SIM_SEEDS` runs more.
 const fn seeds(options: Options) -> u64 {
@@ -41,24 +41,11 @@ fn check(options: Options) -> Vec<Story> {
         };
     }
     let seeds = number("NUMO_SIM_SEEDS").unwrap_or(seeds(options));
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
-    let parts: Vec<Vec<Result<Story, Failure>>> = std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..threads)
-            .map(|part| {
-                scope.spawn(move || {
-                    (0..seeds)
-                        .filter(|seed| seed % threads == part)
-                        .map(|seed| run(seed, options))
-                        .collect()
-                })
-            })
-            .collect();
-        handles
-            .into_iter()
-            .map(|handle| handle.join().expect("a simulation does not panic"))
-            .collect()
-    });
-    let (stories, failures): (Vec<_>, Vec<_>) = parts.into_iter().flatten().partition(Result::is_ok);
+    let ended: Vec<Result<Story, Failure>> =
+        on_all_cores(usize::try_from(seeds).expect("so many seeds"), |seed| {
+            run(seed as u64, options)
+        });
+    let (stories, failures): (Vec<_>, Vec<_>) = ended.into_iter().partition(Result::is_ok);
     let failures: Vec<Failure> = failures.into_iter().filter_map(Result::err).collect();
     let shortest = failures.iter().min_by_key(|failure| failure.story.lines.len());
     if let Some(shortest) = shortest {
