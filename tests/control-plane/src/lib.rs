@@ -1,12 +1,9 @@
 //! The control plane of tests and the demo as one program, built from the Go module beside this crate and kept outside `target`.
-//!
-//! It has few dependencies: who starts `cargo xtask` builds it beside everything else (`numo-start`).
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -26,14 +23,6 @@ pub const COMPILING: &str = "-gcflags=all=-dwarf=false";
 /// The cache lies outside `target`: the program costs minutes and depends on
 /// nothing that `cargo clean` should reset.
 pub fn program() -> Result<PathBuf> {
-    program_unless(&AtomicBool::new(false))
-}
-
-/// The same; the build is ended once `is_in_vain`.
-///
-/// # Errors
-/// As [`program`], and that the build was ended.
-pub fn program_unless(is_in_vain: &AtomicBool) -> Result<PathBuf> {
     let module = Path::new(env!("CARGO_MANIFEST_DIR"));
     let go_version = go_version(module)?;
     let linking = ldflags(&fs::read_to_string(module.join("go.mod")).context("go.mod")?)?;
@@ -51,12 +40,12 @@ pub fn program_unless(is_in_vain: &AtomicBool) -> Result<PathBuf> {
     let lock = File::create(folder.join("lock"))?;
     lock.lock().context("lock the control plane's cache")?;
     if !program.is_file() {
-        build(module, &linking, &folder, &program, is_in_vain)?;
+        build(module, &linking, &folder, &program)?;
     }
     Ok(program)
 }
 
-fn build(module: &Path, ldflags: &str, folder: &Path, program: &Path, is_in_vain: &AtomicBool) -> Result<()> {
+fn build(module: &Path, ldflags: &str, folder: &Path, program: &Path) -> Result<()> {
     let unfinished = folder.join("cluster.unfinished");
     let log = folder.join("build.log");
     let output = File::create(&log)?;
@@ -80,11 +69,6 @@ fn build(module: &Path, ldflags: &str, folder: &Path, program: &Path, is_in_vain
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
-        }
-        if is_in_vain.load(Ordering::Relaxed) {
-            child.kill()?;
-            child.wait()?;
-            bail!("the build of the control plane was ended");
         }
         if started.elapsed() > next_line {
             eprintln!("building the control plane: {} s so far", next_line.as_secs());

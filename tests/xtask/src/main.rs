@@ -1,7 +1,7 @@
 //! `cargo xtask`: everything a developer or CI runs, in one place.
 //!
-//! Without the feature `whole` it has what the demo needs: who wants to see the demo does not wait for what tests, measures, fuzzes and
-//! releases. `numo-start` (`tests/start`) chooses.
+//! Without the feature `whole` it has what the demo needs, and the other tasks start the whole program (`whole.rs`): who wants to see the
+//! demo does not wait for what tests, measures, fuzzes and releases.
 
 #![cfg_attr(
     not(feature = "whole"),
@@ -40,6 +40,8 @@ mod structure;
 #[cfg(feature = "whole")]
 mod test;
 mod timeline;
+#[cfg(not(feature = "whole"))]
+mod whole;
 
 use std::process::ExitCode;
 
@@ -61,6 +63,9 @@ enum Task {
     /// Run all checks and tests; the last line counts them
     #[cfg(feature = "whole")]
     Test(test::Arguments),
+    /// Run all checks and tests; the last line counts them
+    #[cfg(not(feature = "whole"))]
+    Test(whole::Passed),
     /// Check formatting, lints, and the licenses and sources of dependencies
     Lint(lint::Arguments),
     /// Regenerate deploy/crds from the Rust types
@@ -68,6 +73,9 @@ enum Task {
     /// Regenerate the rendered manifests, the Helm chart and the bundle from deploy/kustomize and deploy/crds
     #[cfg(feature = "whole")]
     Manifests(manifests::Arguments),
+    /// Regenerate the rendered manifests, the Helm chart and the bundle from deploy/kustomize and deploy/crds
+    #[cfg(not(feature = "whole"))]
+    Manifests(whole::Passed),
     /// Build the docs as a book by mdBook and follow its links
     Book(book::Arguments),
     /// Start a control plane and hold it until Ctrl-C
@@ -79,18 +87,33 @@ enum Task {
     /// Measure the numbers the design promises
     #[cfg(feature = "whole")]
     Bench(bench::Arguments),
+    /// Measure the numbers the design promises
+    #[cfg(not(feature = "whole"))]
+    Bench(whole::Passed),
     /// Print the sizes, import cycles and names of the crates that ship
     #[cfg(feature = "whole")]
     Structure(structure::Arguments),
+    /// Print the sizes, import cycles and names of the crates that ship
+    #[cfg(not(feature = "whole"))]
+    Structure(whole::Passed),
     /// Feed the parsers and the sandbox what strangers might write, guided by coverage
     #[cfg(feature = "whole")]
     Fuzz(fuzz::Arguments),
+    /// Feed the parsers and the sandbox what strangers might write, guided by coverage
+    #[cfg(not(feature = "whole"))]
+    Fuzz(whole::Passed),
     /// Make all of a release in one folder: images, chart, manifests, bundle, command line, rules, signatures
     #[cfg(feature = "whole")]
     Release(release::Arguments),
+    /// Make all of a release in one folder: images, chart, manifests, bundle, command line, rules, signatures
+    #[cfg(not(feature = "whole"))]
+    Release(whole::Passed),
     /// Push the images and artifacts of a folder that `release` made
     #[cfg(feature = "whole")]
     Publish(release::publish::Arguments),
+    /// Push the images and artifacts of a folder that `release` made
+    #[cfg(not(feature = "whole"))]
+    Publish(whole::Passed),
     /// What `bench` starts once it is built for speed
     #[cfg(feature = "whole")]
     #[command(hide = true)]
@@ -122,6 +145,14 @@ async fn main() -> ExitCode {
         Task::Publish(arguments) => release::publish::run(&arguments).await,
         #[cfg(feature = "whole")]
         Task::BenchInner(arguments) => bench::measure(&arguments).await,
+        #[cfg(not(feature = "whole"))]
+        Task::Test(_)
+        | Task::Manifests(_)
+        | Task::Bench(_)
+        | Task::Structure(_)
+        | Task::Fuzz(_)
+        | Task::Release(_)
+        | Task::Publish(_) => whole::run(),
     };
     match result {
         Ok(code) => code,
