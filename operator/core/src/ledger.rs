@@ -430,8 +430,7 @@ pub(crate) fn is_kept(observed: &Observed, change: &ChangeView, now: Timestamp) 
         return change.status.step == Some(Step::Drained) || is_stalled(observed, &owner.uid);
     }
     let by_job = means == Some(Means::Job) && has_begun(change);
-    let node = observed.nodes.get(&change.spec.node_name);
-    let node = node.filter(|node| by_job && node.uid == change.spec.node_uid);
+    let node = observed.node_of(change).filter(|_| by_job);
     node.is_some_and(|node| !node.ready && given_up_at(node).is_some_and(|at| at <= now))
 }
 

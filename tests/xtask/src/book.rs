@@ -85,6 +85,8 @@ fn install() -> Result<()> {
         "install",
         "--locked",
         "--quiet",
+        // Built for speed it would take longer than all it does here.
+        "--debug",
         "--no-default-features",
         "--features",
         "search",

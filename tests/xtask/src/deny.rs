@@ -22,7 +22,14 @@ pub fn is_installed() -> bool {
 /// Installs the version that the configuration is written for; takes minutes.
 pub fn install() -> Result<()> {
     let mut command = step::cargo();
-    command.args(["install", "--locked", "--quiet", &format!("cargo-deny@{VERSION}")]);
+    // Built for speed it would take three times as long as it then runs in all.
+    command.args([
+        "install",
+        "--locked",
+        "--quiet",
+        "--debug",
+        &format!("cargo-deny@{VERSION}"),
+    ]);
     step::must(&mut command)
 }
 

@@ -193,15 +193,15 @@ impl Observed {
     /// The changes of nodes that are under way, with whatever owner: NodeChanges that can be believed, of nodes that
     /// exist.
     pub fn changing(&self) -> impl Iterator<Item = &ChangeView> {
-        self.changes.values().filter(|change| {
-            let spec = &change.spec;
-            change.in_flight()
-                && self.is_trusted(change)
-                && self
-                    .nodes
-                    .get(&spec.node_name)
-                    .is_some_and(|node| node.uid == spec.node_uid)
-        })
+        self.changes
+            .values()
+            .filter(|change| change.in_flight() && self.is_trusted(change) && self.node_of(change).is_some())
+    }
+
+    /// The node that a change is of. None where it is gone, even if another node has its name by now: a name is given again, a uid is not.
+    pub fn node_of(&self, change: &ChangeView) -> Option<&NodeView> {
+        let node = self.nodes.get(&change.spec.node_name)?;
+        (node.uid == change.spec.node_uid).then_some(node)
     }
 
     /// The owners, by uid, that pause the MachineHealthChecks that see their nodes in flight: each does, unless a MutexRunConfig says

@@ -68,10 +68,7 @@ impl<'a> Believed<'a> {
     }
 
     fn gone(&self) -> &BTreeSet<(&'a str, &'a str)> {
-        let is_there = |change: &ChangeView| {
-            let node = self.observed.nodes.get(&change.spec.node_name);
-            node.is_some_and(|node| node.uid == change.spec.node_uid)
-        };
+        let is_there = |change: &ChangeView| self.observed.node_of(change).is_some();
         self.gone.get_or_init(|| {
             let changes = self.observed.changes.values();
             let gone = changes.filter(|change| !is_there(change) && self.observed.is_trusted(change));

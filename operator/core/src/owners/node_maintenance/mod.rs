@@ -195,8 +195,7 @@ impl crate::pass::Pass for Pass<'_> {
 fn in_hand<'a>(view: &MaintenanceView, observed: &'a Observed) -> Option<&'a str> {
     let mut changes = changes(observed, &view.uid).filter(|change| change.in_flight());
     let change = changes.find(|change| change.spec.node_name != view.spec.node_name)?;
-    let node = observed.nodes.get(&change.spec.node_name)?;
-    (node.uid == change.spec.node_uid).then_some(node.name.as_str())
+    observed.node_of(change).map(|node| node.name.as_str())
 }
 
 /// The node that still carries the cordon of a maintenance that goes, though no journal tells of it and the spec may name another one.

@@ -97,14 +97,12 @@ pub(super) fn is_back(observed: &Observed, change: &ChangeView) -> bool {
 
 /// Whether a node is surely gone that was not let go: the provider has said since its turn began that its machine is gone, too.
 fn is_gone_with_machine(observed: &Observed, change: &ChangeView) -> bool {
-    let node = observed.nodes.get(&change.spec.node_name);
-    let is_there = node.is_some_and(|node| node.uid == change.spec.node_uid);
     let pin = change.status.pin.as_ref();
     let machine = pin.and_then(|pin| pin.provider_id.as_deref()).unwrap_or_default();
     let heard = observed.fleet.provider.states.get(&machine.to_lowercase());
     let is_terminated =
         heard.is_some_and(|heard| heard.at >= change.created && heard.said == Ok(CspState::Terminated));
-    !is_there && is_terminated && !is_back(observed, change)
+    observed.node_of(change).is_none() && is_terminated && !is_back(observed, change)
 }
 
 /// The address of the member of etcd that a node has left behind which was let go and is gone, or is surely gone with its machine; none where

@@ -19,11 +19,12 @@ use numo_api::{Pin, Reason, Step, machines::CspState};
 
 /// Whether a node is gone in its turn, was not let go, and may have left a member of etcd: only those of the control plane are pinned before.
 fn is_gone_with_member(observed: &Observed, change: &ChangeView) -> bool {
-    let node = observed.nodes.get(&change.spec.node_name);
-    let is_there = node.is_some_and(|node| node.uid == change.spec.node_uid);
     let pin = change.status.pin.as_ref();
     let is_pinned = pin.is_some_and(|pin| pin.provider_id.is_some());
-    !is_there && is_pinned && journal::entered(change, Step::Released).is_none() && !is_back(observed, change)
+    observed.node_of(change).is_none()
+        && is_pinned
+        && journal::entered(change, Step::Released).is_none()
+        && !is_back(observed, change)
 }
 
 impl<'a> Pass<'a> {

@@ -68,8 +68,7 @@ impl<'a> Pass<'a> {
             if change.spec.node_name != name || journal::entered(change, Step::Released).is_some() {
                 return false;
             }
-            let donor = self.observed.nodes.get(name);
-            match donor.filter(|donor| donor.uid == change.spec.node_uid) {
+            match self.observed.node_of(change) {
                 Some(donor) => self
                     .joined_before(donor, change)
                     .is_some_and(|new| new.uid == heir.uid),

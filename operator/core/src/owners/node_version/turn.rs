@@ -60,8 +60,7 @@ impl<'a> Pass<'a> {
 
     /// Moves a node that has its turn one step further.
     pub(super) fn advance(&mut self, change: &'a ChangeView) {
-        let node = self.observed.nodes.get(&change.spec.node_name);
-        let donor = node.filter(|node| node.uid == change.spec.node_uid);
+        let donor = self.observed.node_of(change);
         if donor.is_none() && journal::entered(change, Step::Released).is_none() {
             return self.end_gone(change);
         }

@@ -98,9 +98,10 @@ impl Pass<'_> {
     fn unspoken(&self) -> usize {
         let flying = self.flying.iter();
         let yet = flying.filter(|change| {
-            let node = self.observed.nodes.get(&change.spec.node_name);
-            let node = node.filter(|node| node.uid == change.spec.node_uid);
-            let class = node.and_then(|node| self.sets.class_of(node));
+            let class = self
+                .observed
+                .node_of(change)
+                .and_then(|node| self.sets.class_of(node));
             let mut pending = self.sets.pending.iter();
             class == Some(Class::Outdated)
                 && !pending.any(|one| super::known::for_change(one) == change.key.name)

@@ -42,14 +42,12 @@ impl<'a> Pass<'a> {
 
     /// The node of a turn: the old one, and once that is gone the new one that has its place.
     fn node_of(&self, change: &ChangeView) -> Option<&'a NodeView> {
-        let node = self.observed.nodes.get(&change.spec.node_name);
-        let donor = node.filter(|node| node.uid == change.spec.node_uid);
         let heir = || {
             journal::entered(change, Step::Released)?;
             let pin = change.status.pin.as_ref()?;
             self.observed.nodes.get(pin.heir.as_deref()?)
         };
-        donor.or_else(heir)
+        self.observed.node_of(change).or_else(heir)
     }
 
     /// The nodes that have their turn, each with whether it goes on by a person's word only.

@@ -210,8 +210,7 @@ impl crate::pass::Pass for Pass<'_> {
         self.wave_rules.keep(self.flying.iter().copied());
         let twice = contradiction::twice(self.flying.iter().copied());
         for change in self.flying.clone() {
-            let node = self.observed.nodes.get(&change.spec.node_name);
-            match node.filter(|node| node.uid == change.spec.node_uid) {
+            match self.observed.node_of(change) {
                 Some(node) => {
                     self.in_flight.insert(node.name.as_str());
                     let why = twice.get(node.uid.as_str()).filter(|_| self.leaving.is_none());
