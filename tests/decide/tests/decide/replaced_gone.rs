@@ -287,3 +287,18 @@ fn a_machine_that_the_provider_does_not_know_is_asked_for_less_and_less() {
         Some(at(899))
     );
 }
+
+/// Providers tell groups apart by capitals, folders or resource groups; names of objects have none of these.
+#[test]
+fn groups_that_share_a_name_get_objects_of_their_own() {
+    let text = format!("{GROUPLESS}\n groups one=pool,two=Pool,three");
+    check(
+        &text,
+        "> create group group-pool-57f574
+         > create group group-pool-b622bb
+         > create group group-three",
+    );
+    // One that was found alone keeps its object. Before, the other group was taken for it, and asked for again and again.
+    let text = format!("{GROUPLESS}\n group group-pool image:img2\n groups two=Pool,group-pool=pool");
+    check(&text, "> create group group-pool-b622bb");
+}

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     action::{FleetAction, FleetQuestion},
+    names,
     observed::{DISCOVERY_SECONDS, GroupFacts, Heard, ScalingGroupView, is_same},
     why::Why,
 };
@@ -18,6 +19,10 @@ use numo_api::{
 
 /// Fewest and most machines of a group that was found, as the reference has it.
 const SIZES: (i32, i32) = (1, 10);
+/// Digits of the hash behind a name that several groups have.
+const GROUP_HASH: usize = 6;
+/// Most characters of the name of an object.
+const NAME_MAX: usize = 253;
 
 /// What is said of a group: whether new machines of it would be outdated.
 pub fn outdated(is_outdated: bool) -> Condition {
@@ -140,7 +145,7 @@ impl<'a> Pass<'a> {
             }
         };
         for group in found {
-            self.meet(group);
+            self.meet(group, &self.name_for(group, found));
         }
         // A provider that has no group at all has lost its memory, not its machines.
         if !found.is_empty() {
@@ -196,8 +201,25 @@ impl<'a> Pass<'a> {
         })
     }
 
-    fn meet(&mut self, found: &GroupFacts) {
-        let chain = format!("group {}", found.name.to_lowercase());
+    /// The name of the ScalingGroup of a group. Providers make it of the group's own, and what tells two groups apart there, as capitals and
+    /// what has many groups of one name, may tell nothing apart here: then each has a hash of its id behind it.
+    fn name_for(&self, group: &GroupFacts, found: &[GroupFacts]) -> String {
+        let name = group.name.to_lowercase();
+        let is_other = |id: &str| !is_same(id, &group.group_id);
+        let mut found = found.iter();
+        let is_shared = found.any(|one| one.name.to_lowercase() == name && is_other(&one.group_id));
+        let known = self.fleet.groups.get(&name);
+        if !is_shared && !known.is_some_and(|known| is_other(known.id())) {
+            return name;
+        }
+        let hash = names::hash(&["group", &group.group_id.to_lowercase()], GROUP_HASH);
+        // An object's name has at most 253 characters.
+        let kept: String = name.chars().take(NAME_MAX - 1 - GROUP_HASH).collect();
+        format!("{}-{hash}", kept.trim_end_matches(['-', '.']))
+    }
+
+    fn meet(&mut self, found: &GroupFacts, name: &str) {
+        let chain = format!("group {name}");
         let Some(group) = self.fleet.group(&found.group_id) else {
             let role = if found.is_control_plane {
                 NodeRole::ControlPlane
@@ -215,7 +237,7 @@ impl<'a> Pass<'a> {
                 role: Some(role),
             };
             let action = FleetAction::CreateGroup {
-                name: found.name.to_lowercase(),
+                name: name.to_owned(),
                 spec: Box::new(spec),
             };
             return self.fleet(&chain, action);

@@ -8,8 +8,11 @@ use kube::{
     core::DynamicObject,
 };
 use numo_api::marks::{self, FIELD_MANAGER};
-use numo_core::observed::Key;
+use numo_core::{observed::Key, text};
 use serde_json::Value;
+
+/// Most characters of the id of a group that are shown.
+const ID_MAX: usize = 200;
 
 pub(super) fn params() -> PatchParams {
     PatchParams {
@@ -122,14 +125,31 @@ fn adoptable(wanted: &DynamicObject, found: &DynamicObject, about: &str) -> Resu
     let same = labels(wanted)
         .iter()
         .all(|(key, value)| theirs.get(key) == Some(value));
-    if same && rule(wanted) == rule(found) {
-        return Ok(());
-    }
-    Err(ApplyError::Refused {
+    let refused = |message: String| ApplyError::Refused {
         about: about.to_owned(),
         code: 409,
-        message: "found an object of this name that numo did not make, wanted none; delete it".to_owned(),
-    })
+        message,
+    };
+    if !same || rule(wanted) != rule(found) {
+        let message = "found an object of this name that numo did not make, wanted none; delete it";
+        return Err(refused(message.to_owned()));
+    }
+    // Two groups of machines may ask for one name, and the object of one says nothing of the other.
+    match (group_id(wanted), group_id(found)) {
+        (Some(wanted), found) if found.is_none_or(|found| !found.eq_ignore_ascii_case(wanted)) => {
+            let found = found.map_or_else(|| "none".to_owned(), |found| text::clip(found, ID_MAX));
+            let wanted = text::clip(wanted, ID_MAX);
+            Err(refused(format!(
+                "found {found} in spec.groupId of the object of this name, wanted {wanted}"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The group of machines that a ScalingGroup or a PendingNode is of.
+fn group_id(object: &DynamicObject) -> Option<&str> {
+    object.data.pointer("/spec/groupId")?.as_str()
 }
 
 /// Deletes nothing but the object with this uid: a namesake stays.
