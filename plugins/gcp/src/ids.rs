@@ -125,9 +125,10 @@ impl GroupId {
     }
 }
 
-/// Reads an image that somebody asks for. A family is refused: it is another image on another day, and no machine is ever said to have it.
+/// Reads an image that somebody asks for. A family is refused: it is another image on another day, and no machine is ever said to have it. So
+/// is a URL: groups and machines are said to have the image by its path, and would be outdated for ever.
 pub fn image(text: &str) -> Result<String, Failure> {
-    let path = path_of(text).to_ascii_lowercase();
+    let path = text.to_ascii_lowercase();
     let parts: Vec<&str> = path.split('/').collect();
     match parts.as_slice() {
         ["projects", project, "global", "images", name] if is_project(project) && is_name(name) => Ok(path),
@@ -250,8 +251,14 @@ mod tests {
 
     #[test]
     fn an_image_has_no_prefix_and_a_family_is_none() {
-        let full = "https://www.googleapis.com/compute/v1/projects/P/global/images/node-2";
+        let full = "projects/P/global/images/node-2";
         assert_eq!(image(full).unwrap(), "projects/p/global/images/node-2");
+        let url = image("https://www.googleapis.com/compute/v1/projects/p/global/images/node-2").unwrap_err();
+        assert!(
+            url.message.contains("wanted projects/P/global/images/I"),
+            "{}",
+            url.message
+        );
         let family = image("projects/p/global/images/family/node").unwrap_err();
         assert!(family.message.contains("family"), "{}", family.message);
         assert!(image("global/images/node-2").is_err());

@@ -56,6 +56,8 @@ fn ids_of_another_form_are_refused_without_a_request() {
         "",
         "node-2",
         "projects/p/global/images/family/node",
+        // Nothing is ever said to have an image by its URL.
+        "https://www.googleapis.com/compute/v1/projects/p/global/images/node-2",
         "ami-1",
         "projects/p/global/images/a?b",
     ] {
