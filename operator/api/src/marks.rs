@@ -135,6 +135,9 @@ pub const PLANS_NAMESPACE: &str = "numo.openshift-optional.skrzypek.io/plans";
 
 /// Annotation of a PendingNode: name of the NodeChange whose node the machine is to take the place of.
 pub const PENDING_FOR: &str = "numo.openshift-optional.skrzypek.io/for-change";
+/// Annotation of a PendingNode: uid of the NodeVersion it is of. That is no owner reference, as Constellation's operator sets one: the garbage
+/// collector deletes what has one before its owner, when the owner is deleted in the foreground, and the machine would be known to nobody.
+pub const PENDING_OF: &str = "numo.openshift-optional.skrzypek.io/node-version";
 /// Annotation of a NodeMaintenance that numo made for another operator to drain a node by: whose turn of which node it is for.
 pub const DRAINS_FOR: &str = "numo.openshift-optional.skrzypek.io/drains-for";
 /// Annotation of a PendingNode: why the provider refuses to make or delete its machine, in the provider's words.

@@ -58,6 +58,13 @@ impl Etcd {
         Ok(listed.members.into_iter().map(|member| member.name).collect())
     }
 
+    /// Adds a member, which starts later.
+    pub(crate) async fn add_member(&self, peer_url: &str) -> Result<()> {
+        let request = json!({"peerURLs": [peer_url]});
+        let _: Value = self.ask("/v3/cluster/member/add", &request).await?;
+        Ok(())
+    }
+
     /// All there is, at one revision.
     pub(crate) async fn keys(&self) -> Result<Keys> {
         let request = json!({

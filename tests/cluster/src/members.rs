@@ -26,6 +26,8 @@ const START_TIMEOUT: Duration = Duration::from_mins(2);
 pub struct Members {
     folder: TempDir,
     all: Vec<Member>,
+    /// Where one more member may be.
+    spare: Ipv4Addr,
     /// Held so that no other cluster gets them.
     ports: (Port, Port),
 }
@@ -44,18 +46,22 @@ impl Members {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let binaries = tokio::task::spawn_blocking(Binaries::find).await??;
         let folder = tempfile::Builder::new().prefix("numo-etcd-").tempdir()?;
-        let places: Vec<(String, Ipv4Addr)> = (2..)
-            .zip(names)
-            .map(|(last, name)| ((*name).to_owned(), Ipv4Addr::new(127, 0, 0, last)))
+        let mut addresses = (2..).map(|last| Ipv4Addr::new(127, 0, 0, last));
+        let named = names.iter().zip(&mut addresses);
+        let places: Vec<(String, Ipv4Addr)> = named
+            .map(|(name, address)| ((*name).to_owned(), address))
             .collect();
-        certificates(folder.path(), &places)?;
+        let spare = addresses.next().context("one more address")?;
+        let all = places.iter().map(|(_, address)| *address).chain([spare]);
+        certificates(folder.path(), all)?;
         let mut members = Self {
             folder,
             all: Vec::new(),
+            spare,
             ports: (Port::take()?, Port::take()?),
         };
         for (name, address) in &places {
-            let process = members.launch(&binaries, name, *address, &places)?;
+            let process = members.launch(&binaries, (name, *address), &places, "new")?;
             members.all.push(Member {
                 name: name.clone(),
                 address: *address,
@@ -101,38 +107,39 @@ impl Members {
         bail!("no member answers: {last:?}")
     }
 
-    /// Ends a member's process; it stays a member.
-    pub fn kill(&mut self, name: &str) -> Result<()> {
-        let member = self.all.iter_mut().find(|member| member.name == name);
-        member.with_context(|| format!("a member {name}"))?.process.kill();
-        Ok(())
+    /// Where one more member may be: the InternalIP of a node that is to join.
+    pub fn spare(&self) -> String {
+        self.spare.to_string()
     }
 
-    /// Starts a member that was ended, and waits until all are there again.
-    pub async fn revive(&mut self, name: &str) -> Result<()> {
+    /// Starts one more member there, and waits until all have it.
+    pub async fn join(&mut self, name: &str) -> Result<()> {
         let binaries = tokio::task::spawn_blocking(Binaries::find).await??;
-        let places = self
+        let endpoints = self.endpoints();
+        let endpoint = endpoints.first().context("a member")?;
+        let etcd = Etcd::with_certificate(endpoint, self.folder.path())?;
+        let peer = format!("https://{}:{}", self.spare, self.ports.1.number);
+        etcd.add_member(&peer).await?;
+        let known = self
             .all
             .iter()
             .map(|member| (member.name.clone(), member.address));
-        let places: Vec<(String, Ipv4Addr)> = places.collect();
-        let (_, address) = places
-            .iter()
-            .find(|(known, _)| known == name)
-            .with_context(|| format!("a member {name}"))?;
-        let process = self.launch(&binaries, name, *address, &places)?;
-        if let Some(member) = self.all.iter_mut().find(|member| member.name == name) {
-            member.process = process;
-        }
+        let places: Vec<_> = known.chain([(name.to_owned(), self.spare)]).collect();
+        let process = self.launch(&binaries, (name, self.spare), &places, "existing")?;
+        self.all.push(Member {
+            name: name.to_owned(),
+            address: self.spare,
+            process,
+        });
         self.wait().await
     }
 
     fn launch(
         &self,
         binaries: &Binaries,
-        name: &str,
-        address: Ipv4Addr,
+        (name, address): (&str, Ipv4Addr),
         places: &[(String, Ipv4Addr)],
+        state: &str,
     ) -> Result<Process> {
         let folder = self.folder.path();
         let logs = folder.join(format!("logs-{name}"));
@@ -152,6 +159,7 @@ impl Members {
             format!("--listen-peer-urls=https://{address}:{peer}"),
             format!("--initial-advertise-peer-urls=https://{address}:{peer}"),
             format!("--initial-cluster={}", initial.join(",")),
+            format!("--initial-cluster-state={state}"),
             format!("--trusted-ca-file={}", path("ca.crt")),
             format!("--cert-file={}", path("tls.crt")),
             format!("--key-file={}", path("tls.key")),
@@ -196,7 +204,7 @@ impl Members {
 }
 
 /// An authority, and one certificate that serves at every address and is shown to others.
-fn certificates(folder: &Path, places: &[(String, Ipv4Addr)]) -> Result<()> {
+fn certificates(folder: &Path, addresses: impl Iterator<Item = Ipv4Addr>) -> Result<()> {
     let mut authority = CertificateParams::default();
     authority
         .distinguished_name
@@ -205,7 +213,6 @@ fn certificates(folder: &Path, places: &[(String, Ipv4Addr)]) -> Result<()> {
     authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
     let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
     // A member calls another from 127.0.0.1, and is known by where it calls from.
-    let addresses = places.iter().map(|(_, address)| *address);
     let names = addresses
         .chain([Ipv4Addr::LOCALHOST])
         .map(|address| address.to_string());

@@ -17,7 +17,10 @@ use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
     path::Path,
-    sync::atomic::{AtomicU16, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU16, Ordering},
+    },
 };
 
 use crate::{NAMESPACE, Stage, StageOptions, manifests, rules};
@@ -107,6 +110,8 @@ pub struct Machines {
     client: Client,
     /// Addresses that were given away.
     addresses: AtomicU16,
+    /// The address of the next node of the control plane that joins; none is one of nobody's.
+    next: Mutex<Option<String>>,
 }
 
 impl std::fmt::Debug for Machines {
@@ -123,7 +128,13 @@ impl Machines {
         Self {
             client,
             addresses: AtomicU16::new(0),
+            next: Mutex::default(),
         }
+    }
+
+    /// The next node of the control plane that joins will have this InternalIP.
+    pub fn place_next(&self, address: String) {
+        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
     }
 
     /// The objects of one of the kinds of `update.edgeless.systems`.
@@ -275,11 +286,14 @@ impl Machines {
                     let of_group = self.maps().get(group).await?.data.unwrap_or_default();
                     let is_control_plane = of_group.get("role").is_some_and(|role| role == "ControlPlane");
                     let provider_id = format!("sim:///{name}");
+                    let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+                    let address = next.take_if(|_| is_control_plane);
+                    drop(next);
                     let booted = Booted {
                         node,
                         provider_id: &provider_id,
                         is_control_plane,
-                        address: None,
+                        address: address.as_deref(),
                     };
                     self.boot(booted).await?;
                     self.set(&name, "state", "Ready").await?;

@@ -71,6 +71,8 @@ pub enum FleetAction {
         node: String,
         /// Address of its member.
         address: String,
+        /// The node that takes its place, which must have a member of its own; none where the node went without one.
+        heir: Option<String>,
     },
     /// Delete the Node of a machine that goes.
     DeleteNode {

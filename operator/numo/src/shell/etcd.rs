@@ -53,18 +53,28 @@ pub struct Leaver {
     pub others: Vec<String>,
     /// The names of these nodes.
     pub names: Vec<String>,
+    /// The node that takes its place, and the same address of it: it must have a member, or each node that is replaced costs one.
+    pub heir: Option<(String, String)>,
 }
 
 impl Leaver {
     /// A node among those that are seen.
-    pub fn of(observed: &Observed, node: &str, address: &str) -> Self {
+    pub fn of(observed: &Observed, (node, address): (&str, &str), heir: Option<&str>) -> Self {
         let others = observed.nodes.values().filter(|other| other.name != node);
         let mut others: Vec<_> = others.filter(|other| quorum::is_control_plane(other)).collect();
         others.sort_by_key(|other| !other.ready);
         let hosts = &observed.fleet.hosts;
         let addresses = others.iter().filter_map(|other| hosts.get(&other.name));
         let addresses = addresses.map(|host| host.address.clone());
+        let heir = heir.map(|heir| {
+            let host = hosts.get(heir);
+            (
+                heir.to_owned(),
+                host.map(|host| host.address.clone()).unwrap_or_default(),
+            )
+        });
         Self {
+            heir,
             node: node.to_owned(),
             address: address.to_owned(),
             others: addresses.filter(|address| !address.is_empty()).collect(),
@@ -88,6 +98,8 @@ struct Member {
     name: String,
     #[serde(rename = "peerURLs")]
     peer_urls: Vec<String>,
+    #[serde(rename = "isLearner")]
+    is_learner: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -195,6 +207,9 @@ async fn take_out(
     let Some(member) = found else {
         return Ok(());
     };
+    if let Some(words) = no_heir(leaver, members) {
+        return Err(format!("etcd at {endpoint}: {words}"));
+    }
     tracing::info!(
         node = leaver.node,
         member = member.id,
@@ -208,6 +223,20 @@ async fn take_out(
     Err(refused(endpoint, &answer))
 }
 
+/// Why the node that takes the place of another has no member that votes, if so.
+fn no_heir(leaver: &Leaver, members: &[Member]) -> Option<String> {
+    let (heir, address) = leaver.heir.as_ref()?;
+    let mut votes = members.iter().filter(|member| !member.is_learner);
+    let has_member = votes.any(|member| member.peer_urls.iter().any(|url| is_at(url, address)));
+    (!has_member).then(|| {
+        format!(
+            "found no voting member at {}, the InternalIP of Node {heir}, wanted one before that of Node {} goes",
+            if address.is_empty() { "no address" } else { address },
+            leaver.node
+        )
+    })
+}
+
 /// The member of a node; none if it is certain that there is none.
 fn member_of<'m>(leaver: &Leaver, members: &'m [Member]) -> Result<Option<&'m Member>, String> {
     let Leaver {
@@ -215,6 +244,7 @@ fn member_of<'m>(leaver: &Leaver, members: &'m [Member]) -> Result<Option<&'m Me
         address,
         others,
         names,
+        ..
     } = leaver;
     if others.iter().any(|other| is_same(other, address)) {
         return Err(format!(

@@ -14,7 +14,7 @@
 //! facts m-a img1 w                                 what the provider says: image and group; `facts m-a unknown:why`
 //! state m-b Ready at:-1                            the state of a machine
 //! image w img1 at:-1                               the image of a group
-//! groups w,cp at:-1                                all groups
+//! groups w,cp at:-1                                all groups; x=pool: group x has the name of pool
 //! found p m-b node:b                               what was looked for; `found p -` was never made
 //! told m-b again:10 problem:quota                  what the provider has not done yet
 //! did m-b at:-1                                    what the provider has done
@@ -533,12 +533,13 @@ impl Cluster {
             }
             "groups" => {
                 let names = line.word(1).split(',').filter(|name| *name != "-");
-                let groups = names.map(|name| GroupFacts {
+                let names = names.map(|group| group.split_once('=').unwrap_or((group, group)));
+                let groups = names.map(|(id, name)| GroupFacts {
                     name: format!("Group-{name}"),
-                    node_group_name: name.to_owned(),
-                    group_id: group_id(name),
-                    autoscaler_group_name: format!("asg-{name}"),
-                    is_control_plane: name == "cp",
+                    node_group_name: id.to_owned(),
+                    group_id: group_id(id),
+                    autoscaler_group_name: format!("asg-{id}"),
+                    is_control_plane: id == "cp",
                 });
                 let said = unknown.map_or_else(|| Ok(groups.collect()), Err);
                 provider.groups = Some(Heard { at: when, said });
@@ -643,7 +644,7 @@ pub fn done(action: &FleetAction) -> String {
         }
         FleetAction::CreateMachine { group_id, .. } => format!("make a machine of {group_id}"),
         FleetAction::DeleteMachine { provider_id, .. } => format!("delete machine {provider_id}"),
-        FleetAction::RemoveEtcdMember { node, address } => format!("remove member {node} {address}"),
+        FleetAction::RemoveEtcdMember { node, address, .. } => format!("remove member {node} {address}"),
         FleetAction::DeleteNode { node, .. } => format!("delete node {node}"),
         FleetAction::SetGroupImage { group_id, image } => format!("set image {group_id} {image}"),
         FleetAction::WriteGroupStatus {

@@ -675,7 +675,7 @@ impl World {
                 }
                 self.begin(&provider_id.to_lowercase(), None);
             }
-            FleetAction::RemoveEtcdMember { node, address } => {
+            FleetAction::RemoveEtcdMember { node, address, .. } => {
                 let away = self.observed.nodes.values().filter(|one| {
                     one.name != node && numo_core::quorum::is_control_plane(one) && one.unschedulable
                 });

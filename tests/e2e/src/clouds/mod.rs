@@ -100,6 +100,9 @@ pub trait Cloud {
     fn goes_on(called: &Called) -> bool;
 }
 
+/// Where [`Hosted::place_next`] keeps its address: no Node has this name.
+const NEXT: &str = "";
+
 /// A cloud, and the way to it.
 #[derive(Debug)]
 pub struct Hosted<C> {
@@ -182,6 +185,11 @@ impl<C: Cloud> Hosted<C> {
         self.addresses().insert(node.to_owned(), address);
     }
 
+    /// The next node of the control plane that joins will have this InternalIP.
+    pub fn place_next(&self, address: String) {
+        self.place(NEXT, address);
+    }
+
     /// Plays the cloud once: time goes by, machines that run become Nodes, and every Node beats.
     pub async fn play(&self, machines: &Machines) -> Result<()> {
         for machine in self.cloud.machines() {
@@ -194,7 +202,11 @@ impl<C: Cloud> Hosted<C> {
             if !is_new {
                 continue;
             }
-            let address = self.addresses().get(&machine.node).cloned();
+            let mut addresses = self.addresses();
+            let named = addresses.get(&machine.node).cloned();
+            let is_next = named.is_none() && machine.is_control_plane;
+            let address = if is_next { addresses.remove(NEXT) } else { named };
+            drop(addresses);
             let booted = Booted {
                 node: &machine.node,
                 provider_id: &machine.provider_id,

@@ -294,7 +294,7 @@ async fn killed_at_every_call_of_the_cloud_it_makes_each_machine_once() -> Resul
 #[tokio::test(flavor = "multi_thread")]
 async fn the_control_plane_goes_first_and_a_member_of_etcd_before_its_machine() -> Result<()> {
     let names = ["control-0000", "control-0001", "control-0002"];
-    let members = Members::start(&names).await?;
+    let mut members = Members::start(&names).await?;
     let cloud = Google::start()?;
     cloud.add_group("control", true, names.len());
     cloud.add_group(WORKERS, false, 1);
@@ -305,6 +305,7 @@ async fn the_control_plane_goes_first_and_a_member_of_etcd_before_its_machine() 
     for name in names {
         hosted.place(name, members.address(name)?);
     }
+    hosted.place_next(members.spare());
     let numo = vec![
         "--etcd-certs",
         kept(members.certs().display().to_string()),
@@ -315,6 +316,18 @@ async fn the_control_plane_goes_first_and_a_member_of_etcd_before_its_machine() 
     scene.hosted.play(&scene.machines).await?;
     scene.machines.ask_for(VERSION, json!({"image": NEW})).await?;
     scene.start()?;
+    let joins = scene
+        .stage
+        .until("the new node of the control plane joins", 300, || async {
+            scene.play().await?;
+            let mut shown = scene.machines.shown().await?.into_keys();
+            Ok(shown.find(|name| name.starts_with("control-") && !names.contains(&name.as_str())))
+        });
+    let new = match joins.await {
+        Ok(new) => new,
+        Err(error) => return Err(error.context(scene.picture().await?)),
+    };
+    members.join(&new).await?;
     let replaced = scene
         .stage
         .until("the old node of the control plane is replaced", 300, || async {
@@ -341,7 +354,8 @@ async fn the_control_plane_goes_first_and_a_member_of_etcd_before_its_machine() 
         Err(error) => return Err(error.context(scene.picture().await?)),
     }
     scene.rolled(names.len() + 1).await?;
-    let left: BTreeSet<String> = names[1..].iter().map(|name| (*name).to_owned()).collect();
+    let left = names[1..].iter().copied().chain([new.as_str()]);
+    let left: BTreeSet<String> = left.map(str::to_owned).collect();
     assert_eq!(members.names().await?, left);
     assert_eq!(
         scene.hosted.cloud.made(),

@@ -275,7 +275,7 @@ async fn a_half_done_replacement_of_the_old_operator_is_taken_over_and_given_bac
     site.apply(&definitions()?).await?;
     let maintenances = "deploy/crds/nodemaintenance.medik8s.io_nodemaintenances.yaml";
     site.run(&format!(
-        "kubectl apply -f {maintenances} && kubectl create namespace {NAMESPACE} && kubectl wait crd --all --for=condition=Established"
+        "kubectl apply -f {maintenances} && kubectl create namespace {NAMESPACE} && kubectl wait crd --all --for=jsonpath='{{.status.conditions}}' && kubectl wait crd --all --for=condition=Established"
     ))
     .await?;
     site.apply(&operator(

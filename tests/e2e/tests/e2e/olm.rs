@@ -100,7 +100,7 @@ impl Site {
         manifests::apply(&stage.client, &first, NAMESPACE).await?;
         let terminal = Terminal::open(&stage.cluster)?;
         terminal
-            .run("kubectl wait crd --all --for=condition=Established --timeout=60s")
+            .run("kubectl wait crd --all --for=jsonpath='{.status.conditions}' --timeout=60s && kubectl wait crd --all --for=condition=Established --timeout=60s")
             .await?;
         Ok(Self {
             olm: Olm::start(&stage.cluster)?,

@@ -82,7 +82,9 @@ impl Judge {
                 self.may_delete(world, seen, owner, provider_id)
             }
             FleetAction::DeleteNode { node, .. } => self.node_goes(world, seen, node),
-            FleetAction::RemoveEtcdMember { node, address } => self.member_goes(world, seen, (node, address)),
+            FleetAction::RemoveEtcdMember { node, address, .. } => {
+                self.member_goes(world, seen, (node, address))
+            }
             FleetAction::DeletePendingNode { name, .. } => not_leaked(world, seen, name),
             FleetAction::SetGroupImage { image: set, .. } if set != image(seen, owner) => breach(
                 "target",

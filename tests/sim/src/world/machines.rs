@@ -70,7 +70,7 @@ impl World {
                 self.delete_machine(provider_id);
                 Object::Pending(pending.clone())
             }
-            FleetAction::RemoveEtcdMember { node, address } => {
+            FleetAction::RemoveEtcdMember { node, address, .. } => {
                 self.called()?;
                 if let Some(cloud) = &mut self.cloud {
                     cloud.members.remove(address);

@@ -58,9 +58,12 @@ impl<'a> Pass<'a> {
             None => Why::new(Reason::MachineLeaving, "its member of etcd is taken out first"),
         };
         if self.may_tell(address) {
+            let pin = change.status.pin.as_ref();
+            let heir = pin.filter(|_| journal::entered(change, Step::Released).is_some());
             let action = FleetAction::RemoveEtcdMember {
                 node: node.clone(),
                 address: address.to_owned(),
+                heir: heir.and_then(|pin| pin.heir.clone()),
             };
             self.fleet(node, action);
         }

@@ -313,7 +313,7 @@ impl Checks for Lint<'_> {
             }
             FleetAction::DeleteMachine { pending, provider_id } => self.deletes(pending, provider_id),
             FleetAction::DeleteNode { node, uid } => self.forgets_node(here(observed, node, Some(uid))?),
-            FleetAction::RemoveEtcdMember { node, address } => self.takes_member(node, address),
+            FleetAction::RemoveEtcdMember { node, address, .. } => self.takes_member(node, address),
             FleetAction::WritePendingNode { .. }
             | FleetAction::WritePendingStatus { .. }
             | FleetAction::DeletePendingNode { .. }

@@ -54,8 +54,8 @@ pub async fn of_machines(
         FleetAction::DeleteMachine { provider_id, .. } => Call::Delete {
             provider_id: provider_id.clone(),
         },
-        FleetAction::RemoveEtcdMember { node, address } => {
-            Call::RemoveMember(Leaver::of(&store.observed, node, address))
+        FleetAction::RemoveEtcdMember { node, address, heir } => {
+            Call::RemoveMember(Leaver::of(&store.observed, (node, address), heir.as_deref()))
         }
         FleetAction::SetGroupImage { group_id, image } => Call::SetImage {
             group_id: group_id.clone(),
@@ -251,28 +251,17 @@ async fn create_pending(
     client: &Client,
     store: &mut Store,
     name: &str,
-    (owner, turn): (&(String, String), Option<&str>),
+    ((_, owner_uid), turn): (&(String, String), Option<&str>),
     spec: &PendingNodeSpec,
 ) -> Result<(), ApplyError> {
-    let api_version = format!("{UPDATE_GROUP}/{UPDATE_VERSION}");
     let mut body = json!({
-        "apiVersion": api_version,
+        "apiVersion": format!("{UPDATE_GROUP}/{UPDATE_VERSION}"),
         "kind": "PendingNode",
-        "metadata": {
-            "name": name,
-            "ownerReferences": [{
-                "apiVersion": api_version,
-                "kind": "NodeVersion",
-                "name": owner.0,
-                "uid": owner.1,
-                "controller": true,
-                "blockOwnerDeletion": false,
-            }],
-        },
+        "metadata": {"name": name, "annotations": {marks::PENDING_OF: owner_uid}},
         "spec": spec,
     });
     if let Some(turn) = turn {
-        body["metadata"]["annotations"] = json!({ marks::PENDING_FOR: turn });
+        body["metadata"]["annotations"][marks::PENDING_FOR] = json!(turn);
     }
     create(client, store, Kind::PendingNode, &Key::new("", name), body).await
 }

@@ -5,6 +5,7 @@ fn member(id: &str, name: &str, urls: &[&str]) -> Member {
         id: id.to_owned(),
         name: name.to_owned(),
         peer_urls: urls.iter().map(|url| (*url).to_owned()).collect(),
+        is_learner: false,
     }
 }
 
@@ -14,7 +15,31 @@ fn leaver() -> Leaver {
         address: "10.0.0.1".to_owned(),
         others: vec!["10.0.0.2".to_owned(), "10.0.0.3".to_owned()],
         names: vec!["cp-2".to_owned(), "cp-3".to_owned()],
+        heir: None,
     }
+}
+
+/// Each node that is replaced would cost a member, until etcd is alone.
+#[test]
+fn no_member_goes_before_that_of_the_new_node_votes() {
+    let heir = |address: &str| Leaver {
+        heir: Some(("cp-3".to_owned(), address.to_owned())),
+        ..leaver()
+    };
+    assert_eq!(no_heir(&heir("10.0.0.3"), &others()), None);
+    assert_eq!(no_heir(&leaver(), &[]), None, "nobody takes its place");
+    let words = no_heir(&heir("10.0.0.4"), &others()).unwrap();
+    assert_eq!(
+        words,
+        "found no voting member at 10.0.0.4, the InternalIP of Node cp-3, wanted one before that of Node cp-1 goes"
+    );
+    assert!(no_heir(&heir(""), &others()).unwrap().contains("no address"));
+    let mut members = others();
+    members[1].is_learner = true;
+    assert!(
+        no_heir(&heir("10.0.0.3"), &members).is_some(),
+        "a learner votes not"
+    );
 }
 
 fn others() -> Vec<Member> {

@@ -364,6 +364,7 @@ mod tests {
             address: "10.0.0.1".to_owned(),
             others: Vec::new(),
             names: Vec::new(),
+            heir: None,
         };
         let (answers, mut seen) = answers();
         let call = Call::RemoveMember(leaver);

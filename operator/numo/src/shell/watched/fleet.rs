@@ -15,8 +15,12 @@ use crate::{
     },
 };
 use kube::core::DynamicObject;
-use numo_api::machines::{
-    AutoscalingStrategy, JoiningNode, NodeVersion, PendingNode, ScalingGroup, UPDATE_GROUP, UPDATE_VERSION,
+use numo_api::{
+    machines::{
+        AutoscalingStrategy, JoiningNode, NodeVersion, PendingNode, ScalingGroup, UPDATE_GROUP,
+        UPDATE_VERSION,
+    },
+    marks,
 };
 use numo_core::observed::{
     AutoscalerView, JoiningNodeView, Key, NodeVersionView, PendingNodeView, ScalingGroupView, StrategyView,
@@ -94,13 +98,14 @@ pub const PENDING_NODE: Watched = watched(
     |found| {
         let found: PendingNode = typed(found)?;
         let meta = found.metadata;
-        let owner = meta
-            .owner_references
-            .iter()
-            .flatten()
-            .find(|one| one.controller == Some(true));
+        let noted = meta.annotations.as_ref();
+        let noted = noted.and_then(|all| all.get(marks::PENDING_OF).cloned());
+        // As the replaced operator says it.
+        let mut owners = meta.owner_references.iter().flatten();
+        let owner = owners.find(|one| one.controller == Some(true));
+        let owned = owner.map(|one| one.uid.clone());
         Some(object(OfFleet::PendingNode(PendingNodeView {
-            owner_uid: owner.map(|one| one.uid.clone()).unwrap_or_default(),
+            owner_uid: noted.or(owned).unwrap_or_default(),
             created: created(&meta),
             deleting: meta.deletion_timestamp.is_some(),
             name: meta.name.unwrap_or_default(),
