@@ -453,13 +453,7 @@ async fn numo_of_the_bundle_serves_nodeversions_after_the_steps_of_the_page_and_
         )
     };
     steps("node-version-definitions.yaml", &[])?;
-    said(kubectl(&cluster).args([
-        "wait",
-        "--for=condition=Established",
-        "--timeout=60s",
-        "crd",
-        "--all",
-    ]))?;
+    established(&cluster)?;
     let version = json!({
         "apiVersion": "update.edgeless.systems/v1alpha1", "kind": "NodeVersion", "metadata": {"name": "constellation-version"},
         "spec": {"image": "img2"},
@@ -581,14 +575,15 @@ fn apply(cluster: &Cluster, folder: &Path, arguments: &[&str], objects: &[Value]
 /// Applies definitions, and waits until they are served.
 fn define(cluster: &Cluster, folder: &Path, definitions: &[Value]) -> Result<()> {
     apply(cluster, folder, &["apply", "--server-side"], definitions)?;
-    let established = [
-        "wait",
-        "--for=condition=Established",
-        "--timeout=60s",
-        "crd",
-        "--all",
-    ];
-    said(kubectl(cluster).args(established))?;
+    established(cluster)
+}
+
+/// Waits until all definitions are served. `kubectl wait` fails on an object that has no conditions yet.
+fn established(cluster: &Cluster) -> Result<()> {
+    for condition in ["jsonpath={.status.conditions}", "condition=Established"] {
+        let condition = format!("--for={condition}");
+        said(kubectl(cluster).args(["wait", &condition, "--timeout=60s", "crd", "--all"]))?;
+    }
     Ok(())
 }
 
