@@ -4,7 +4,7 @@ use crate::{Options, Owners, cores::on_all_cores, run, setup::Setup};
 use numo_api::{Outcome, Phase, Pin, Step, Strategy, VerdictRecord, marks::openshift};
 use numo_core::{
     Owner, Snapshot, decide,
-    observed::{Key, Observed},
+    observed::{Key, NodeView, Observed},
     verdict::Answers,
 };
 use std::time::{Duration, Instant};
@@ -53,16 +53,9 @@ pub fn bench_cluster(nodes: usize) -> Observed {
             break;
         }
     }
-    take_in(&mut setup.world.truth);
-    setup.world.truth
-}
-
-/// Has the nodes be as the operator's store takes them in, whatever the world has edited.
-fn take_in(seen: &mut Observed) {
-    for node in seen.nodes.values_mut() {
-        node.labels.put_at_hand();
-        node.annotations.put_at_hand();
-    }
+    let mut seen = setup.world.truth;
+    seen.nodes.values_mut().for_each(NodeView::take_in);
+    seen
 }
 
 /// The same with all that says when and in what order: 20 MutexWindows, which are open, some of them hour by hour, ten waves, and 30
@@ -103,7 +96,7 @@ pub fn bench_cluster_with_order(nodes: usize) -> Observed {
         let domains = serde_json::json!({"key": openshift::ZONE, "atOnce": 1});
         run.spec.domains = serde_json::from_value(domains).ok();
     }
-    take_in(&mut seen);
+    seen.nodes.values_mut().for_each(NodeView::take_in);
     seen
 }
 

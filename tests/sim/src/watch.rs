@@ -4,7 +4,7 @@
 use crate::world::{Object, Span, World};
 use numo_core::{
     drain,
-    observed::{Key, Observed},
+    observed::{Key, NodeView, Observed},
 };
 use rand::{Rng, rngs::SmallRng};
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,8 +35,10 @@ impl View {
     /// Lists everything anew, as a fresh leader does before its first decision.
     pub fn relist(world: &mut World) -> Self {
         world.take_touched();
+        let mut seen = world.truth.clone();
+        seen.nodes.values_mut().for_each(NodeView::take_in);
         Self {
-            seen: world.truth.clone(),
+            seen,
             ..Self::default()
         }
     }
@@ -149,7 +151,11 @@ fn copy_object(seen: &mut Observed, truth: &Observed, object: &Object) -> bool {
     match object {
         Object::Node(name) => {
             let host = copy(&mut seen.fleet.hosts, &truth.fleet.hosts, name);
-            copy(&mut seen.nodes, &truth.nodes, name) || host
+            let node = copy(&mut seen.nodes, &truth.nodes, name);
+            if let Some(node) = seen.nodes.get_mut(name).filter(|_| node) {
+                node.take_in();
+            }
+            node || host
         }
         Object::Machine(place) => copy(&mut seen.machines, &truth.machines, place),
         Object::HealthCheck(place) => copy(&mut seen.health_checks, &truth.health_checks, place),

@@ -8,6 +8,10 @@ use numo_sim::{
     world::{Act, BindingEdit, FleetAct, MeantHours, NEVER_BOOTS},
 };
 
+/// A seed makes and drops small strings without end.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn told(owners: Owners, interfere: impl Fn(&mut Setup), tell: bool) -> Result<Story, String> {
     let mut setup = Setup::plain_fleet(owners);
     interfere(&mut setup);

@@ -5,6 +5,10 @@
 
 use numo_sim::{Mutation, Options, Owners, on_all_cores, run};
 
+/// A seed makes and drops small strings without end.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Within how many seeds each mutation must be caught.
 const SEEDS: u64 = 1000;
 

@@ -9,6 +9,10 @@ use numo_sim::{
 };
 use serde_json::json;
 
+/// A seed makes and drops small strings without end.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[track_caller]
 fn told(setup: Setup) -> Story {
     let ended = Simulation::new(0, setup, true).of(Owners::Versions).run();

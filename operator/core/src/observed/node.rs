@@ -41,6 +41,12 @@ pub struct NodeView {
 }
 
 impl NodeView {
+    /// Puts at hand what every decision reads, as the operator's store does when it takes a node in. Nothing but time depends on it.
+    pub fn take_in(&mut self) {
+        self.labels.put_at_hand();
+        self.annotations.put_at_hand();
+    }
+
     /// An annotation, or "" where it is absent or empty.
     #[inline]
     pub fn annotation(&self, key: &str) -> &str {
