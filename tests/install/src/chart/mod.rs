@@ -38,6 +38,10 @@ const FOREIGN: [(&str, &str); 3] = [
     ("upgrade.cattle.io_plans", "plans"),
 ];
 
+/// The kinds of the operator that numo replaces, which are numo's own, too: they are rendered unless the values leave them out, also where Helm
+/// sees no cluster.
+const MUTEX: &str = "openshift-optional.skrzypek.io_mutex";
+
 /// Where numo's pods may run.
 const AFFINITY: &str = r#"(include "numo.affinity" . | fromYaml)"#;
 
@@ -368,9 +372,12 @@ fn definitions() -> Result<BTreeMap<String, String>> {
             let foreign = FOREIGN
                 .iter()
                 .find(|(of, _)| file.strip_suffix(".yaml") == Some(*of));
-            // The operator that numo replaces has the Mutex kinds, too.
             match foreign {
                 Some((_, value)) => format!("include \"numo.shared\" (list .Values.crds.{value} {object})"),
+                // An upgrade with --reuse-values from a chart that had no such value has no default for it.
+                None if file.starts_with(MUTEX) => {
+                    format!("include \"numo.shared\" (list (dig \"mutex\" true .Values.crds) {object})")
+                }
                 None => format!("include \"numo.ours\" (list {object})"),
             }
         })
