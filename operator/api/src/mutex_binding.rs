@@ -12,8 +12,8 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Puts rules and limits on owners of the kinds that other projects defined: Plan, NodeMaintenance and NodeVersion. A field of ours on
-/// their CRDs could be pruned; a binding cannot.
+/// Gates Plans, NodeMaintenances and NodeVersions whose manifests know nothing of numo. `spec.mutex` of a Plan does the same, but is lost
+/// where another operator's definition is installed.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     crates(kube_core = "::kube_core"),
@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
     derive = "Default",
     derive = "PartialEq",
-    doc = "Puts rules and limits on owners of the kinds that other projects defined: Plan, NodeMaintenance and NodeVersion. A field of ours on their CRDs could be pruned; a binding cannot."
+    doc = "Gates Plans, NodeMaintenances and NodeVersions whose manifests know nothing of numo. `spec.mutex` of a Plan does the same, but is lost where another operator's definition is installed."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MutexBindingSpec {

@@ -32,10 +32,11 @@ pub struct MutexSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), inner(length(max = 317)))]
     pub mutex_keys: Option<Vec<String>>,
-    /// The order of nodes. (not of a NodeMaintenance)
+    /// The order of nodes; Zone: by zone, then oldest first. Not for a NodeMaintenance. Default: Name for a NodeVersion; for a Plan the
+    /// order of system-upgrade-controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
-    /// How long a node that has passed its Post rules keeps its turn, in seconds.
+    /// How long a node that has passed its Post rules keeps its turn, in seconds. Default: 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 604_800))]
     pub soak_seconds: Option<i64>,
@@ -76,13 +77,13 @@ pub struct MutexSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 604_800))]
     pub leave_out_after_seconds: Option<i64>,
-    /// How often a node whose Job failed is tried again by itself before it is held. Default: 0. (Plan)
+    /// How often a node whose Job failed is tried again by itself before it is held. Only for a Plan. Default: 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100))]
     pub retries: Option<i32>,
     /// Who cordons and drains. Of a Plan: `Job`, by an init container whose ServiceAccount needs the right to, or `Numo`; default: Job. Of a
     /// NodeVersion: `Numo`, or `NodeMaintenance`, by which another operator does that serves this kind of `nodemaintenance.medik8s.io`;
-    /// default: Numo. (Plan, NodeVersion)
+    /// default: Numo. Not for a NodeMaintenance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_by: Option<DrainBy>,
     /// When nodes may begin. Beside other hours of the owner all of them must be open. The turn of a node that has changed

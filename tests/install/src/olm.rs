@@ -115,18 +115,24 @@ fn node_versions() -> Result<[(String, String); 2]> {
         .find(|object| object["metadata"]["name"] == "numo-nodes");
     let mut policy = policy.context("the policy numo-nodes")?;
     patched(&mut policy, &of(&part("admission_policy.yaml")?)?)?;
-    let mut viewer = of(&part("cluster_role.yaml")?)?;
-    // The bundle has numo-viewer, and an upgrade would write over what was added to it.
-    viewer["metadata"]["name"] = json!("numo-node-version-viewer");
-    viewer["metadata"]["labels"]["app.kubernetes.io/component"] = json!("roles");
-    viewer["rules"] = json!([]);
-    patched(&mut viewer, &of(&part("viewer.yaml")?)?)?;
-    let rights = [
+    let mut rights = vec![
         part("cluster_role.yaml")?,
         part("cluster_role_binding.yaml")?,
         serde_saphyr::to_string(&policy)?,
-        serde_saphyr::to_string(&viewer)?,
     ];
+    // The bundle has most of these roles, and an upgrade would write over what was added to them.
+    for name in ["viewer", "view", "admin", "oncall"] {
+        let mut role = of(&part("cluster_role.yaml")?)?;
+        role["metadata"]["name"] = json!(format!("numo-node-version-{name}"));
+        role["metadata"]["labels"]["app.kubernetes.io/component"] = json!("roles");
+        if ["view", "admin"].contains(&name) {
+            role["metadata"]["labels"][format!("rbac.authorization.k8s.io/aggregate-to-{name}")] =
+                json!("true");
+        }
+        role["rules"] = json!([]);
+        patched(&mut role, &of(&part(&format!("{name}.yaml"))?)?)?;
+        rights.push(serde_saphyr::to_string(&role)?);
+    }
     let file = |name: &str, parts: &[String]| {
         let text = format!("# {GENERATED} Applied by hand.\n{}", parts.join("---\n"));
         (format!("{EXAMPLES}/{name}.yaml"), text)

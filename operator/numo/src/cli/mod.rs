@@ -95,6 +95,12 @@ enum Verb {
     /// Show what an owner would do, without a write: order, refusals, drains, rules
     Preview(Box<preview::PreviewArgs>),
     /// Write what a preview needs of this cluster to a file, scrubbed
+    ///
+    /// In the file are names, labels, versions, rules and states. Left out are: Secrets and ConfigMaps; what a MachineConfig contains; values of
+    /// environment variables, commands and arguments; the config of wasm and cel rules, and HTTP headers; annotations that numo does not decide
+    /// by; managed fields, but for those of MachineConfigPools; addresses, provider IDs and images of nodes and pods; the ends of logs; who
+    /// paused, held, skipped or approved, and why; and of pods all but their node, their priority, and which volumes are emptyDir or
+    /// PersistentVolumeClaims. Read the file before you share it: names and labels stay, and messages in a status may quote a person.
     Snapshot(snapshot::SnapshotArgs),
     /// Stop everything: no new node is started
     Stop(stop::StopArgs),

@@ -117,6 +117,18 @@ impl What {
     }
 }
 
+/// Kinds of numo's that no verb takes by their name, and what tells of them.
+const ELSEWHERE: [(&[&str], &str); 2] = [
+    (
+        &["mutexapproval", "mutexapprovals", "mapr"],
+        "; `numo approve --list` shows what waits for approval, and MutexApprovals that do not hold",
+    ),
+    (
+        &["nodechange", "nodechanges", "nc"],
+        "; `numo explain NODE` shows the journal of a node",
+    ),
+];
+
 impl What {
     /// The kind of this name; the error names those that a verb takes.
     fn parse(given: &str, wanted: &[Self]) -> Result<Self, String> {
@@ -129,7 +141,9 @@ impl What {
         };
         Self::ALL.into_iter().find(is).ok_or_else(|| {
             let all: Vec<&str> = wanted.iter().map(|what| what.singular()).collect();
-            format!("found kind {given}, wanted {}", all.join(", "))
+            let elsewhere = ELSEWHERE.iter().find(|(names, _)| names.contains(&word));
+            let instead = elsewhere.map_or("", |(_, instead)| *instead);
+            format!("found kind {given}, wanted {}{instead}", all.join(", "))
         })
     }
 }
@@ -363,8 +377,13 @@ mod tests {
         // As kubectl takes them.
         for crd in numo_api::crds::all() {
             let names = crd.spec.names;
-            // Those that `explain` tells of with their node or owner.
+            // Another verb or another name tells of these, and the error says which.
             if ["NodeChange", "MutexApproval"].contains(&names.kind.as_str()) {
+                let short = names.short_names.unwrap_or_default();
+                for name in [names.plural, names.kind].iter().chain(&short) {
+                    let refused = name.parse::<What>().unwrap_err();
+                    assert!(refused.contains("; `numo "), "{refused}");
+                }
                 continue;
             }
             let wanted: What = names.plural.parse().unwrap();

@@ -24,8 +24,8 @@ pub struct PauseArgs {
     /// Namespace of the object [default: that of the kubeconfig's context]
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
-    /// mutexrunconfig/NAME, plan/NAME, nodemaintenance/NAME or nodeversion/NAME
-    #[arg(value_parser = ObjectArg::of_owner, value_name = "KIND/NAME", add = clap_complete::ArgValueCompleter::new(completion::owners))]
+    /// MutexRunConfig (NAME or mutexrunconfig/NAME), plan/NAME, nodemaintenance/NAME or nodeversion/NAME
+    #[arg(value_parser = ObjectArg::of_owner, value_name = "RUN|KIND/NAME", add = clap_complete::ArgValueCompleter::new(completion::owners))]
     object: ObjectArg,
 }
 

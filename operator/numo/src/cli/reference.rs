@@ -190,13 +190,18 @@ fn verb_page(page: &mut String, verb: &Command, before: &str, depth: usize) {
     let subs: Vec<&Command> = shown(verb).collect();
     // The flags of the operator are a page of their own.
     let is_operator = before == "numo" && verb.get_name() == "run";
+    let usage = verb.clone().render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage: ");
+    let usage = if subs.is_empty() {
+        format!("```text\n{usage}\n```\n\n")
+    } else {
+        String::new()
+    };
+    let _ = write!(page, "\n{usage}");
+    for (what, call) in help::examples::of(name.trim_start_matches("numo ")) {
+        let _ = std::writeln!(page, "- {what}: `{call}`");
+    }
     if subs.is_empty() {
-        let usage = verb.clone().render_usage().to_string();
-        let usage = usage.trim_start_matches("Usage: ");
-        let _ = std::writeln!(page, "\n```text\n{usage}\n```\n");
-        for (what, call) in help::examples::of(name.trim_start_matches("numo ")) {
-            let _ = std::writeln!(page, "- {what}: `{call}`");
-        }
         page.push('\n');
         if is_operator {
             page.push_str("Its flags: [flags.md](flags.md).\n");

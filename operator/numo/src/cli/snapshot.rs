@@ -241,7 +241,7 @@ fn scrub(kind: Kind, object: &mut DynamicObject) {
     }
     for pointer in ["/spec/directive", "/spec"] {
         if let Some(said) = object.data.pointer_mut(pointer).and_then(Value::as_object_mut) {
-            for field in ["by", "reason"] {
+            for field in ["by", "approvedBy", "reason"] {
                 if let Some(text) = said.get_mut(field).filter(|text| text.is_string()) {
                     *text = SCRUBBED.into();
                 }
@@ -361,6 +361,17 @@ mod tests {
             assert!(!text.contains(hidden), "{hidden} is left: {text}");
         }
         assert!(text.contains("Hold") && text.contains(marks::SUSPEND), "{text}");
+        let mut approval: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexApproval", "metadata": {"name": "a"},
+            "spec": {"digest": "d1g3st", "approvedBy": "hopper", "reason": "a bet"},
+        }))
+        .unwrap();
+        scrub(Kind::MutexApproval, &mut approval);
+        let text = serde_json::to_string(&approval).unwrap();
+        assert!(
+            !text.contains("hopper") && !text.contains("a bet") && text.contains("d1g3st"),
+            "{text}"
+        );
         let mut rule: DynamicObject = serde_json::from_value(json!({
             "apiVersion": "openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexRule", "metadata": {"name": "r"},
             "spec": {"jobSpec": {"template": {"spec": {"containers": [

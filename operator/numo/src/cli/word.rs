@@ -36,7 +36,8 @@ pub struct SayArgs {
     /// Say what would be written (client), or have the API server judge it (server)
     #[arg(long, value_name = "HOW", default_value = "none", num_args = 0..=1, default_missing_value = "client")]
     pub dry_run: DryRun,
-    /// Format of the output: json, yaml, name, jsonpath=…; json has each field with its old and new value [default: for people]
+    /// Format of the output: json, yaml, name, jsonpath=…, go-template=…, custom-columns=…; json has each field with its old and new value
+    /// [default: for people]
     #[arg(short, long, value_name = "FORMAT", value_parser = Format::of_objects)]
     pub output: Option<Format>,
 }

@@ -62,20 +62,25 @@ pub(super) fn definitions() -> Result<Vec<(String, String)>> {
     names.iter().map(of).collect()
 }
 
-/// The role of people, with what they see of machines.
-pub(super) fn viewer(text: &str) -> Result<String> {
-    let added = patch("viewer")?;
-    let [(path, rule)] = added.as_slice() else {
-        anyhow::bail!(
-            "{FOLDER}/viewer.yaml: found {} operations, wanted one",
-            added.len()
+/// A role of people, with the rules that a patch of the component adds to it. It ends where the next object of its file begins.
+pub(super) fn role(text: &str, name: &str, file: &str) -> Result<String> {
+    let begin = text.find(&format!("kind: ClusterRole\nmetadata:\n  name: {name}\n"));
+    let begin = begin.with_context(|| format!("no ClusterRole {name}"))?;
+    let end = text[begin..].find("\n---\n").map(|at| begin + at + 1);
+    let (role, others) = text.split_at(end.unwrap_or(text.len()));
+    let mut rules = String::new();
+    for (path, rule) in patch(file)? {
+        ensure!(
+            path == "/rules/-",
+            "{FOLDER}/{file}.yaml: found {path}, wanted /rules/-"
         );
-    };
+        rules += &item(&rule, 2)?;
+    }
     ensure!(
-        path == "/rules/-",
-        "{FOLDER}/viewer.yaml: found {path}, wanted /rules/-"
+        !rules.is_empty(),
+        "{FOLDER}/{file}.yaml: found no rule, wanted one"
     );
-    Ok(format!("{text}{}", only_if(ASKED, &item(rule, 2)?)))
+    Ok(format!("{role}{}{others}", only_if(ASKED, &rules)))
 }
 
 /// The policies, where that of Nodes has what the component patches.

@@ -20,7 +20,7 @@ use crate::{GENERATED, NAMESPACE, read};
 pub const TEMPLATES: &str = "deploy/helm/numo/templates";
 
 /// The files of the base that are the same in the chart, but for the namespace.
-const BASE: [&str; 9] = [
+const BASE: [&str; 8] = [
     "cluster_role",
     "cluster_role_binding",
     "leader_role",
@@ -28,7 +28,6 @@ const BASE: [&str; 9] = [
     "rule_components",
     "runs",
     "plans",
-    "oncall",
     "service",
 ];
 
@@ -38,6 +37,10 @@ const FOREIGN: [(&str, &str); 3] = [
     ("nodemaintenance.kubevirt.io_nodemaintenances", "nodeMaintenances"),
     ("upgrade.cattle.io_plans", "plans"),
 ];
+
+/// The kinds of the operator that numo replaces, which are numo's own, too: they are rendered unless the values leave them out, also where Helm
+/// sees no cluster.
+const MUTEX: &str = "openshift-optional.skrzypek.io_mutex";
 
 /// Where numo's pods may run.
 const AFFINITY: &str = r#"(include "numo.affinity" . | fromYaml)"#;
@@ -53,7 +56,11 @@ pub fn templates() -> Result<BTreeMap<String, String>> {
         let text = base(name)?;
         add(name, text);
     }
-    add("viewer", machines::viewer(&base("viewer")?)?);
+    for (file, name) in [("viewer", "numo-viewer"), ("oncall", "numo-oncall")] {
+        let text = machines::role(&base(file)?, name, file)?;
+        add(file, text);
+    }
+    add("roles", roles()?);
     add("admission_policy", machines::policies(&admission_policy()?)?);
     add("service_account", service_account()?);
     add("deployment", deployment::deployment()?);
@@ -65,7 +72,6 @@ pub fn templates() -> Result<BTreeMap<String, String>> {
             &labelled(&placed(&read("deploy/kustomize/leases/rights/role.yaml")?)),
         ),
     );
-    add("roles", only_if(".Values.roles.aggregate", &base("roles")?));
     add("runs_invitation", run_invitations()?);
     add("plans_invitation", invitations()?);
     add(
@@ -156,6 +162,25 @@ fn labelled(text: &str) -> String {
         );
     }
     out
+}
+
+/// The roles that the cluster's own have by aggregation, where that is asked for, and the last one, which people bind themselves.
+fn roles() -> Result<String> {
+    let mut text = base("roles")?;
+    for (file, name) in [("view", "numo-view"), ("admin", "numo-admin")] {
+        text = machines::role(&text, name, file)?;
+    }
+    let (aggregated, bound) = text.rsplit_once("---\n").context("several roles")?;
+    let is_aggregated = |text: &str| text.contains("rbac.authorization.k8s.io/aggregate-to-");
+    for role in aggregated.split("\n---\n") {
+        ensure!(is_aggregated(role), "wanted an aggregated role, found:\n{role}");
+    }
+    ensure!(
+        !is_aggregated(bound),
+        "wanted a role that people bind, found:\n{bound}"
+    );
+    let aggregated = only_if(".Values.roles.aggregate", &format!("{aggregated}---\n"));
+    Ok(format!("{aggregated}{bound}"))
 }
 
 fn rule_job_quota() -> Result<String> {
@@ -347,9 +372,12 @@ fn definitions() -> Result<BTreeMap<String, String>> {
             let foreign = FOREIGN
                 .iter()
                 .find(|(of, _)| file.strip_suffix(".yaml") == Some(*of));
-            // The operator that numo replaces has the Mutex kinds, too.
             match foreign {
                 Some((_, value)) => format!("include \"numo.shared\" (list .Values.crds.{value} {object})"),
+                // An upgrade with --reuse-values from a chart that had no such value has no default for it.
+                None if file.starts_with(MUTEX) => {
+                    format!("include \"numo.shared\" (list (dig \"mutex\" true .Values.crds) {object})")
+                }
                 None => format!("include \"numo.ours\" (list {object})"),
             }
         })

@@ -284,6 +284,9 @@ fn the_chart_replaces_machines_where_that_is_asked_for() -> Result<()> {
         for (name, file) in [
             ("ValidatingAdmissionPolicy numo-nodes", "admission_policy"),
             ("ClusterRole numo-viewer", "viewer"),
+            ("ClusterRole numo-view", "view"),
+            ("ClusterRole numo-admin", "admin"),
+            ("ClusterRole numo-oncall", "oncall"),
         ] {
             let mut object = plain[name].clone();
             patched(&mut object, &patch(&format!("node-version/{file}.yaml"))?)?;

@@ -478,6 +478,21 @@ fn without_a_cluster_nothing_is_rendered_that_other_operators_have_too() -> Resu
         for name in shared {
             assert!(asked.iter().any(|one| one.starts_with(name)), "{name}: {asked:?}");
         }
+        // The operator that numo replaces has these; nobody else makes them for numo.
+        let mutex = ["mutexrules.", "mutextargets.", "mutexrunconfigs."];
+        for (value, is_rendered) in [("true", true), ("false", false), ("auto", false)] {
+            let all = names(&format!("crds.mutex={value}"))?;
+            for name in mutex {
+                let found = all.iter().any(|one| one.starts_with(name));
+                assert_eq!(found, is_rendered, "crds.mutex={value}: {name}: {all:?}");
+            }
+            let others = by_itself
+                .iter()
+                .filter(|one| !mutex.iter().any(|name| one.starts_with(name)));
+            for name in others {
+                assert!(all.contains(name), "crds.mutex={value} has {name}");
+            }
+        }
         assert!(
             said(
                 program(major)?

@@ -55,6 +55,17 @@ pub(crate) async fn install(cluster: &Cluster) -> Result<()> {
     until(cluster, &words, "validatingwebhookconfiguration").await
 }
 
+/// The same, with NodeVersions.
+pub(crate) async fn install_with_machines(cluster: &Cluster) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    overlay(
+        folder.path(),
+        "resources: [DEPLOY/all/kubernetes]\ncomponents: [DEPLOY/components/node-version]\n",
+    )?;
+    let place = folder.path().to_str().context("a path")?;
+    until(cluster, &["apply", "-k", place], "validatingwebhookconfiguration").await
+}
+
 /// Applies an object as this user, or an administrator.
 pub(crate) fn apply(cluster: &Cluster, object: &Value, more: &[&str]) -> Result<String> {
     let file = tempfile::NamedTempFile::new()?;

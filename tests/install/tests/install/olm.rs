@@ -351,10 +351,24 @@ fn the_page_applies_what_nodeversions_need_and_deletes_it() -> Result<()> {
     assert_eq!(
         others,
         [
+            "ClusterRole numo-node-version-admin",
+            "ClusterRole numo-node-version-oncall",
+            "ClusterRole numo-node-version-view",
             "ClusterRole numo-node-version-viewer",
             "ValidatingAdmissionPolicy numo-nodes"
         ]
     );
+    // What is aggregated is there at once; the others a person binds.
+    for (role, is_aggregated) in [
+        ("view", true),
+        ("admin", true),
+        ("viewer", false),
+        ("oncall", false),
+    ] {
+        let labels = &found[&format!("ClusterRole numo-node-version-{role}")]["metadata"]["labels"];
+        let label = &labels[format!("rbac.authorization.k8s.io/aggregate-to-{role}")];
+        assert_eq!(*label == "true", is_aggregated, "{role}: {labels}");
+    }
     let variables = found["ValidatingAdmissionPolicy numo-nodes"]["spec"]["variables"].to_string();
     for variable in ["listedAnnotations", "listedTaints", "strangeTaints"] {
         assert!(variables.contains(variable), "{variable}: {variables}");

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     helm::numo,
-    kustomize::{apply, install, kubectl, run, until},
+    kustomize::{apply, install_with_machines, kubectl, run, until},
 };
 
 /// Who is on call.
@@ -75,6 +75,13 @@ fn plan(image: &str) -> Value {
     })
 }
 
+fn version(image: &str) -> Value {
+    json!({
+        "apiVersion": "update.edgeless.systems/v1alpha1", "kind": "NodeVersion", "metadata": {"name": "machines"},
+        "spec": {"image": image},
+    })
+}
+
 fn change(name: &str, run_uid: &str, directive: Option<&str>) -> Value {
     let mut spec = json!({
         "nodeName": "worker-0", "nodeUID": "", "inService": true,
@@ -87,9 +94,9 @@ fn change(name: &str, run_uid: &str, directive: Option<&str>) -> Value {
     named("NodeChange", OWN, name, &spec)
 }
 
-/// What those on call meet: a run whose first rule failed, a node of it that is held, a Plan, a NodeMaintenance, a budget.
+/// What those on call meet: a run whose first rule failed, a node of it that is held, a Plan, a NodeMaintenance, a NodeVersion, a budget.
 async fn stage(cluster: &Cluster) -> Result<String> {
-    install(cluster).await?;
+    install_with_machines(cluster).await?;
     run(cluster, &["delete", "validatingwebhookconfiguration", "numo"])?;
     apply(
         cluster,
@@ -108,6 +115,7 @@ async fn stage(cluster: &Cluster) -> Result<String> {
         &json!({"nodeName": "worker-0"}),
     );
     apply(cluster, &maintenance, &[])?;
+    apply(cluster, &version("img2"), &[])?;
     let verdict = json!({
         "at": "2026-11-22T00:00:00Z", "attempt": 1, "round": 1, "outcome": "Failure", "phase": "PreRun", "reason": "RuleFailed",
         "rule": {"name": "rule", "namespace": NAMESPACE},
@@ -156,6 +164,8 @@ fn each_verb_works(cluster: &Cluster) -> Result<()> {
         &["resume", "plan/os", "-n", "system-upgrade"],
         &["pause", "nodemaintenance/fan"],
         &["resume", "nodemaintenance/fan"],
+        &["pause", "nodeversion/machines"],
+        &["resume", "nodeversion/machines"],
         &["retry", run_name, "-n", NAMESPACE],
         &["retry", "worker-0"],
         &["skip", "worker-0"],
@@ -171,6 +181,9 @@ fn each_verb_works(cluster: &Cluster) -> Result<()> {
     status(cluster, "mutexrunconfig", "upgrade", &ended)?;
     say(cluster, &["acknowledge", "upgrade", "-n", NAMESPACE])?;
     say(cluster, &["acknowledge", "upgrade", "-n", NAMESPACE, "--undo"])?;
+    // The command reads what a run of numo has left, so kubectl says it here.
+    let word = json!({"metadata": {"annotations": {"numo.openshift-optional.skrzypek.io/acknowledged": "run-1 worker-0"}}});
+    patched(cluster, ANNE, &["nodeversion", "machines"], &word)?;
     let said_by = run(
         cluster,
         &[
@@ -215,6 +228,15 @@ fn nothing_else_does(cluster: &Cluster, uid: &str) -> Result<()> {
         ),
         (&run_place, other.clone()),
         (&[MAINTENANCE, "fan"], json!({"spec": {"reason": "mine"}})),
+        (
+            &["nodeversion", "machines"],
+            json!({"spec": {"image": "registry.example.com/evil"}}),
+        ),
+        (
+            &["nodeversion", "machines"],
+            json!({"metadata": {"labels": {"a": "b"}}}),
+        ),
+        (&["nodeversion", "machines"], other.clone()),
         (
             &["mutexbudget", "all"],
             json!({"spec": {"maxUnavailable": "100%"}}),
@@ -261,6 +283,9 @@ fn nothing_else_does(cluster: &Cluster, uid: &str) -> Result<()> {
         ("update", "mutexrunconfigs"),
         ("delete", "mutexrunconfigs"),
         ("delete", "plans"),
+        ("update", "nodeversions"),
+        ("delete", "nodeversions"),
+        ("patch", "scalinggroups"),
         ("delete", "mutexbudgets"),
         ("delete", "nodechanges"),
         ("patch", "mutexrules"),
@@ -343,7 +368,7 @@ async fn who_is_on_call_may_say_each_word_and_do_nothing_else() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_roles_view_edit_and_admin_have_their_part() -> Result<()> {
     let cluster = Cluster::start(Options::default()).await?;
-    install(&cluster).await?;
+    install_with_machines(&cluster).await?;
     for role in ["view", "edit", "admin"] {
         bound(&cluster, role, &format!("{role}@example.com"))?;
     }
@@ -369,8 +394,12 @@ async fn the_roles_view_edit_and_admin_have_their_part() -> Result<()> {
         "mutexnotifiers",
         MAINTENANCE,
         "plans",
+        "nodeversions",
+        "scalinggroups",
+        "autoscalingstrategies",
     ];
-    for kind in own.iter().chain(&whole).chain(&["nodechanges"]) {
+    let of_numo = ["nodechanges", "pendingnodes", "joiningnodes"];
+    for kind in own.iter().chain(&whole).chain(&of_numo) {
         for role in ["view", "edit", "admin"] {
             assert!(can(role, "list", kind), "{role} lists {kind}");
         }
@@ -388,9 +417,13 @@ async fn the_roles_view_edit_and_admin_have_their_part() -> Result<()> {
             "{kind}"
         );
     }
-    for role in ["edit", "admin"] {
-        assert!(!can(role, "patch", "nodechanges"), "{role} writes the journal");
+    for kind in of_numo {
+        for role in ["edit", "admin"] {
+            assert!(!can(role, "patch", kind), "{role} writes {kind}");
+        }
     }
+    // One that numo cannot end is a person's to delete.
+    assert!(can("admin", "delete", "pendingnodes") && !can("edit", "delete", "pendingnodes"));
     cluster.stop().await;
     Ok(())
 }

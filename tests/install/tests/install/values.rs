@@ -287,6 +287,37 @@ fn every_object_for_olm_has_the_standard_labels() -> Result<()> {
     Ok(())
 }
 
+/// Nothing else has the role of those who approve: without it nobody could be given the right.
+#[test]
+fn without_aggregation_the_roles_that_people_bind_stay() -> Result<()> {
+    for major in HELMS {
+        let roles = |values: &Value| -> Result<Vec<String>> {
+            let all = with(major, values)?;
+            let of_people = all.into_iter().filter(|(name, object)| {
+                let component = &object["metadata"]["labels"]["app.kubernetes.io/component"];
+                name.starts_with("ClusterRole ") && component == "roles"
+            });
+            Ok(of_people
+                .map(|(name, _)| name.replace("ClusterRole ", ""))
+                .collect())
+        };
+        let all = roles(&json!({}))?;
+        for values in [
+            json!({"roles": {"aggregate": false}}),
+            json!({"roles": {"aggregate": false}, "machines": {"provider": "sim"}}),
+        ] {
+            let left = roles(&values)?;
+            let gone: Vec<&String> = all.iter().filter(|name| !left.contains(name)).collect();
+            assert_eq!(gone, ["numo-admin", "numo-edit", "numo-view"], "Helm {major}");
+            assert!(
+                left.contains(&"numo-approver".to_owned()),
+                "Helm {major}: {left:?}"
+            );
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn every_object_has_the_standard_labels() -> Result<()> {
     for platform in rendered::PLATFORMS {

@@ -2,7 +2,7 @@
 
 type Example = (&'static str, &'static str);
 
-/// The examples of each verb that has no verbs below it.
+/// The examples of each verb.
 const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "status",
@@ -181,7 +181,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "approve",
         &[
-            ("What waits for somebody's word", "numo approve --list"),
+            ("What waits for approval", "numo approve --list"),
             (
                 "The wave that is due may begin",
                 "numo approve plan/server-plan -n system-upgrade --wave 2 --reason 'canaries are fine'",
@@ -244,6 +244,21 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             (
                 "For `kubectl numo`",
                 "numo completion kubectl > kubectl_complete-numo",
+            ),
+        ],
+    ),
+    (
+        "plugin",
+        &[
+            ("Begin a rule in Rust", "numo plugin new my-rule"),
+            ("Make a component of it", "numo plugin build"),
+            (
+                "Evaluate it with the cases of tests/cases.yaml",
+                "numo plugin test",
+            ),
+            (
+                "A MutexRule for a component that was pushed",
+                "numo plugin scaffold registry.example.com/team/rule:1.0",
             ),
         ],
     ),

@@ -21,6 +21,8 @@ pub(super) struct Kind {
     short: Vec<String>,
     scope: String,
     schema: Value,
+    /// Whether another group serves a kind of this name: kubectl asks one of them, unless it is told which.
+    is_shared: bool,
 }
 
 /// Every kind, in the order in which the definitions are installed. Those of machines that are replaced come last: they are installed where
@@ -55,9 +57,14 @@ pub(super) fn all() -> Vec<Kind> {
                 .pointer("/schema/openAPIV3Schema")
                 .cloned()
                 .unwrap_or_default(),
+            is_shared: false,
             name,
             group,
         });
+    }
+    let names: Vec<String> = found.iter().map(|kind| kind.name.clone()).collect();
+    for kind in &mut found {
+        kind.is_shared = names.iter().filter(|name| **name == kind.name).count() > 1;
     }
     found
 }
@@ -89,21 +96,27 @@ fn codes(all: &[String]) -> String {
     all.join(", ")
 }
 
+/// The names by which kubectl gets objects of this kind and of no other.
+fn got(kind: &Kind) -> Vec<String> {
+    let plural = if kind.is_shared {
+        format!("{}.{}", kind.plural, kind.group)
+    } else {
+        kind.plural.clone()
+    };
+    let short = kind.short.iter().cloned();
+    [plural].into_iter().chain(short).collect()
+}
+
 /// The page of a kind.
 pub(super) fn page(kind: &Kind) -> String {
     let mut page = format!("{MADE}\n# {}\n\n", kind.name);
-    let short = if kind.short.is_empty() {
-        String::new()
-    } else {
-        format!(", short {}", codes(&kind.short))
-    };
     let _ = std::writeln!(
         page,
-        "`{}/{}`, {}; `kubectl get {}`{short}.\n",
+        "`{}/{}`, {}; `kubectl get {}`.\n",
         kind.group,
         kind.version,
         kind.scope.to_lowercase(),
-        kind.plural
+        got(kind).join("`, or `kubectl get ")
     );
     let description = schema::described(&kind.schema);
     if !description.is_empty() {
@@ -254,6 +267,28 @@ mod tests {
             assert!(!wanted.is_empty(), "{}", kind.page);
             assert_eq!(found, wanted, "{}", kind.page);
         }
+    }
+
+    /// By the name alone kubectl asks the older group.
+    #[test]
+    fn of_a_kind_of_two_groups_the_page_says_which_is_meant() {
+        let line = |page: &str| {
+            let all = all();
+            let kind = all.iter().find(|kind| kind.page == page).unwrap();
+            super::page(kind).lines().nth(4).unwrap_or_default().to_owned()
+        };
+        assert_eq!(
+            line("nodemaintenance.md"),
+            "`nodemaintenance.medik8s.io/v1beta1`, cluster; `kubectl get nodemaintenances.nodemaintenance.medik8s.io`, or `kubectl get nm`."
+        );
+        assert_eq!(
+            line("nodemaintenance-kubevirt.md"),
+            "`nodemaintenance.kubevirt.io/v1beta1`, cluster; `kubectl get nodemaintenances.nodemaintenance.kubevirt.io`."
+        );
+        assert_eq!(
+            line("plan.md"),
+            "`upgrade.cattle.io/v1`, namespaced; `kubectl get plans`."
+        );
     }
 
     #[test]
