@@ -21,6 +21,7 @@ use std::{
         Mutex, PoisonError,
         atomic::{AtomicU16, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use crate::{NAMESPACE, Stage, StageOptions, manifests, rules};
@@ -48,6 +49,9 @@ pub struct Group<'a> {
     /// Their InternalIPs; those that are not named get one of nobody's.
     pub addresses: &'a [String],
 }
+
+/// How long a node is believed for a beat: the node controller takes it for lost after 40 s.
+const BEAT: Duration = Duration::from_secs(5);
 
 /// A node that a machine stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,6 +116,8 @@ pub struct Machines {
     addresses: AtomicU16,
     /// The address of the next node of the control plane that joins; none is one of nobody's.
     next: Mutex<Option<String>>,
+    /// When each node has beaten last.
+    beaten: Mutex<BTreeMap<String, Instant>>,
 }
 
 impl std::fmt::Debug for Machines {
@@ -129,6 +135,7 @@ impl Machines {
             client,
             addresses: AtomicU16::new(0),
             next: Mutex::default(),
+            beaten: Mutex::default(),
         }
     }
 
@@ -321,8 +328,22 @@ impl Machines {
         Ok(())
     }
 
-    /// What a kubelet says again and again: its node would else be taken for lost.
+    /// What a kubelet says again and again: its node would else be taken for lost. It says nothing where it has just said so.
     pub async fn beat(&self, name: &str) -> Result<()> {
+        let beaten = self.beaten.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = beaten.get(name).is_none_or(|at| at.elapsed() >= BEAT);
+        drop(beaten);
+        if is_due {
+            self.say_ready(name).await
+        } else {
+            Ok(())
+        }
+    }
+
+    async fn say_ready(&self, name: &str) -> Result<()> {
+        let mut beaten = self.beaten.lock().unwrap_or_else(PoisonError::into_inner);
+        beaten.insert(name.to_owned(), Instant::now());
+        drop(beaten);
         let status = json!({"status": {"conditions": [{
             "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "it plays",
             "lastHeartbeatTime": Timestamp::now().to_string(), "lastTransitionTime": null,
@@ -376,7 +397,7 @@ impl Machines {
         if is_control_plane {
             self.apply(etcd_pod(name)).await?;
         }
-        self.beat(name).await
+        self.say_ready(name).await
     }
 
     /// Every node that a machine stands for, by name.

@@ -405,8 +405,9 @@ impl Stage {
             // Who asks for long asks less often: answers take the time of others beside it.
             let pause = match began.elapsed().as_secs() {
                 0 => 50,
-                1..10 => 100,
-                _ => 200,
+                1..4 => 100,
+                4..10 => 200,
+                _ => 300,
             };
             tokio::time::sleep(Duration::from_millis(pause)).await;
         }
