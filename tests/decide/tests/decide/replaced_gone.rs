@@ -296,9 +296,13 @@ fn groups_that_share_a_name_get_objects_of_their_own() {
         &text,
         "> create group group-pool-57f574
          > create group group-pool-b622bb
-         > create group group-three",
+         > create group group-three
+         > make a machine of G-w",
     );
     // One that was found alone keeps its object. Before, the other group was taken for it, and asked for again and again.
     let text = format!("{GROUPLESS}\n group group-pool image:img2\n groups two=Pool,group-pool=pool");
-    check(&text, "> create group group-pool-b622bb");
+    check(
+        &text,
+        "> create group group-pool-b622bb\n > make a machine of G-w",
+    );
 }
