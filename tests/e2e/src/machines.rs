@@ -186,17 +186,13 @@ impl Machines {
 
     /// Installs the component. [`StageOptions::machines`] finds it in the control plane.
     pub(crate) async fn install_kinds(&self) -> Result<()> {
-        let mut files = Vec::new();
-        for entry in std::fs::read_dir(manifests::root().join(COMPONENT))? {
-            files.push(entry?.path());
-        }
+        let folder = manifests::root().join(COMPONENT);
+        let text = std::fs::read_to_string(folder.join("kustomization.yaml"))?;
+        let listed: Value = serde_saphyr::from_str(&text)?;
         // What is no object of its own is a patch.
-        let is_patch = ["kustomization.yaml", "admission_policy.yaml", "viewer.yaml"];
-        files.retain(|path| {
-            path.file_name()
-                .is_some_and(|name| !is_patch.iter().any(|one| name == *one))
-        });
-        for path in files {
+        let resources = listed["resources"].as_array().context("resources")?;
+        for name in resources.iter().filter_map(Value::as_str) {
+            let path = folder.join(name);
             let text = std::fs::read_to_string(&path)?;
             let objects = manifests::parse(&text)?;
             let applied = manifests::apply(&self.client, &objects, NAMESPACE).await;
