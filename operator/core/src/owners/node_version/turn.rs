@@ -235,6 +235,7 @@ impl<'a> Pass<'a> {
             Gate::Window if !is_disrupted => self.intent.schedule.closed_to(donor, self.observed, self.now),
             Gate::Approval if !is_disrupted => self.approvals.refusal(&self.waves, &donor.name),
             Gate::Stop => ledger::stop(self.observed, donor),
+            Gate::Unfit => self.unknown_in_turn(donor),
             Gate::Person => directive::held(change),
             Gate::State => not_ready().or_else(heir_away),
             Gate::Quorum => {
@@ -246,7 +247,6 @@ impl<'a> Pass<'a> {
             // They were free when the turn began.
             Gate::Window
             | Gate::Waits
-            | Gate::Unfit
             | Gate::Leaving
             | Gate::Busy
             | Gate::Lease

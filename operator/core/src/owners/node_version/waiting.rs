@@ -418,6 +418,10 @@ fn unknown(pass: &Pass<'_>, node: &NodeView) -> String {
 pub(super) fn others<'a>(pass: &Pass<'a>) -> Vec<(&'a NodeView, Step, Why)> {
     let mut said = Vec::new();
     for (node, class) in pass.sets.all() {
+        if class.is_unknown() && pass.turn_of(node).is_some() {
+            // Its turn says what keeps it.
+            continue;
+        }
         let (step, reason, message) = match class {
             Class::UpToDate => (Step::Done, Reason::UpToDate, "it is at the version".to_owned()),
             Class::Mint => (
@@ -431,15 +435,8 @@ pub(super) fn others<'a>(pass: &Pass<'a>) -> Vec<(&'a NodeView, Step, Why)> {
                 (Step::Done, Reason::UpToDate, message)
             }
             Class::AwaitingAnnotation => {
-                let missing = [
-                    annotations::SCALING_GROUP_ID,
-                    annotations::NODE_IMAGE,
-                    annotations::KUBERNETES_COMPONENTS,
-                ];
-                let missing = missing.into_iter().filter(|key| node.annotation(key).is_empty());
-                let missing: Vec<&str> = missing.collect();
-                let message = format!("Node {} has no annotation {} yet", node.name, missing.join(", "));
-                (Step::Selected, Reason::AwaitingAnnotation, message)
+                said.push((node, Step::Selected, pass.awaiting(node)));
+                continue;
             }
             Class::Invalid => {
                 // Of a new one that is yet to be seen, or one that the provider may know once it answers.
