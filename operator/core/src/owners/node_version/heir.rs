@@ -344,6 +344,9 @@ impl<'a> Going<'_, 'a> {
             }
         }
         let why = self.joining(pending);
+        if let Some(until) = why.until {
+            self.pass.out.wake(until);
+        }
         self.say(Step::PreRules, why);
     }
 
@@ -368,6 +371,9 @@ impl<'a> Going<'_, 'a> {
         let until = pending.deadline().filter(|deadline| *deadline > self.pass.now);
         // The clock ends the wait; where none was set, only the provider does.
         if let Some(why) = self.pass.unheard(pending).filter(|_| until.is_none()) {
+            return why;
+        }
+        if let Some(why) = self.pass.overdue(pending) {
             return why;
         }
         let message = match until {

@@ -56,12 +56,6 @@ impl Pass<'_> {
         missing.join(", ")
     }
 
-    /// What is said of a node whose image or components are not known.
-    pub(super) fn awaiting(&self, node: &NodeView) -> Why {
-        let message = format!("Node {} has no annotation {} yet", node.name, self.missing(node));
-        Why::new(Reason::AwaitingAnnotation, message)
-    }
-
     /// Notes on nodes with which components they have joined.
     pub(super) fn keep_joining_nodes(&mut self) {
         if !is_first(self.view, self.fleet) {

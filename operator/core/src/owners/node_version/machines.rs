@@ -158,53 +158,6 @@ impl<'a> Pass<'a> {
         (is_told || goes).then(|| self.state(pending)).flatten()
     }
 
-    /// That the provider does not say how a machine stands, or whether it was made, if so.
-    pub(super) fn unheard(&self, pending: &PendingNodeView) -> Option<Why> {
-        let (provider, id) = (&self.fleet.provider, pending.provider_id());
-        let message = if id.is_empty() {
-            let problem = self.found_for(pending)?.said.as_ref().err()?;
-            format!(
-                "PendingNode {}: whether its machine was made is not known: {problem}",
-                pending.name
-            )
-        } else {
-            let problem = provider.states.get(&id.to_lowercase())?.said.as_ref().err()?;
-            format!("the state of machine {id} is not known: {problem}")
-        };
-        Some(Why::new(Reason::ProviderUnavailable, message))
-    }
-
-    /// That the provider refuses to delete a machine, if so.
-    pub(super) fn undeleted(&self, pending: &PendingNodeView) -> Option<Why> {
-        let id = pending.provider_id();
-        let problem = self
-            .fleet
-            .provider
-            .told
-            .get(&id.to_lowercase())?
-            .problem
-            .as_ref()?;
-        let message = format!("machine {id} cannot be deleted, it is tried again: {problem}");
-        Some(Why::new(Reason::ProviderUnavailable, message))
-    }
-
-    /// Why a machine holds its place for longer than it should: it is to go, and the provider does not delete it or says nothing of it, or it
-    /// has joined, and the provider does not say that it is ready.
-    pub(super) fn stuck(&self, pending: &PendingNodeView) -> Option<Why> {
-        let is_late = pending.deadline().is_none_or(|until| until <= self.now);
-        let has_joined = || self.observed.nodes.contains_key(pending.node());
-        if !is_late || !(pending.leaves() || has_joined()) {
-            return None;
-        }
-        self.undeleted(pending).or_else(|| self.unheard(pending))
-    }
-
-    /// The same of all: as long as one is there, no other is made in its place.
-    pub(super) fn stuck_machine(&self) -> Option<Why> {
-        let mut pending = self.sets.pending.iter();
-        pending.find_map(|one| self.stuck(one))
-    }
-
     /// Says how a machine stands, where that differs from what is said.
     fn write_status(&mut self, pending: &PendingNodeView, state: Option<CspState>, reached: bool) {
         let Some(state) = state else { return };
@@ -541,7 +494,7 @@ impl<'a> Pass<'a> {
 
     /// What was heard of the machine of a PendingNode, by the name of that. What was heard before there was this one is of an earlier
     /// PendingNode of its name.
-    fn found_for(&self, pending: &PendingNodeView) -> Option<&'a Heard<Option<MadeMachine>>> {
+    pub(super) fn found_for(&self, pending: &PendingNodeView) -> Option<&'a Heard<Option<MadeMachine>>> {
         let heard = self.fleet.provider.found.get(&pending.name);
         heard.filter(|heard| heard.at >= pending.created)
     }

@@ -14,6 +14,7 @@ mod heir;
 mod intent;
 mod joining;
 mod known;
+mod late;
 mod leave;
 mod lint;
 mod machines;
@@ -175,6 +176,10 @@ impl crate::pass::Pass for Pass<'_> {
 
     fn go_on(&mut self) {
         for (node, step, why) in waiting::others(self) {
+            let ends = why.until.filter(|_| why.reason == Reason::AwaitingAnnotation);
+            if let Some(until) = ends {
+                self.out.wake(until);
+            }
             self.say(&node.name, step, why, None);
         }
         self.report_waves();

@@ -258,8 +258,10 @@ impl<'a> Pass<'a> {
             | Gate::Drain => None,
         });
         let worst = against.worst(&mut self.out.report);
-        let joins = worst.iter().filter(|why| why.reason == Reason::Joining);
-        if let Some(until) = joins.filter_map(|why| why.until).min() {
+        let ends = worst
+            .as_ref()
+            .and_then(|why| why.until.filter(|_| is_awaited(why.reason)));
+        if let Some(until) = ends {
             self.out.wake(until);
         }
         worst
@@ -544,6 +546,11 @@ impl steps::Turn for Going<'_, '_> {
         let why = Why::new(Reason::Aborted, why.message);
         self.pass.end_journal(self.change, Step::Held, &why);
     }
+}
+
+/// Whether a node or what is noted on it is waited for: a person is told once that takes too long.
+const fn is_awaited(reason: Reason) -> bool {
+    matches!(reason, Reason::Joining | Reason::AwaitingAnnotation)
 }
 
 /// Whether a turn of the NodeVersion let this machine go: it was journaled before anything was deleted.
