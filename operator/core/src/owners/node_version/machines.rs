@@ -306,8 +306,7 @@ impl<'a> Pass<'a> {
 
     /// A machine is to go, and its Node is there: it was let go, which its turn sees to, or has joined late.
     fn keep_unwanted(&mut self, pending: &'a PendingNodeView, node: &'a NodeView) {
-        let turn = self.turn_of(node);
-        let is_released = turn.is_some_and(|change| journal::entered(change, Step::Released).is_some());
+        let is_released = self.has_released(pending);
         let state = if is_released {
             self.state_leaving(pending)
         } else {
@@ -315,7 +314,7 @@ impl<'a> Pass<'a> {
         };
         self.write_status(pending, state, state == Some(CspState::Terminated));
         if is_released {
-            return;
+            return self.make_again_obsolete(pending, node);
         }
         if matches!(state, Some(CspState::Terminating | CspState::Terminated)) {
             return;
@@ -333,6 +332,29 @@ impl<'a> Pass<'a> {
             }
             Some(Class::Outdated) if self.leaving.is_none() => self.make_obsolete(pending, node),
             _ => self.delete_pending(&chain(pending), pending),
+        }
+    }
+
+    /// Whether a turn has let the machine of this PendingNode go, and is yet to see it gone.
+    fn has_released(&self, pending: &PendingNodeView) -> bool {
+        let mut flying = self.flying.iter();
+        flying.any(|change| {
+            let leaving = self.leaving_of(change);
+            leaving.is_some_and(|one| one.name == pending.name)
+                && journal::entered(change, Step::Released).is_some()
+        })
+    }
+
+    /// The machine of a Node was let go, and this is another one that its kubelet has made since: it is to go, too, in a turn of its own, as
+    /// pods may run on it by now. What the other turn has written down stays.
+    fn make_again_obsolete(&mut self, pending: &PendingNodeView, node: &NodeView) {
+        let is_its = is_same(self.fleet.machine_of(&node.name), pending.provider_id());
+        let is_known = matches!(
+            self.sets.class_of(node),
+            Some(class) if !matches!(class, Class::Obsolete | Class::Invalid)
+        );
+        if is_its && is_known && self.turn_of(node).is_none() && self.leaving.is_none() {
+            self.note(node, annotations::OBSOLETE, Some("true"));
         }
     }
 

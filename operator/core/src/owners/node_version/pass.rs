@@ -169,6 +169,17 @@ impl<'a> Pass<'a> {
         flying.find(|change| change.spec.node_uid == node.uid).copied()
     }
 
+    /// Whether the turn of an earlier node of this name says how that stands: its kubelet has made its Node anew.
+    pub(super) fn is_said_by_turn(&self, node: &NodeView) -> bool {
+        let said = self.out.report.nodes.get(&node.name);
+        let said = said.and_then(|said| said.change.as_deref());
+        let mut flying = self.flying.iter();
+        flying.any(|change| {
+            let is_of_other = change.spec.node_name == node.name && change.spec.node_uid != node.uid;
+            is_of_other && said == Some(change.key.to_string().as_str())
+        })
+    }
+
     /// The PendingNode that deletes the machine of a node that was let go.
     pub(super) fn leaving_of(&self, change: &ChangeView) -> Option<&'a PendingNodeView> {
         let machine = change.status.pin.as_ref()?.provider_id.as_deref()?;

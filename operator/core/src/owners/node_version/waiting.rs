@@ -359,6 +359,9 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
     }
 
     fn say(&mut self, node: &'a NodeView, step: Step, why: Why) {
+        if self.pass.is_said_by_turn(node) {
+            return;
+        }
         let said = self.change(node);
         self.pass.say(&node.name, step, why, said);
     }
@@ -418,8 +421,9 @@ fn unknown(pass: &Pass<'_>, node: &NodeView) -> String {
 pub(super) fn others<'a>(pass: &Pass<'a>) -> Vec<(&'a NodeView, Step, Why)> {
     let mut said = Vec::new();
     for (node, class) in pass.sets.all() {
-        if class.is_unknown() && pass.turn_of(node).is_some() {
-            // Its turn says what keeps it.
+        let has_turn = class.is_unknown() && pass.turn_of(node).is_some();
+        if has_turn || pass.is_said_by_turn(node) {
+            // The turn says what keeps it.
             continue;
         }
         let (step, reason, message) = match class {
