@@ -46,7 +46,8 @@ pub fn outdated(is_outdated: bool) -> Condition {
 impl<'a> Pass<'a> {
     /// Sees to the groups of the NodeVersion, and to which groups there are.
     pub(super) fn keep_groups(&mut self) {
-        if self.fleet.provider.missing.is_some() || self.leaving.is_some() {
+        let is_left = self.leaving.is_some() || self.rival().is_some();
+        if self.fleet.provider.missing.is_some() || is_left {
             return;
         }
         let groups = self.fleet.groups.values();

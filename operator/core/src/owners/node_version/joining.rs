@@ -58,7 +58,7 @@ impl Pass<'_> {
 
     /// Notes on nodes with which components they have joined.
     pub(super) fn keep_joining_nodes(&mut self) {
-        if !is_first(self.view, self.fleet) {
+        if !is_first(self.view, self.fleet) || self.rival().is_some() {
             return;
         }
         for joining in self.fleet.joining.values() {
@@ -86,7 +86,7 @@ impl Pass<'_> {
 
     /// Notes image and group of nodes whose machine the provider knows.
     pub(super) fn note_machines(&mut self) {
-        if self.fleet.provider.missing.is_some() {
+        if self.fleet.provider.missing.is_some() || self.rival().is_some() {
             return;
         }
         for (node, _) in self.sets.all().collect::<Vec<_>>() {
@@ -170,6 +170,10 @@ impl Pass<'_> {
 
     /// Takes the marks of pairs off that are none: half of one, one of a node that is gone, or of a node that is left out.
     pub(super) fn mend_pairs(&mut self) {
+        // Pairs are made and parted by the operator that numo replaces while that is live.
+        if self.rival().is_some() {
+            return;
+        }
         // Whoever is deleted leaves nobody who would understand them; and what is to go would go with the next NodeVersion.
         if self.view.deleting && !self.fleet.abandoned {
             return self.forget_marks();

@@ -38,7 +38,12 @@ fn chain(pending: &PendingNodeView) -> String {
 impl<'a> Pass<'a> {
     /// Sees to every PendingNode.
     pub(super) fn keep_pending(&mut self) {
+        let rival = self.rival().is_some();
         for pending in self.sets.pending.clone() {
+            // What is no machine that numo has let go is for the operator that numo replaces to see to, while that is live.
+            if rival && !self.has_released(pending) {
+                continue;
+            }
             if pending.deleting || self.rename(pending) || self.tells_contradiction(pending) {
                 continue;
             }

@@ -6,8 +6,8 @@ use crate::{
     admit::{approval::Approvals, wave_rules::WaveRules, waves::Waves},
     decision::Decision,
     observed::{
-        ChangeView, FleetQuestion, FleetView, Heard, NodeVersionView, NodeView, Observed, POLL_SECONDS,
-        PendingNodeView,
+        ChangeView, FleetQuestion, FleetView, ForeignController, Heard, NodeVersionView, NodeView, Observed,
+        POLL_SECONDS, PendingNodeView,
     },
     owner::Owner,
     report::NodeReport,
@@ -134,6 +134,11 @@ impl<'a> Pass<'a> {
             ..NodePatch::of(node, NodePurpose::Replace)
         };
         self.act(&node.name, Action::PatchNode(patch), None);
+    }
+
+    /// That the operator that numo replaces is live: its kinds, and what it does to nodes and machines, are its own meanwhile.
+    pub(super) fn rival(&self) -> Option<Why> {
+        self.observed.stood_off(ForeignController::NodeVersion)
     }
 
     pub(super) fn has_finalizer(&self) -> bool {

@@ -438,6 +438,14 @@ impl steps::Turn for Going<'_, '_> {
         if self.is_obsolete() {
             return ON;
         }
+        if let Some(rival) = self.pass.rival() {
+            // The new node is that operator's by now, and what is not disrupted is given back.
+            if journal::entered(self.change, Step::Cordoned).is_some() {
+                return ON;
+            }
+            steps::Turn::close(self, Step::PreRules, rival);
+            return STAY;
+        }
         self.await_heir(donor, closed)
     }
 
