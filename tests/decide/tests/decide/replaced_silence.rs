@@ -4,7 +4,7 @@ use crate::{
     cluster::Cluster,
     words::{check, decision},
 };
-use numo_api::conditions::Actor;
+use numo_api::{Reason, conditions::Actor};
 
 /// An outdated worker with its turn, and its group.
 const ONE: &str = "node a worker v0
@@ -201,6 +201,58 @@ fn a_machine_that_does_not_go_is_named() {
     check(
         &waits,
         "node a Selected MachineLeaving ~ m-old (Node old) is not gone by",
+    );
+    is_for_a_person(&waits);
+}
+
+/// An image that is called otherwise where it is set than where it is read, such as by an address and by a name.
+#[test]
+fn an_image_that_the_provider_has_set_and_never_shows_is_for_a_person() {
+    let group = ONE.replace("group w image:img2", "group w image:img1");
+    let turn = |rest: &str| format!("{group}\n replacing a Admitted\n {rest}");
+    let silent = |rest: &str| turn(rest).replace("image:img1", "image:img1 unasked");
+    for moments in [
+        turn(""),
+        turn("taken w img2 at:-119"),
+        // Another image was set so long ago, and nobody has looked since this one was.
+        turn("taken w img0 at:-9000"),
+        silent("taken w img2 at:-9000"),
+    ] {
+        let why = &decision(&Cluster::parse(&moments)).report.nodes["a"].why;
+        assert_eq!(
+            (why.reason, why.who()),
+            (Reason::GroupImageOutdated, Actor::Numo),
+            "{moments}"
+        );
+    }
+    let unseen = "taken w img2 at:-121";
+    let words = "ScalingGroup w: the provider said at";
+    check(
+        &turn(&format!("{unseen}\n did G-w at:-899")),
+        &format!(
+            "node a PreRules GroupImageOutdated ~ {words}
+             node a PreRules GroupImageOutdated ~ that new machines get image \"img2\", and it shows \"img1\": write spec.image as
+             not > set image
+             > journal a closed"
+        ),
+    );
+    is_for_a_person(&turn(unseen));
+    // It is being set once more.
+    is_for_a_person(&silent("taken w img2 at:-9000 times:2\n told G-w again:10"));
+    // It is set again now and then.
+    check(
+        &turn(&format!("{unseen}\n did G-w at:-900")),
+        "> set image G-w img2\n > journal a closed",
+    );
+    // The turn is given back, and the next one does not begin.
+    check(
+        &turn(unseen).replace("a Admitted", "a Admitted closed:60"),
+        "node a Selected GroupImageOutdated",
+    );
+    let waits = format!("{group}\n {unseen}\n did G-w at:-1");
+    check(
+        &waits,
+        &format!("node a Selected GroupImageOutdated ~ {words}\n > nothing"),
     );
     is_for_a_person(&waits);
 }

@@ -218,7 +218,13 @@ impl<'p, 'a> Waiting<'p, 'a> {
             return Some(Why::new(Reason::NothingTakesItsPlace, message));
         }
         let group = node.annotation(annotations::SCALING_GROUP_ID);
-        let found = self.pass.fleet.group(group).is_some();
+        let known = self.pass.fleet.group(group);
+        let found = known.is_some();
+        if let Some(known) = known.filter(|_| !self.has_machine(node))
+            && let Some(why) = self.pass.image_unseen(known)
+        {
+            return Some(why);
+        }
         // What makes a node obsolete is an annotation: of a group that nobody knows no machine is deleted on its word.
         let is_obsolete = self.pass.sets.class_of(node) == Some(Class::Obsolete);
         (!found && (is_obsolete || !self.has_machine(node))).then(|| no_group(group, &node.name))
