@@ -4,10 +4,10 @@
 //! takes the cordon back. Nothing here looks for rivals.
 
 use crate::{
-    action::{Action, NodePurpose, Planned},
+    action::{Action, FleetAction, NodePatch, NodePurpose, Planned},
     decision::{Decision, Snapshot},
     mark,
-    observed::{ChangeView, NodeView, Observed},
+    observed::{ChangeView, NodeView, Observed, is_same},
     owner::{Means, OwnerKind},
     text::clip,
     time::later,
@@ -15,7 +15,11 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Phase, Reason, Step, marks};
+use numo_api::{
+    Phase, Pin, Reason, Step,
+    machines::{Goal, annotations},
+    marks,
+};
 use std::collections::BTreeSet;
 
 /// How long the lease of a node that numo has disrupted is renewed beside a rival (seconds). After it others may take the node:
@@ -38,7 +42,7 @@ pub(crate) fn finish<'c>(
     let Some(why) = rival else {
         return forget(out, &changes, snapshot.now);
     };
-    only_finish(out, snapshot.observed);
+    only_finish(out, snapshot.observed, &changes);
     drop_old_leases(out, &changes, snapshot.now);
     for change in changes {
         let node = snapshot.observed.nodes.get(&change.spec.node_name);
@@ -49,13 +53,13 @@ pub(crate) fn finish<'c>(
 }
 
 /// Takes out what begins something, and whatever would follow on it in its chain.
-fn only_finish(out: &mut Decision, observed: &Observed) {
+fn only_finish(out: &mut Decision, observed: &Observed, changes: &[&ChangeView]) {
     let mut ended: BTreeSet<String> = BTreeSet::new();
     out.actions.retain(|Planned { chain, action, .. }| {
         if matches!(action, Action::RenewLease { .. }) {
             return true;
         }
-        if !finishes(action, observed) {
+        if !finishes(action, observed, changes) {
             ended.insert(chain.clone());
         }
         !ended.contains(chain)
@@ -63,7 +67,7 @@ fn only_finish(out: &mut Decision, observed: &Observed) {
 }
 
 /// Whether a write finishes what is under way, or gives back.
-fn finishes(action: &Action, observed: &Observed) -> bool {
+fn finishes(action: &Action, observed: &Observed, changes: &[&ChangeView]) -> bool {
     match action {
         Action::CreateChange { .. }
         | Action::CreateMaintenance(_)
@@ -72,6 +76,7 @@ fn finishes(action: &Action, observed: &Observed) -> bool {
         | Action::CreatePlanJob(_)
         | Action::StartPlanJob { .. }
         | Action::MarkGate { .. } => false,
+        Action::PatchNode(patch) if patch.purpose == NodePurpose::Replace => unmarks_heir(patch, changes),
         Action::PatchNode(patch) => !matches!(
             patch.purpose,
             NodePurpose::Shield
@@ -81,7 +86,7 @@ fn finishes(action: &Action, observed: &Observed) -> bool {
                 | NodePurpose::Quarantine
         ),
         Action::PatchMachine(patch) => patch.purpose.gives_back(),
-        Action::Fleet(action) => action.finishes(),
+        Action::Fleet(action) => lets_machine_go(action, observed, changes),
         Action::CreateJob(request) => !matches!(
             request.phase,
             Phase::PreRun | Phase::Admit | Phase::Pre | Phase::PreRelease
@@ -104,6 +109,62 @@ fn finishes(action: &Action, observed: &Observed) -> bool {
         | Action::RenewLease { .. }
         | Action::ReleaseLease { .. } => true,
     }
+}
+
+/// Whether it only takes the mark of the node whose place it has off the new node of a turn that has let the old one go.
+fn unmarks_heir(patch: &NodePatch, changes: &[&ChangeView]) -> bool {
+    let mut notes = patch.annotations.iter();
+    let unmarks = notes.all(|change| change.key == annotations::DONOR && change.to.is_none());
+    let is_alone = patch.labels.is_empty() && patch.taints.is_none() && patch.unschedulable.is_none();
+    let mut released = released(changes);
+    let is_heir = released.any(|(_, pin)| pin.heir.as_deref() == Some(&patch.node));
+    unmarks && is_alone && is_heir
+}
+
+/// Whether what is done to machines, or to the objects that stand for them, is of a machine that a turn has let go. All else is the rival's:
+/// its machines, nodes, groups and cluster autoscalers.
+fn lets_machine_go(action: &FleetAction, observed: &Observed, changes: &[&ChangeView]) -> bool {
+    let is_let_go = |machine: &str| {
+        let mut released = released(changes);
+        !machine.is_empty()
+            && released.any(|(_, pin)| is_same(pin.provider_id.as_deref().unwrap_or_default(), machine))
+    };
+    match action {
+        FleetAction::CreatePendingNode { spec, .. } | FleetAction::WritePendingNode { spec, .. } => {
+            spec.goal == Some(Goal::Leave) && is_let_go(spec.provider_id.as_deref().unwrap_or_default())
+        }
+        FleetAction::WritePendingStatus { name, .. } | FleetAction::DeletePendingNode { name, .. } => {
+            let pending = observed.fleet.pending.get(name);
+            pending.is_some_and(|pending| pending.leaves() && is_let_go(pending.provider_id()))
+        }
+        FleetAction::DeleteMachine { provider_id, .. } => is_let_go(provider_id),
+        FleetAction::DeleteNode { node, .. } => {
+            let mut released = released(changes);
+            released.any(|(change, _)| change.spec.node_name == *node)
+        }
+        // That of a node that is gone in its turn goes too, and the rival does not know of it.
+        FleetAction::RemoveEtcdMember { node, .. } => {
+            let mut changes = changes.iter();
+            changes.any(|change| change.spec.node_name == *node)
+        }
+        FleetAction::CreateMachine { .. }
+        | FleetAction::SetGroupImage { .. }
+        | FleetAction::WriteGroupStatus { .. }
+        | FleetAction::CreateGroup { .. }
+        | FleetAction::NameGroup { .. }
+        | FleetAction::DeleteGroup { .. }
+        | FleetAction::EnableAutoscaler { .. }
+        | FleetAction::WriteStrategyStatus { .. }
+        | FleetAction::SetAutoscaler { .. }
+        | FleetAction::DeleteJoiningNode { .. } => false,
+    }
+}
+
+/// The turns that have let their node go, each with what was pinned then.
+fn released<'c>(changes: &[&'c ChangeView]) -> impl Iterator<Item = (&'c ChangeView, &'c Pin)> {
+    let released = changes.iter().copied();
+    let released = released.filter(|change| journal::entered(change, Step::Released).is_some());
+    released.filter_map(|change| Some((change, change.status.pin.as_ref()?)))
 }
 
 /// Renews no lease of a turn that has stood still for too long.

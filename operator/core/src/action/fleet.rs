@@ -2,7 +2,7 @@
 
 use super::patch::Change;
 use crate::key::Key;
-use numo_api::machines::{CspState, Goal, PendingNodeSpec, ScalingGroupSpec};
+use numo_api::machines::{CspState, PendingNodeSpec, ScalingGroupSpec};
 
 /// One write, or one word to the provider, where machines are replaced.
 #[derive(Clone, Debug, PartialEq)]
@@ -198,16 +198,6 @@ impl FleetAction {
             Self::WriteStrategyStatus { .. } => "WriteStrategyStatus",
             Self::SetAutoscaler { .. } => "SetAutoscaler",
             Self::DeleteJoiningNode { .. } => "DeleteJoiningNode",
-        }
-    }
-
-    /// Whether it goes on with what has begun, or only says how things stand: a stop does not keep it.
-    pub fn finishes(&self) -> bool {
-        match self {
-            // A machine that was let go.
-            Self::CreatePendingNode { spec, .. } => spec.goal == Some(Goal::Leave),
-            Self::CreateMachine { .. } | Self::SetGroupImage { .. } => false,
-            _ => true,
         }
     }
 }

@@ -247,6 +247,35 @@ impl ProviderView {
         self.facts.insert(id, heard);
     }
 
+    /// Notes that new machines of a group are to get this image from now on.
+    pub fn tells_image(&mut self, group_id: &str, image: &str) {
+        let told = self.told_images.entry(group_id.to_lowercase()).or_default();
+        if !is_same(&told.image, image) {
+            *told = ToldImage {
+                image: image.to_owned(),
+                ..ToldImage::default()
+            };
+        }
+    }
+
+    /// Notes that the provider has done what it was told of a group, if that was to set its image.
+    pub fn took_image(&mut self, group_id: &str, now: Timestamp) {
+        if let Some(told) = self.told_images.get_mut(&group_id.to_lowercase()) {
+            told.since.get_or_insert(now);
+            told.times = told.times.saturating_add(1);
+        }
+    }
+
+    /// Takes in what was heard of the image that new machines of a group get. Once it is what was told, nothing is to be remembered of that.
+    pub fn hear_image(&mut self, group_id: &str, heard: Heard<String>) {
+        let id = group_id.to_lowercase();
+        let is_told = |told: &ToldImage| heard.said.as_ref().is_ok_and(|found| is_same(found, &told.image));
+        if self.told_images.get(&id).is_some_and(is_told) {
+            self.told_images.remove(&id);
+        }
+        self.images.insert(id, heard);
+    }
+
     /// How soon it is asked again for the facts of a machine that it does not know (seconds): each pause is twice the one before, and none is
     /// longer than that between two lists of groups.
     pub fn pause_of_facts(&self, provider_id: &str) -> i64 {
@@ -297,6 +326,8 @@ pub struct ProviderView {
     pub states: BTreeMap<String, Heard<CspState>>,
     /// The images that new machines of groups get, by the groups' ids.
     pub images: BTreeMap<String, Heard<String>>,
+    /// The images that it was told to give new machines of groups and does not show yet, by the groups' ids.
+    pub told_images: BTreeMap<String, ToldImage>,
     /// All groups of the cluster.
     pub groups: Option<Heard<Vec<GroupFacts>>>,
     /// Machines that were looked for by the id of the request that was to make them; none of one that never was made.
@@ -314,6 +345,17 @@ pub struct Told {
     pub again: Timestamp,
     /// Its words, where it has refused.
     pub problem: Option<String>,
+}
+
+/// An image that new machines of a group are to get, which the provider does not show yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToldImage {
+    /// The image.
+    pub image: String,
+    /// When it said first that it has set it; none if it has not.
+    pub since: Option<Timestamp>,
+    /// How often it has said so.
+    pub times: u32,
 }
 
 /// What the provider knows of a machine.
@@ -466,6 +508,29 @@ mod tests {
                 "{namespace}/{name}"
             );
         }
+    }
+
+    #[test]
+    fn an_image_that_was_told_is_remembered_until_it_is_seen() {
+        let mut provider = ProviderView::default();
+        let at = |second| Timestamp::from_second(second).unwrap_or_default();
+        let heard = |image: &str| Heard {
+            at: at(0),
+            said: Ok(image.to_owned()),
+        };
+        for second in [5, 900] {
+            provider.tells_image("G-w", "img2");
+            provider.took_image("g-w", at(second));
+            provider.hear_image("G-w", heard("https://img2"));
+        }
+        let told = &provider.told_images["g-w"];
+        assert_eq!((told.since, told.times), (Some(at(5)), 2));
+        // Another one is another matter.
+        provider.tells_image("G-w", "img3");
+        let told = &provider.told_images["g-w"];
+        assert_eq!((told.since, told.times), (None, 0));
+        provider.hear_image("G-w", heard("IMG3"));
+        assert!(provider.told_images.is_empty());
     }
 
     #[test]

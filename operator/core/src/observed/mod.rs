@@ -28,7 +28,7 @@ pub use self::{
         AUTOSCALER_NAME, AUTOSCALER_NAMESPACE, AutoscalerView, DISCOVERY_SECONDS, FleetQuestion, FleetView,
         GroupFacts, Heard, HostView, JoiningNodeView, MOST_AUTOSCALERS, MachineFacts, MadeMachine,
         NodeVersionView, POLL_SECONDS, PendingNodeView, ProviderView, ScalingGroupView, StrategyView, Told,
-        is_same,
+        ToldImage, is_same,
     },
     foreign::Rival,
     job::{JobEnd, JobView, PlanJobView},

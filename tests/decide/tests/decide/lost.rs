@@ -4,7 +4,8 @@ use crate::{
     cluster::Cluster,
     words::{check, check_cluster, decision, words},
 };
-use numo_core::action::{Action, NodePurpose, PoolPurpose};
+use numo_api::{Step, machines::annotations};
+use numo_core::action::{Action, FleetAction, NodePurpose, PoolPurpose};
 use numo_core::observed::Key;
 
 /// A run in mid-flight at this step.
@@ -60,6 +61,24 @@ const MAINTENANCE_STEPS: [&str; 3] = [
     "kept a cordoned\n turn a Drained",
 ];
 
+fn version(step: &str) -> Cluster {
+    Cluster::parse(&format!(
+        "node a worker v0\n node b worker v0
+         version img2 finalizer
+         host a img1 heir:b\n host b img2 donor:a
+         group w image:img2\n groups w
+         replacing a {step}
+         pods a"
+    ))
+}
+
+const VERSION_STEPS: [&str; 4] = [
+    "PreRules",
+    "Cordoned cordoned",
+    "Drained cordoned",
+    "PreRelease cordoned",
+];
+
 /// Every write of a decision that lets a node go, or opens one.
 fn lets_go(cluster: &Cluster) -> Vec<String> {
     let found = decision(cluster);
@@ -67,6 +86,13 @@ fn lets_go(cluster: &Cluster) -> Vec<String> {
         Action::PatchNode(patch) => matches!(patch.purpose, NodePurpose::Release | NodePurpose::Uncordon),
         Action::PatchPool(patch) => patch.purpose == PoolPurpose::Unpause,
         Action::CreatePlanJob(_) | Action::StartPlanJob { .. } => true,
+        // A machine that goes, or one too many.
+        Action::Fleet(action) => action.disrupts() || matches!(action, FleetAction::CreatePendingNode { .. }),
+        Action::WriteJournal { key, status, .. } => {
+            let known = cluster.observed.changes.get(key);
+            let is_released = known.is_some_and(|change| change.status.step == Some(Step::Released));
+            status.step == Some(Step::Released) && !is_released
+        }
         _ => false,
     };
     let actions = found.actions.iter().filter(|planned| lets_go(&planned.action));
@@ -121,6 +147,25 @@ fn a_node_without_labels_annotations_or_anything_else_is_held() {
         ] {
             holds(&cluster, &format!("{index} without {what}"));
         }
+    }
+}
+
+/// Its image, or its machine, is not known any more: it is neither opened nor let go, and gets no second machine.
+#[test]
+fn a_node_that_is_replaced_and_loses_what_says_its_version_is_held() {
+    for step in VERSION_STEPS {
+        let mut cluster = version(step);
+        let node = cluster.observed.nodes.get_mut("a").expect("the node");
+        node.annotations.remove(annotations::NODE_IMAGE);
+        holds(&cluster, step);
+        let mut cluster = version(step);
+        let node = cluster.observed.nodes.get_mut("a").expect("the node");
+        node.annotations.clear();
+        node.has_annotations = false;
+        holds(&cluster, step);
+        let mut cluster = version(step);
+        cluster.observed.fleet.hosts.clear();
+        holds(&cluster, step);
     }
 }
 

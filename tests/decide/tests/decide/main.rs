@@ -54,6 +54,7 @@ mod replaced_gone;
 mod replaced_order;
 mod replaced_returned;
 mod replaced_silence;
+mod replaced_unknown;
 mod replaced_waves;
 mod replacement;
 mod replacing;

@@ -110,12 +110,12 @@ impl Cluster {
                 let words = "forbidden".to_owned();
                 self.observed.unseen_plan_jobs.insert(PLANS.to_owned(), words);
             }
-            "foreign-plans" | "foreign-runs" => {
+            "foreign-plans" | "foreign-runs" | "foreign-versions" => {
                 let key = Key::new("cattle-system", "system-upgrade-controller");
-                let what = if line.word(0) == "foreign-runs" {
-                    ForeignController::MutexRunConfig
-                } else {
-                    ForeignController::Plan
+                let what = match line.word(0) {
+                    "foreign-runs" => ForeignController::MutexRunConfig,
+                    "foreign-versions" => ForeignController::NodeVersion,
+                    _ => ForeignController::Plan,
                 };
                 let lingers = line.option("lingers").map(|pod| format!("Pod {pod} terminates"));
                 let rival = Rival { what, lingers };

@@ -18,6 +18,7 @@
 //! found p m-b node:b                               what was looked for; `found p -` was never made
 //! told m-b again:10 problem:quota                  what the provider has not done yet
 //! did m-b at:-1                                    what the provider has done
+//! taken w img2 at:-60 times:2                      the image that the provider says it has set for a group, since when, and how often
 //! provider none                                    there is none
 //! ```
 
@@ -37,7 +38,7 @@ use numo_core::{
     observed::{
         AUTOSCALER_NAME, AUTOSCALER_NAMESPACE, AutoscalerView, ChangeView, GroupFacts, Heard, HostView,
         JoiningNodeView, Key, LeaseView, MachineFacts, MadeMachine, NodeVersionView, PendingNodeView,
-        ScalingGroupView, StrategyView, Told,
+        ScalingGroupView, StrategyView, Told, ToldImage,
     },
     owners::node_version,
 };
@@ -563,6 +564,15 @@ impl Cluster {
             }
             "did" => {
                 provider.did.insert(line.word(1).to_lowercase(), when);
+            }
+            "taken" => {
+                let told = ToldImage {
+                    image: line.word(2).to_owned(),
+                    since: Some(when),
+                    times: u32::try_from(line.number("times", 1)).expect("small"),
+                };
+                let id = group_id(line.word(1)).to_lowercase();
+                provider.told_images.insert(id, told);
             }
             "provider" => provider.missing = Some("no provider of machines is configured".to_owned()),
             _ => return false,

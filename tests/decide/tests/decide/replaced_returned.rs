@@ -127,3 +127,45 @@ fn a_turn_that_ends_before_its_release_names_the_new_node() {
     });
     assert_eq!(heir.as_deref(), Some("new"), "{said:#?}");
 }
+
+/// The machine of node a was let go, and the provider refuses to delete it.
+fn let_go(rest: &str) -> Cluster {
+    let mut cluster = Cluster::parse(&format!(
+        "node new worker v0\n node a worker v0
+         version img2 components:c2 finalizer
+         host new img2 donor:a components:c2\n group w image:img2\n groups w
+         replacing a Released machine:m-a heir:new unleased
+         pending a leave node:a machine:m-a Ready said:403
+         told m-a problem:403
+         {rest}"
+    ));
+    let again = cluster.observed.nodes.get_mut("a").expect("the node");
+    "uid-again".clone_into(&mut again.uid);
+    cluster
+}
+
+/// A person has deleted its Node, and its kubelet has made it anew: what the turn has written down of its machine stays, however often it is
+/// looked at, and the new Node goes in a turn of its own.
+#[test]
+fn a_node_that_comes_again_after_its_release_leaves_the_pendingnode_of_its_machine_alone() {
+    // It is outdated, its components are not known, or it is as it shall be.
+    for host in ["img1 components:c2", "img2", "img2 components:c2"] {
+        check_cluster(
+            &let_go(&format!("host a {host}")),
+            "node a Released ProviderUnavailable ~ 403
+             > note a obsolete=true",
+        );
+    }
+    // Once is enough, and of a Node whose machine nobody knows nothing is said.
+    for host in ["img1 components:c2 obsolete", "img1 components:c2 nowhere"] {
+        let cluster = let_go(&format!("host a {host}"));
+        let written = decision(&cluster).actions;
+        let mut written = written.iter().map(|planned| &planned.action);
+        let is_of_machine = |action: &Action| matches!(action, Action::Fleet(_) | Action::PatchNode(_));
+        assert!(!written.any(is_of_machine), "{host}");
+    }
+    // The members of etcd must agree first: that turn waits, and so does its PendingNode.
+    let waits =
+        let_go("host a img1 components:c2\n pending a leave node:a machine:m-a Ready said:403 late:9000");
+    check_cluster(&waits, "> note a obsolete=true");
+}

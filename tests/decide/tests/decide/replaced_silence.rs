@@ -4,7 +4,7 @@ use crate::{
     cluster::Cluster,
     words::{check, decision},
 };
-use numo_api::conditions::Actor;
+use numo_api::{Reason, conditions::Actor};
 
 /// An outdated worker with its turn, and its group.
 const ONE: &str = "node a worker v0
@@ -110,4 +110,149 @@ fn whoever_waits_for_the_place_of_a_machine_of_which_the_provider_says_nothing_w
     check(&text(-60), "node a Selected WaitingForTurn");
     check(&text(1), "node a Selected ProviderUnavailable ~ quota");
     is_for_a_person(&text(1));
+}
+
+/// An outdated worker whose new node is there, and is not taken.
+fn joined(host: &str, pending: &str) -> String {
+    format!(
+        "node new worker v0\n {ONE}\n host new {host}\n replacing a PreRules
+         pending p for:a node:new machine:m-new {pending}"
+    )
+}
+
+/// The provider takes a machine for failed whose kubelet runs: it is not deleted, and nobody else takes it.
+#[test]
+fn a_machine_that_has_joined_and_that_the_provider_never_calls_ready_is_named() {
+    for state in ["Failed", "Stopped", "Creating"] {
+        check(
+            &joined("img2", &format!("{state} late:-60")),
+            "node a PreRules Joining ~ is to join until
+             > nothing",
+        );
+        let late = joined("img2", &format!("{state} late:1"));
+        check(
+            &late,
+            &format!(
+                "node a PreRules Joining ~ (Node new) of PendingNode p: it has joined, and by
+                 node a PreRules Joining ~ its provider says {state}, wanted Ready; mend that, or delete the machine and its Node
+                 > nothing"
+            ),
+        );
+        is_for_a_person(&late);
+    }
+    // One that may be a new node by now waits for numo.
+    check(
+        &joined("img2", "Ready reached late:1"),
+        "> note new donor=a\n > note a heir=new",
+    );
+}
+
+/// Nobody has written a JoiningNode of the new node.
+#[test]
+fn a_machine_that_has_joined_with_components_that_nobody_says_is_named() {
+    let text = |late: i64| {
+        let text = joined("img2", &format!("Ready reached late:{late}"));
+        text.replace("version img2", "version img2 components:c2")
+            .replace("host a img1", "host a img1 components:c1")
+    };
+    check(
+        &text(-60),
+        "node a PreRules Joining ~ until
+         node new Selected AwaitingAnnotation ~ Node new has no annotation constellation.edgeless.systems/kubernetes-components yet
+         wake 60",
+    );
+    check(
+        &text(1),
+        "node a PreRules Joining ~ it has joined, and by
+         node new Selected AwaitingAnnotation ~ no JoiningNode has named it by
+         ends new ClusterAdmin
+         > nothing",
+    );
+    is_for_a_person(&text(1));
+}
+
+/// It was told to go long ago, and it stays.
+#[test]
+fn a_machine_that_does_not_go_is_named() {
+    let text = |turn: &str, state: &str, late: i64| {
+        format!("{turn}\n pending a leave node:a machine:m-a {state} late:{late}\n did m-a at:-1")
+    };
+    let there = format!("node a worker v0\n {GONE} cordoned").replace("host new", "host a img1\n host new");
+    for turn in [GONE, &there] {
+        for state in ["Ready", "Terminating"] {
+            check(
+                &text(turn, state, 1799),
+                &format!("node a Released MachineLeaving ~ machine m-a is being deleted ({state})"),
+            );
+            check(
+                &text(turn, state, 3600),
+                &format!(
+                    "node a Released MachineLeaving ~ is not gone by\n node a Released MachineLeaving ~ its provider says {state}"
+                ),
+            );
+            is_for_a_person(&text(turn, state, 3600));
+        }
+        // What was not told to go cannot be late.
+        let untold = text(turn, "Ready", 3600).replace("did m-a at:-1", "");
+        check(&untold, "node a Released MachineLeaving ~ is being deleted");
+    }
+    // Nobody makes another one in its place.
+    let waits = format!("{ONE}\n pending old leave node:old machine:m-old Terminating late:3600");
+    check(
+        &waits,
+        "node a Selected MachineLeaving ~ m-old (Node old) is not gone by",
+    );
+    is_for_a_person(&waits);
+}
+
+/// An image that is called otherwise where it is set than where it is read, such as by an address and by a name.
+#[test]
+fn an_image_that_the_provider_has_set_and_never_shows_is_for_a_person() {
+    let group = ONE.replace("group w image:img2", "group w image:img1");
+    let turn = |rest: &str| format!("{group}\n replacing a Admitted\n {rest}");
+    let silent = |rest: &str| turn(rest).replace("image:img1", "image:img1 unasked");
+    for moments in [
+        turn(""),
+        turn("taken w img2 at:-119"),
+        // Another image was set so long ago, and nobody has looked since this one was.
+        turn("taken w img0 at:-9000"),
+        silent("taken w img2 at:-9000"),
+    ] {
+        let why = &decision(&Cluster::parse(&moments)).report.nodes["a"].why;
+        assert_eq!(
+            (why.reason, why.who()),
+            (Reason::GroupImageOutdated, Actor::Numo),
+            "{moments}"
+        );
+    }
+    let unseen = "taken w img2 at:-121";
+    let words = "ScalingGroup w: the provider said at";
+    check(
+        &turn(&format!("{unseen}\n did G-w at:-899")),
+        &format!(
+            "node a PreRules GroupImageOutdated ~ {words}
+             node a PreRules GroupImageOutdated ~ that new machines get image \"img2\", and it shows \"img1\": write spec.image as
+             not > set image
+             > journal a closed"
+        ),
+    );
+    is_for_a_person(&turn(unseen));
+    // It is being set once more.
+    is_for_a_person(&silent("taken w img2 at:-9000 times:2\n told G-w again:10"));
+    // It is set again now and then.
+    check(
+        &turn(&format!("{unseen}\n did G-w at:-900")),
+        "> set image G-w img2\n > journal a closed",
+    );
+    // The turn is given back, and the next one does not begin.
+    check(
+        &turn(unseen).replace("a Admitted", "a Admitted closed:60"),
+        "node a Selected GroupImageOutdated",
+    );
+    let waits = format!("{group}\n {unseen}\n did G-w at:-1");
+    check(
+        &waits,
+        &format!("node a Selected GroupImageOutdated ~ {words}\n > nothing"),
+    );
+    is_for_a_person(&waits);
 }

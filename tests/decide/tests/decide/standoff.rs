@@ -270,3 +270,78 @@ fn what_the_rival_may_have_in_hand_is_left_to_it() {
         "node a Drained ForeignController ~ `numo skip a`\n > nothing",
     );
 }
+
+/// A pair that the rival has made and drains: no PendingNode stands for it, and the cluster autoscaler rests.
+const PAIR: &str = "node a worker v0\n node b worker v0
+     version img2 finalizer
+     host a img1 heir:b\n host b img2 donor:a
+     strategy off\n group w image:img2\n groups w
+     foreign-versions";
+
+/// The operator that replaces nodes is back in mid-roll, and numo has worked on the NodeVersion before.
+#[test]
+fn nodes_machines_and_autoscalers_are_left_to_the_operator_that_replaces_nodes() {
+    check(PAIR, "hold ForeignController\n > nothing");
+    // Half a pair, a new node too many, a group of another image, a machine that is late, or gone, and a node that has just joined.
+    let more = |rest: &str| format!("{PAIR}\n {rest}");
+    for text in [
+        PAIR.replace(" heir:b", ""),
+        more("pending p node:b machine:m-b Ready reached")
+            .replace(" donor:a", "")
+            .replace("img1 heir:b", "img2"),
+        more("image w img1"),
+        more("groups w,other"),
+        more("joining j node:b components:c2"),
+        more("facts m-b img2 w").replace("host b img2 donor:a", "host b - bare"),
+        more("pending p machine:m-p node:p late:1 Creating"),
+        more("pending p machine:m-p node:p leave Terminated reached late:9000"),
+        more("pending p machine:m-p node:p leave Ready late:1"),
+        PAIR.replace("strategy off", "strategy on drifted"),
+    ] {
+        check(&text, "hold ForeignController\n > nothing");
+    }
+    // Without the rival numo would do all that.
+    let alone = PAIR.replace("foreign-versions", "").replace(" heir:b", "");
+    check(&alone, "> note b -donor");
+}
+
+/// A turn of numo's that has not disrupted its node is given back, whatever its new node is at.
+#[test]
+fn a_turn_that_waits_for_its_new_node_is_given_back_to_the_rival() {
+    let turn = |rest: &str| format!("{PAIR}\n replacing a PreRules closed:60\n {rest}");
+    let joining = "pending p for:a machine:m-b node:b Creating";
+    for text in [
+        turn(""),
+        turn(joining).replace(" heir:b", "").replace(" donor:a", ""),
+        turn(joining)
+            .replace(" heir:b", "")
+            .replace(" donor:a", "")
+            .replace("Creating", "Ready reached"),
+    ] {
+        check(
+            &text,
+            "node a Selected ForeignController\n > journal a Selected ForeignController attempt 2",
+        );
+    }
+}
+
+/// What numo has let go goes to its end: nobody else would take it up.
+#[test]
+fn a_machine_that_was_let_go_goes_beside_the_rival() {
+    let turn = |rest: &str| format!("{PAIR}\n replacing a Released machine:m-a heir:b cordoned\n {rest}");
+    check(&turn(""), "hold ForeignController\n > leave a m-a");
+    let leaves = |state: &str| turn(&format!("pending a leave node:a machine:m-a {state}"));
+    check(&leaves("Ready"), "> delete machine m-a");
+    check(&leaves("Terminated reached"), "> delete node a");
+    check(
+        &leaves("Terminating").replace("Terminating", "Terminating\n state m-a Terminated"),
+        "> status a Terminated reached",
+    );
+    let gone = |step: &str| {
+        let text = leaves("Terminated reached").replace("a Released", step);
+        text.replace("node a worker v0\n ", "")
+            .replace("host a img1 heir:b\n ", "")
+    };
+    check(&gone("a Released"), "> journal a Changed MachineLeaving");
+    check(&gone("a Changed"), "> forget a\n > note b -donor");
+}

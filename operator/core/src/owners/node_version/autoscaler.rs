@@ -152,9 +152,14 @@ impl Pass<'_> {
         Some(Why::new(Reason::Deleting, message).ended_by(Actor::ClusterAdmin))
     }
 
-    /// What is to become of cluster autoscalers; none while that is for another NodeVersion to say, which replaces nodes or may do so now.
+    /// What is to become of cluster autoscalers; none while that is for another operator to say, or for another NodeVersion, which
+    /// replaces nodes or may do so now.
     /// They are not stopped before a node begins: where hours open and nothing begins in them, they would be stopped and started for nothing.
     fn autoscalers_wanted(&self) -> Option<Wanted> {
+        // The operator that numo replaces says so while it is live: it would stop what numo starts, again and again.
+        if self.rival().is_some() {
+            return None;
+        }
         // No operator is left that would switch them on later.
         if self.fleet.abandoned {
             return Some(Wanted::Running);

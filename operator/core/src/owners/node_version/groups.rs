@@ -8,15 +8,18 @@ use crate::{
     action::{FleetAction, FleetQuestion},
     names,
     observed::{DISCOVERY_SECONDS, GroupFacts, Heard, ScalingGroupView, is_same},
+    time::later,
     why::Why,
 };
 use jiff::Timestamp;
 use numo_api::{
     Reason,
-    conditions::Condition,
+    conditions::{Actor, Condition},
     machines::{NodeRole, ScalingGroupSpec, annotations},
 };
 
+/// How many looks the provider has to show an image that it has set.
+const LOOKS: i64 = 4;
 /// Fewest and most machines of a group that was found, as the reference has it.
 const SIZES: (i32, i32) = (1, 10);
 /// Digits of the hash behind a name that several groups have.
@@ -51,7 +54,8 @@ pub fn outdated(is_outdated: bool) -> Condition {
 impl<'a> Pass<'a> {
     /// Sees to the groups of the NodeVersion, and to which groups there are.
     pub(super) fn keep_groups(&mut self) {
-        if self.fleet.provider.missing.is_some() || self.leaving.is_some() {
+        let is_left = self.leaving.is_some() || self.rival().is_some();
+        if self.fleet.provider.missing.is_some() || is_left {
             return;
         }
         let groups = self.fleet.groups.values();
@@ -75,6 +79,53 @@ impl<'a> Pass<'a> {
             group.name
         );
         Some(Why::new(Reason::ProviderUnavailable, message))
+    }
+
+    /// That the provider says it has set the image that new machines of a group are to get, and still shows another one after some looks: the
+    /// two may be names of one image, and only a person knows that.
+    pub(super) fn image_unseen(&self, group: &ScalingGroupView) -> Option<Why> {
+        let (provider, id) = (&self.fleet.provider, group.id().to_lowercase());
+        let wanted = self.view.spec.image.as_deref().unwrap_or_default();
+        let told = provider
+            .told_images
+            .get(&id)
+            .filter(|told| is_same(&told.image, wanted))?;
+        let since = told.since?;
+        let heard = provider
+            .images
+            .get(&id)
+            .and_then(|heard| heard.said.as_deref().ok());
+        // It is told again only once it shows another one.
+        if later(since, LOOKS * provider.poll_seconds()) > self.now || (heard.is_none() && told.times < 2) {
+            return None;
+        }
+        let found = heard
+            .or(group.status.image_reference.as_deref())
+            .unwrap_or_default();
+        let message = format!(
+            "ScalingGroup {}: the provider said at {since} that new machines get image {wanted:?}, and it shows {found:?}: write spec.image as \
+             the provider shows it, or see there what keeps it",
+            group.name
+        );
+        Some(Why::new(Reason::GroupImageOutdated, message).ended_by(Actor::ClusterAdmin))
+    }
+
+    /// Whether the image of a group may be set now. One that the provider does not show is set again as seldom as groups are listed: each time
+    /// it may make something new for it.
+    fn may_set_image(&mut self, group: &ScalingGroupView) -> bool {
+        let id = group.id().to_lowercase();
+        let last = self
+            .fleet
+            .provider
+            .did
+            .get(&id)
+            .filter(|_| self.image_unseen(group).is_some());
+        let again = last.map(|last| later(*last, DISCOVERY_SECONDS));
+        if let Some(again) = again.filter(|again| *again > self.now) {
+            self.out.wake(again);
+            return false;
+        }
+        self.may_tell(&id)
     }
 
     /// Has new machines of a group get the image.
@@ -120,7 +171,7 @@ impl<'a> Pass<'a> {
             self.fleet(&chain, action);
         }
         let begins = self.intent.problem.is_none() && self.intent.suspended.is_none();
-        if is_outdated && begins && self.may_tell(&id.to_lowercase()) {
+        if is_outdated && begins && self.may_set_image(group) {
             let action = FleetAction::SetGroupImage {
                 group_id: id.to_owned(),
                 image: wanted.to_owned(),

@@ -147,7 +147,8 @@ impl<'a> Pass<'a> {
                 group.name
             );
             let why = Why::new(Reason::GroupImageOutdated, message);
-            return self.group_unheard(group).or(Some(why));
+            let person = self.group_unheard(group).or_else(|| self.image_unseen(group));
+            return person.or(Some(why));
         }
         let surge = self.surge();
         let full = self.sets.surplus() + self.made >= surge;
@@ -245,7 +246,9 @@ impl<'a> Going<'_, 'a> {
         if let Some(why) = pass.against_machine(change, group_id) {
             // A node that is to go waits for the place of this turn, and this turn until it is gone.
             let is_waited_for = why.reason == Reason::WaitingForTurn && pass.has_obsolete_waiting();
-            if is_waited_for {
+            // Of a group whose image is never seen none is made before a person has mended that: others go first.
+            let is_in_vain = why.reason == Reason::GroupImageOutdated && why.who().is_person();
+            if is_waited_for || is_in_vain {
                 self.close(Step::PreRules, why);
             } else {
                 self.say(Step::PreRules, why);
@@ -344,6 +347,9 @@ impl<'a> Going<'_, 'a> {
             }
         }
         let why = self.joining(pending);
+        if let Some(until) = why.until {
+            self.pass.out.wake(until);
+        }
         self.say(Step::PreRules, why);
     }
 
@@ -368,6 +374,9 @@ impl<'a> Going<'_, 'a> {
         let until = pending.deadline().filter(|deadline| *deadline > self.pass.now);
         // The clock ends the wait; where none was set, only the provider does.
         if let Some(why) = self.pass.unheard(pending).filter(|_| until.is_none()) {
+            return why;
+        }
+        if let Some(why) = self.pass.overdue(pending) {
             return why;
         }
         let message = match until {

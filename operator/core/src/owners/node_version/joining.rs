@@ -2,7 +2,7 @@
 //! are none any more.
 
 use super::{
-    known::is_first,
+    known::{components, is_first},
     pass::Pass,
     sets::{Class, facts, is_noted, is_told},
 };
@@ -47,9 +47,18 @@ fn named(nodes: &[&NodeView]) -> String {
 }
 
 impl Pass<'_> {
+    /// The annotations that a node lacks of those that say of which version it is.
+    pub(super) fn missing(&self, node: &NodeView) -> String {
+        let compared = (!components(self.view).is_empty()).then_some(annotations::KUBERNETES_COMPONENTS);
+        let keys = [annotations::SCALING_GROUP_ID, annotations::NODE_IMAGE];
+        let missing = keys.into_iter().chain(compared);
+        let missing: Vec<&str> = missing.filter(|key| node.annotation(key).is_empty()).collect();
+        missing.join(", ")
+    }
+
     /// Notes on nodes with which components they have joined.
     pub(super) fn keep_joining_nodes(&mut self) {
-        if !is_first(self.view, self.fleet) {
+        if !is_first(self.view, self.fleet) || self.rival().is_some() {
             return;
         }
         for joining in self.fleet.joining.values() {
@@ -77,7 +86,7 @@ impl Pass<'_> {
 
     /// Notes image and group of nodes whose machine the provider knows.
     pub(super) fn note_machines(&mut self) {
-        if self.fleet.provider.missing.is_some() {
+        if self.fleet.provider.missing.is_some() || self.rival().is_some() {
             return;
         }
         for (node, _) in self.sets.all().collect::<Vec<_>>() {
@@ -161,6 +170,10 @@ impl Pass<'_> {
 
     /// Takes the marks of pairs off that are none: half of one, one of a node that is gone, or of a node that is left out.
     pub(super) fn mend_pairs(&mut self) {
+        // Pairs are made and parted by the operator that numo replaces while that is live.
+        if self.rival().is_some() {
+            return;
+        }
         // Whoever is deleted leaves nobody who would understand them; and what is to go would go with the next NodeVersion.
         if self.view.deleting && !self.fleet.abandoned {
             return self.forget_marks();
@@ -209,9 +222,10 @@ impl Pass<'_> {
         let Some(heir) = self.heir_of(donor) else {
             return false;
         };
-        self.sets.class_of(heir) == Some(Class::Heir)
-            && self.sets.class_of(donor) == Some(Class::Donor)
-            && !self.is_left_out(donor)
+        let is_heir = self.is_unknown(heir) || self.sets.class_of(heir) == Some(Class::Heir);
+        let is_donor = is_heir && self.sets.class_of(donor) == Some(Class::Donor);
+        // Of an old node that is not known nobody can say that its pair is none.
+        (is_donor || self.is_unknown(donor)) && !self.is_left_out(donor)
     }
 
     /// Whether a new node keeps the mark of the one whose place it takes.
@@ -220,7 +234,8 @@ impl Pass<'_> {
             return true;
         }
         let donor = self.observed.nodes.get(heir.annotation(annotations::DONOR));
-        let Some(donor) = donor.filter(|_| class == Class::Heir) else {
+        let may_be_heir = class == Class::Heir || class.is_unknown();
+        let Some(donor) = donor.filter(|_| may_be_heir) else {
             return false;
         };
         let is_pairing = || {

@@ -1,6 +1,6 @@
 //! How the turn of a node ends that was not let go, and what is given back.
 
-use super::pass::Pass;
+use super::{pass::Pass, sets::Class};
 use crate::{
     action::Action,
     let_go,
@@ -9,16 +9,14 @@ use crate::{
     turn::{cordon, directive, journal::Journal, lease, machine},
     why::Why,
 };
-use numo_api::{Reason, Step};
+use numo_api::{Reason, Step, machines::annotations};
 use std::collections::BTreeSet;
 
 impl<'a> Pass<'a> {
     /// Ends the turn of a node that was not let go, once nobody wants it any more; true if so.
     pub(super) fn gives_up(&mut self, donor: &'a NodeView, change: &'a ChangeView) -> bool {
-        let is_behind = self
-            .sets
-            .class_of(donor)
-            .is_some_and(super::sets::Class::is_behind);
+        // Of one that is not known it is not known either whether it needs another machine.
+        let is_needed = self.is_unknown(donor) || self.sets.class_of(donor).is_some_and(Class::is_behind);
         let (step, why) = if let Some(why) = directive::skipped(change) {
             (Step::Skipped, why)
         } else if let Some(why) = &self.leaving {
@@ -26,7 +24,7 @@ impl<'a> Pass<'a> {
         } else if change.spec.target.run_id != self.run_id && self.intent.problem.is_none() {
             let message = format!("NodeVersion {} asks for another version by now", self.view.name);
             (Step::Failed, Why::new(Reason::Superseded, message))
-        } else if !is_behind {
+        } else if !is_needed {
             let message = format!("Node {} needs no other machine any more", donor.name);
             (Step::Failed, Why::new(Reason::Superseded, message))
         } else {
@@ -34,6 +32,34 @@ impl<'a> Pass<'a> {
         };
         self.end(donor, change, step, &why);
         true
+    }
+
+    /// Whether nobody can say now of which version a node is that has its turn: its annotations, or the id of its machine, were taken off.
+    pub(super) fn is_unknown(&self, node: &NodeView) -> bool {
+        match self.sets.class_of(node) {
+            Some(class) => class.is_unknown(),
+            // Without its group it is of no NodeVersion but the first.
+            None => node.annotation(annotations::SCALING_GROUP_ID).is_empty(),
+        }
+    }
+
+    /// Why a turn goes no further: of which version the old node or the new one is, nobody can say now. Both keep what they have.
+    pub(super) fn unknown_in_turn(&self, donor: &NodeView) -> Option<Why> {
+        let pair = [Some(donor), self.heir_of(donor)];
+        let node = pair.into_iter().flatten().find(|node| self.is_unknown(node))?;
+        if self.sets.class_of(node) == Some(Class::AwaitingAnnotation) {
+            return Some(self.awaiting(node));
+        }
+        let name = &node.name;
+        let message = match self.fleet.machine_of(name) {
+            "" => format!("Node {name} spec.providerID: found none, wanted the id of its machine"),
+            machine => format!(
+                "Node {name} has no annotation {}, and the provider does not say it of machine {machine}",
+                self.missing(node)
+            ),
+        };
+        let message = format!("{message}: its turn goes on once that is known");
+        Some(Why::new(Reason::MachineUnknown, message))
     }
 
     /// Gives everything of a node back and ends its turn. A machine that was made for it is left to others of its group.

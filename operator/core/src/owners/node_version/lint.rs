@@ -101,6 +101,12 @@ impl<'a> Lint<'a> {
                 format!("{name} would go, and nothing that is Ready has its place"),
             );
         }
+        if class.is_some_and(Class::is_unknown) {
+            return breach(
+                1,
+                format!("{name} would go, and nobody can say of which version it is"),
+            );
+        }
         if !node.unschedulable || journal::entered(change, Step::Drained).is_none() {
             return breach(1, format!("{name} would go before it was drained"));
         }

@@ -38,7 +38,12 @@ fn chain(pending: &PendingNodeView) -> String {
 impl<'a> Pass<'a> {
     /// Sees to every PendingNode.
     pub(super) fn keep_pending(&mut self) {
+        let rival = self.rival().is_some();
         for pending in self.sets.pending.clone() {
+            // What is no machine that numo has let go is for the operator that numo replaces to see to, while that is live.
+            if rival && !self.has_released(pending) {
+                continue;
+            }
             if pending.deleting || self.rename(pending) || self.tells_contradiction(pending) {
                 continue;
             }
@@ -156,53 +161,6 @@ impl<'a> Pass<'a> {
         let heard = heard.and_then(|heard| heard.said.as_ref().ok());
         let goes = matches!(heard, Some(CspState::Terminating | CspState::Terminated));
         (is_told || goes).then(|| self.state(pending)).flatten()
-    }
-
-    /// That the provider does not say how a machine stands, or whether it was made, if so.
-    pub(super) fn unheard(&self, pending: &PendingNodeView) -> Option<Why> {
-        let (provider, id) = (&self.fleet.provider, pending.provider_id());
-        let message = if id.is_empty() {
-            let problem = self.found_for(pending)?.said.as_ref().err()?;
-            format!(
-                "PendingNode {}: whether its machine was made is not known: {problem}",
-                pending.name
-            )
-        } else {
-            let problem = provider.states.get(&id.to_lowercase())?.said.as_ref().err()?;
-            format!("the state of machine {id} is not known: {problem}")
-        };
-        Some(Why::new(Reason::ProviderUnavailable, message))
-    }
-
-    /// That the provider refuses to delete a machine, if so.
-    pub(super) fn undeleted(&self, pending: &PendingNodeView) -> Option<Why> {
-        let id = pending.provider_id();
-        let problem = self
-            .fleet
-            .provider
-            .told
-            .get(&id.to_lowercase())?
-            .problem
-            .as_ref()?;
-        let message = format!("machine {id} cannot be deleted, it is tried again: {problem}");
-        Some(Why::new(Reason::ProviderUnavailable, message))
-    }
-
-    /// Why a machine holds its place for longer than it should: it is to go, and the provider does not delete it or says nothing of it, or it
-    /// has joined, and the provider does not say that it is ready.
-    pub(super) fn stuck(&self, pending: &PendingNodeView) -> Option<Why> {
-        let is_late = pending.deadline().is_none_or(|until| until <= self.now);
-        let has_joined = || self.observed.nodes.contains_key(pending.node());
-        if !is_late || !(pending.leaves() || has_joined()) {
-            return None;
-        }
-        self.undeleted(pending).or_else(|| self.unheard(pending))
-    }
-
-    /// The same of all: as long as one is there, no other is made in its place.
-    pub(super) fn stuck_machine(&self) -> Option<Why> {
-        let mut pending = self.sets.pending.iter();
-        pending.find_map(|one| self.stuck(one))
     }
 
     /// Says how a machine stands, where that differs from what is said.
@@ -353,8 +311,7 @@ impl<'a> Pass<'a> {
 
     /// A machine is to go, and its Node is there: it was let go, which its turn sees to, or has joined late.
     fn keep_unwanted(&mut self, pending: &'a PendingNodeView, node: &'a NodeView) {
-        let turn = self.turn_of(node);
-        let is_released = turn.is_some_and(|change| journal::entered(change, Step::Released).is_some());
+        let is_released = self.has_released(pending);
         let state = if is_released {
             self.state_leaving(pending)
         } else {
@@ -362,7 +319,7 @@ impl<'a> Pass<'a> {
         };
         self.write_status(pending, state, state == Some(CspState::Terminated));
         if is_released {
-            return;
+            return self.make_again_obsolete(pending, node);
         }
         if matches!(state, Some(CspState::Terminating | CspState::Terminated)) {
             return;
@@ -380,6 +337,29 @@ impl<'a> Pass<'a> {
             }
             Some(Class::Outdated) if self.leaving.is_none() => self.make_obsolete(pending, node),
             _ => self.delete_pending(&chain(pending), pending),
+        }
+    }
+
+    /// Whether a turn has let the machine of this PendingNode go, and is yet to see it gone.
+    fn has_released(&self, pending: &PendingNodeView) -> bool {
+        let mut flying = self.flying.iter();
+        flying.any(|change| {
+            let leaving = self.leaving_of(change);
+            leaving.is_some_and(|one| one.name == pending.name)
+                && journal::entered(change, Step::Released).is_some()
+        })
+    }
+
+    /// The machine of a Node was let go, and this is another one that its kubelet has made since: it is to go, too, in a turn of its own, as
+    /// pods may run on it by now. What the other turn has written down stays.
+    fn make_again_obsolete(&mut self, pending: &PendingNodeView, node: &NodeView) {
+        let is_its = is_same(self.fleet.machine_of(&node.name), pending.provider_id());
+        let is_known = matches!(
+            self.sets.class_of(node),
+            Some(class) if !matches!(class, Class::Obsolete | Class::Invalid)
+        );
+        if is_its && is_known && self.turn_of(node).is_none() && self.leaving.is_none() {
+            self.note(node, annotations::OBSOLETE, Some("true"));
         }
     }
 
@@ -541,7 +521,7 @@ impl<'a> Pass<'a> {
 
     /// What was heard of the machine of a PendingNode, by the name of that. What was heard before there was this one is of an earlier
     /// PendingNode of its name.
-    fn found_for(&self, pending: &PendingNodeView) -> Option<&'a Heard<Option<MadeMachine>>> {
+    pub(super) fn found_for(&self, pending: &PendingNodeView) -> Option<&'a Heard<Option<MadeMachine>>> {
         let heard = self.fleet.provider.found.get(&pending.name);
         heard.filter(|heard| heard.at >= pending.created)
     }

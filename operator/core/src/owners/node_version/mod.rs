@@ -14,6 +14,7 @@ mod heir;
 mod intent;
 mod joining;
 mod known;
+mod late;
 mod leave;
 mod lint;
 mod machines;
@@ -39,7 +40,7 @@ use crate::{
     admit::{approval::Approvals, gates, queue, wave_rules::WaveRules, waves::Waves},
     decision::{Decision, Snapshot},
     drain::DrainOptions,
-    observed::{ForeignController, NodeVersionView, NodeView, Observed},
+    observed::{NodeVersionView, NodeView, Observed},
     report::{NodeVersionReport, RunPhase},
     said,
     turn::{
@@ -127,7 +128,7 @@ fn leaving(view: &NodeVersionView, run_id: &str) -> Option<Why> {
 impl crate::pass::Pass for Pass<'_> {
     /// The operator that numo replaces is live, and numo has nothing in hand.
     fn refuse(&mut self) -> Next {
-        let rival = self.observed.stood_off(ForeignController::NodeVersion);
+        let rival = self.rival();
         let Some(why) = rival.filter(|_| self.flying.is_empty() && !self.has_finalizer()) else {
             return ON;
         };
@@ -175,6 +176,10 @@ impl crate::pass::Pass for Pass<'_> {
 
     fn go_on(&mut self) {
         for (node, step, why) in waiting::others(self) {
+            let ends = why.until.filter(|_| why.reason == Reason::AwaitingAnnotation);
+            if let Some(until) = ends {
+                self.out.wake(until);
+            }
             self.say(&node.name, step, why, None);
         }
         self.report_waves();

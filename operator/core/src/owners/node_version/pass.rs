@@ -6,8 +6,8 @@ use crate::{
     admit::{approval::Approvals, wave_rules::WaveRules, waves::Waves},
     decision::Decision,
     observed::{
-        ChangeView, FleetQuestion, FleetView, Heard, NodeVersionView, NodeView, Observed, POLL_SECONDS,
-        PendingNodeView,
+        ChangeView, FleetQuestion, FleetView, ForeignController, Heard, NodeVersionView, NodeView, Observed,
+        POLL_SECONDS, PendingNodeView,
     },
     owner::Owner,
     report::NodeReport,
@@ -136,6 +136,11 @@ impl<'a> Pass<'a> {
         self.act(&node.name, Action::PatchNode(patch), None);
     }
 
+    /// That the operator that numo replaces is live: its kinds, and what it does to nodes and machines, are its own meanwhile.
+    pub(super) fn rival(&self) -> Option<Why> {
+        self.observed.stood_off(ForeignController::NodeVersion)
+    }
+
     pub(super) fn has_finalizer(&self) -> bool {
         self.view.finalizers.iter().any(|one| one == marks::FINALIZER)
     }
@@ -167,6 +172,17 @@ impl<'a> Pass<'a> {
     pub(super) fn turn_of(&self, node: &NodeView) -> Option<&'a ChangeView> {
         let mut flying = self.flying.iter();
         flying.find(|change| change.spec.node_uid == node.uid).copied()
+    }
+
+    /// Whether the turn of an earlier node of this name says how that stands: its kubelet has made its Node anew.
+    pub(super) fn is_said_by_turn(&self, node: &NodeView) -> bool {
+        let said = self.out.report.nodes.get(&node.name);
+        let said = said.and_then(|said| said.change.as_deref());
+        let mut flying = self.flying.iter();
+        flying.any(|change| {
+            let is_of_other = change.spec.node_name == node.name && change.spec.node_uid != node.uid;
+            is_of_other && said == Some(change.key.to_string().as_str())
+        })
     }
 
     /// The PendingNode that deletes the machine of a node that was let go.

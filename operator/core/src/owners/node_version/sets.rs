@@ -266,4 +266,9 @@ impl Class {
     pub const fn is_behind(self) -> bool {
         matches!(self, Self::Outdated | Self::Donor | Self::Obsolete)
     }
+
+    /// Whether nobody can say now of which version a node of the class is: nothing follows from that.
+    pub const fn is_unknown(self) -> bool {
+        matches!(self, Self::AwaitingAnnotation | Self::Invalid)
+    }
 }

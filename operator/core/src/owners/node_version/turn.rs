@@ -235,6 +235,7 @@ impl<'a> Pass<'a> {
             Gate::Window if !is_disrupted => self.intent.schedule.closed_to(donor, self.observed, self.now),
             Gate::Approval if !is_disrupted => self.approvals.refusal(&self.waves, &donor.name),
             Gate::Stop => ledger::stop(self.observed, donor),
+            Gate::Unfit => self.unknown_in_turn(donor),
             Gate::Person => directive::held(change),
             Gate::State => not_ready().or_else(heir_away),
             Gate::Quorum => {
@@ -246,7 +247,6 @@ impl<'a> Pass<'a> {
             // They were free when the turn began.
             Gate::Window
             | Gate::Waits
-            | Gate::Unfit
             | Gate::Leaving
             | Gate::Busy
             | Gate::Lease
@@ -258,8 +258,10 @@ impl<'a> Pass<'a> {
             | Gate::Drain => None,
         });
         let worst = against.worst(&mut self.out.report);
-        let joins = worst.iter().filter(|why| why.reason == Reason::Joining);
-        if let Some(until) = joins.filter_map(|why| why.until).min() {
+        let ends = worst
+            .as_ref()
+            .and_then(|why| why.until.filter(|_| is_awaited(why.reason)));
+        if let Some(until) = ends {
             self.out.wake(until);
         }
         worst
@@ -436,6 +438,14 @@ impl steps::Turn for Going<'_, '_> {
         if self.is_obsolete() {
             return ON;
         }
+        if let Some(rival) = self.pass.rival() {
+            // The new node is that operator's by now, and what is not disrupted is given back.
+            if journal::entered(self.change, Step::Cordoned).is_some() {
+                return ON;
+            }
+            steps::Turn::close(self, Step::PreRules, rival);
+            return STAY;
+        }
         self.await_heir(donor, closed)
     }
 
@@ -544,6 +554,11 @@ impl steps::Turn for Going<'_, '_> {
         let why = Why::new(Reason::Aborted, why.message);
         self.pass.end_journal(self.change, Step::Held, &why);
     }
+}
+
+/// Whether a node or what is noted on it is waited for: a person is told once that takes too long.
+const fn is_awaited(reason: Reason) -> bool {
+    matches!(reason, Reason::Joining | Reason::AwaitingAnnotation)
 }
 
 /// Whether a turn of the NodeVersion let this machine go: it was journaled before anything was deleted.

@@ -218,7 +218,13 @@ impl<'p, 'a> Waiting<'p, 'a> {
             return Some(Why::new(Reason::NothingTakesItsPlace, message));
         }
         let group = node.annotation(annotations::SCALING_GROUP_ID);
-        let found = self.pass.fleet.group(group).is_some();
+        let known = self.pass.fleet.group(group);
+        let found = known.is_some();
+        if let Some(known) = known.filter(|_| !self.has_machine(node))
+            && let Some(why) = self.pass.image_unseen(known)
+        {
+            return Some(why);
+        }
         // What makes a node obsolete is an annotation: of a group that nobody knows no machine is deleted on its word.
         let is_obsolete = self.pass.sets.class_of(node) == Some(Class::Obsolete);
         (!found && (is_obsolete || !self.has_machine(node))).then(|| no_group(group, &node.name))
@@ -359,6 +365,9 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
     }
 
     fn say(&mut self, node: &'a NodeView, step: Step, why: Why) {
+        if self.pass.is_said_by_turn(node) {
+            return;
+        }
         let said = self.change(node);
         self.pass.say(&node.name, step, why, said);
     }
@@ -418,6 +427,11 @@ fn unknown(pass: &Pass<'_>, node: &NodeView) -> String {
 pub(super) fn others<'a>(pass: &Pass<'a>) -> Vec<(&'a NodeView, Step, Why)> {
     let mut said = Vec::new();
     for (node, class) in pass.sets.all() {
+        let has_turn = class.is_unknown() && pass.turn_of(node).is_some();
+        if has_turn || pass.is_said_by_turn(node) {
+            // The turn says what keeps it.
+            continue;
+        }
         let (step, reason, message) = match class {
             Class::UpToDate => (Step::Done, Reason::UpToDate, "it is at the version".to_owned()),
             Class::Mint => (
@@ -431,15 +445,8 @@ pub(super) fn others<'a>(pass: &Pass<'a>) -> Vec<(&'a NodeView, Step, Why)> {
                 (Step::Done, Reason::UpToDate, message)
             }
             Class::AwaitingAnnotation => {
-                let missing = [
-                    annotations::SCALING_GROUP_ID,
-                    annotations::NODE_IMAGE,
-                    annotations::KUBERNETES_COMPONENTS,
-                ];
-                let missing = missing.into_iter().filter(|key| node.annotation(key).is_empty());
-                let missing: Vec<&str> = missing.collect();
-                let message = format!("Node {} has no annotation {} yet", node.name, missing.join(", "));
-                (Step::Selected, Reason::AwaitingAnnotation, message)
+                said.push((node, Step::Selected, pass.awaiting(node)));
+                continue;
             }
             Class::Invalid => {
                 // Of a new one that is yet to be seen, or one that the provider may know once it answers.

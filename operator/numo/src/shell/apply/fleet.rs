@@ -57,10 +57,13 @@ pub async fn of_machines(
         FleetAction::RemoveEtcdMember { node, address, heir } => {
             Call::RemoveMember(Leaver::of(&store.observed, (node, address), heir.as_deref()))
         }
-        FleetAction::SetGroupImage { group_id, image } => Call::SetImage {
-            group_id: group_id.clone(),
-            image: image.clone(),
-        },
+        FleetAction::SetGroupImage { group_id, image } => {
+            store.observed.fleet.provider.tells_image(group_id, image);
+            Call::SetImage {
+                group_id: group_id.clone(),
+                image: image.clone(),
+            }
+        }
         FleetAction::DeleteNode { node, uid } => return delete_node(client, node, uid).await,
         other => return of_pending(client, store, other, now).await,
     };

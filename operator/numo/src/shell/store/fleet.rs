@@ -53,7 +53,7 @@ impl Store {
             }
             (FleetQuestion::GroupImage { group_id }, ProviderAnswer::Image(said)) => {
                 let heard = heard(provider, question, at, said);
-                provider.images.insert(group_id.to_lowercase(), heard);
+                provider.hear_image(group_id, heard);
             }
             (FleetQuestion::Groups, ProviderAnswer::Groups(said)) => {
                 provider.groups = Some(heard(provider, question, at, said));
@@ -127,6 +127,7 @@ impl Store {
         let known_since = now - SignedDuration::from_secs(DID_SECONDS);
         provider.did.retain(|_, at| *at > known_since);
         provider.did.insert(what.to_owned(), now);
+        provider.took_image(what, now);
         provider.told.remove(what);
         provider.states.remove(what);
         provider.images.remove(what);
