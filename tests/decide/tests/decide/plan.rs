@@ -953,6 +953,42 @@ fn numo_drains_by_option_after_a_job_that_prepares() {
     );
 }
 
+/// What `prepare` does may take long, and a person may have cordoned the node before all.
+#[test]
+fn a_node_that_a_person_cordoned_is_looked_at_and_its_rules_confirmed_before_it_is_drained() {
+    let at = |turn: &str, keeps: &str, pods: &str| {
+        format!(
+            r#"node a worker v0
+               rule before Pre
+               plan concurrency:1 finalizer applying:a drain
+               binding x spec {{"ownerSelector":{{"kind":"Plan"}},"drainBy":"Numo","rules":[{{"name":"before"}}]}}
+               begun a PreRules {turn}
+               keeps a {keeps}
+               {pods}"#
+        )
+    };
+    let (fresh, old) = ("verdict:before/Pre/1/Pass", "verdict:before/Pre/1/Pass~1800");
+    let edited = "verdict:before/Pre/1/Pass^2";
+    let (free, stuck) = (
+        "pods a\n drain a free",
+        "pod web on a of:ReplicaSet/web deleting:-601",
+    );
+    check(
+        &at(fresh, "prior", stuck),
+        "node a PreRules DrainBlocked ~ Pod shop/web is stuck in Terminating
+         > journal a closed",
+    );
+    for outdated in [old, edited] {
+        check(&at(outdated, "prior", free), "> job before/Pre/2 of a");
+        // Of numo's cordon too: it may be of an attempt before, and the rules were asked since.
+        check(&at(outdated, "cordoned done", free), "> job before/Pre/2 of a");
+    }
+    // Once both are so, it is numo's own from then on; the person's cordon is still remembered.
+    check(&at(fresh, "prior", free), "> cordon a with the same taints");
+    check(&at(fresh, "prior done", free), "> journal a Cordoned");
+    check(&at(fresh, "cordoned done", stuck), "> journal a Cordoned");
+}
+
 /// The Job of node a was started, and the node is as `node` says; `more` is of the Plan, `job` of the Job.
 fn away(node: &str, more: &str, begun: &str, job: &str) -> String {
     format!(
