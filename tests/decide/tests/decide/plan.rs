@@ -989,6 +989,50 @@ fn a_node_that_a_person_cordoned_is_looked_at_and_its_rules_confirmed_before_it_
     check(&at(fresh, "cordoned done", stuck), "> journal a Cordoned");
 }
 
+/// Whoever opens a drained node lets pods onto it, also while numo may not close it.
+#[test]
+fn a_drained_node_that_was_opened_while_its_turn_was_closed_is_drained_again() {
+    let at = |turn: &str, keeps: &str, more: &str| {
+        format!(
+            r#"node a worker v0
+               plan concurrency:1 finalizer applying:a drain
+               binding x spec {{"ownerSelector":{{"kind":"Plan"}},"drainBy":"Numo"}}
+               begun a {turn}
+               keeps a {keeps}
+               {more}"#
+        )
+    };
+    let stopped = "budget all max:9 paused";
+    let drained = "Drained entered:Cordoned";
+    check(
+        &at(drained, "done", stopped),
+        "node a Cordoned Stopped\n > journal a Cordoned",
+    );
+    // That is written once.
+    let again = "Cordoned entered:Cordoned entered:Drained";
+    check(&at(again, "done", stopped), "> nothing");
+    // Somebody has closed it again, and the stop is over.
+    let web = "pod web on a of:ReplicaSet/web";
+    check(
+        &at(again, "cordoned done", web),
+        "node a Cordoned Draining\n > evict web",
+    );
+    check(&at(again, "cordoned done", "pods a"), "> journal a Drained");
+    // What is drained once more is so, though numo had to close it.
+    let twice = "Drained entered:Cordoned entered:Drained entered:Cordoned";
+    check(
+        &at(twice, "cordoned done corrections:1", "pods a"),
+        "> job a Upgrade",
+    );
+    // numo closes it itself where nothing stops it.
+    check(
+        &at(drained, "done", ""),
+        "node a Cordoned Draining
+         > journal a Cordoned
+         > cordon a with the same taints",
+    );
+}
+
 /// The Job of node a was started, and the node is as `node` says; `more` is of the Plan, `job` of the Job.
 fn away(node: &str, more: &str, begun: &str, job: &str) -> String {
     format!(
