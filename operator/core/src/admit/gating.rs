@@ -4,6 +4,7 @@
 use super::{
     hours::Hours,
     schedule::Schedule,
+    strictest,
     wave::{self, Wave, Whose},
 };
 use crate::{
@@ -169,25 +170,22 @@ pub(crate) struct Drain {
     pub problem: Option<String>,
 }
 
-/// How nodes of an owner are drained: as it says itself, or else as the first MutexBinding says that has settings for it.
+/// How nodes of an owner are drained: as it says itself, or else as the MutexBindings say together that have settings for it.
 pub(crate) fn drain(own: Option<&DrainSettings>, all: &[Gating<'_>]) -> Drain {
-    let own = own.map(|settings| ("spec.drain".to_owned(), settings));
-    let given = own.or_else(|| drain_of_binding(all));
-    let (field, settings) = given.unzip();
-    let field = field.unwrap_or_else(|| "spec.drain".to_owned());
-    Drain {
-        options: DrainOptions::of(settings),
-        problem: settings.and_then(|settings| wrong_drain(&field, settings)),
-        field,
+    let of_own = "spec.drain";
+    let bound = own.is_none().then(|| strictest::drains(all)).flatten();
+    match (own, bound) {
+        (None, Some(bound)) => Drain {
+            options: DrainOptions::of(Some(&bound.settings)),
+            problem: bound.problem(|_| true),
+            field: bound.field,
+        },
+        (own, _) => Drain {
+            options: DrainOptions::of(own),
+            problem: own.and_then(|settings| wrong_drain(of_own, settings)),
+            field: of_own.to_owned(),
+        },
     }
-}
-
-/// The settings of drains of the first MutexBinding that has some, with the field that says them.
-pub(crate) fn drain_of_binding<'a>(all: &[Gating<'a>]) -> Option<(String, &'a DrainSettings)> {
-    let mut given = all
-        .iter()
-        .filter_map(|one| Some((format!("{}.drain", one.field), one.drain?)));
-    given.next()
 }
 
 /// What is wrong with the settings of a drain that stand in `field`.

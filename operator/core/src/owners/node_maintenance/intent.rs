@@ -10,7 +10,7 @@ use crate::{
         not_ready::Policy,
         room::{Room, Words},
         schedule::Schedule,
-        settings,
+        settings, strictest,
         wave::Wave,
         wave_rules,
     },
@@ -174,12 +174,11 @@ fn ordered_twice(all: &[Gating<'_>]) -> Option<String> {
 pub(super) fn of_not_ready(all: &[Gating<'_>]) -> Policy {
     let settings = || all.iter().map(|one| one.settings);
     let policy = || settings().find_map(|settings| settings.not_ready_policy);
-    let take_not_ready = settings().find_map(|settings| settings.take_not_ready);
     let leave_out_after =
         settings().map(|settings| (settings.not_ready_policy, settings.leave_out_after_seconds));
     Policy {
         // Who says what becomes of a node that is not Ready does not want it drained.
-        takes: take_not_ready.unwrap_or_else(|| policy().is_none()),
+        takes: strictest::take_not_ready(all).unwrap_or_else(|| policy().is_none()),
         leave_out_after: intent::first_leave_out_after(leave_out_after),
     }
 }
