@@ -4,13 +4,10 @@
 use super::{
     hours::Hours,
     schedule::Schedule,
-    strictest,
     wave::{self, Wave, Whose},
 };
 use crate::{
-    binding,
-    drain::DrainOptions,
-    intent,
+    binding, intent,
     key::Key,
     ledger,
     observed::{Map, Observed, RuleView},
@@ -159,39 +156,6 @@ pub(crate) fn referred(all: &[Gating<'_>], observed: &Observed) -> Vec<Key> {
 pub(crate) fn rules<'a>(all: &[Gating<'a>], observed: &'a Observed) -> Vec<(Key, Option<&'a RuleView>)> {
     let rules = named_rules(all, observed).into_iter();
     rules.map(|(_, key, rule)| (key, rule)).collect()
-}
-
-/// How nodes of an owner are drained.
-pub(crate) struct Drain {
-    pub options: DrainOptions,
-    /// The field that says so, with the object in front if that is a MutexBinding.
-    pub field: String,
-    /// What is wrong with it: field, found, wanted.
-    pub problem: Option<String>,
-}
-
-/// How nodes of an owner are drained: as it says itself, or else as the MutexBindings say together that have settings for it.
-pub(crate) fn drain(own: Option<&DrainSettings>, all: &[Gating<'_>]) -> Drain {
-    let of_own = "spec.drain";
-    let bound = own.is_none().then(|| strictest::drains(all)).flatten();
-    match (own, bound) {
-        (None, Some(bound)) => Drain {
-            options: DrainOptions::of(Some(&bound.settings)),
-            problem: bound.problem(|_| true),
-            field: bound.field,
-        },
-        (own, _) => Drain {
-            options: DrainOptions::of(own),
-            problem: own.and_then(|settings| wrong_drain(of_own, settings)),
-            field: of_own.to_owned(),
-        },
-    }
-}
-
-/// What is wrong with the settings of a drain that stand in `field`.
-pub(crate) fn wrong_drain(field: &str, settings: &DrainSettings) -> Option<String> {
-    let problem = DrainOptions::problem(settings)?;
-    Some(format!("{field}.{problem}"))
 }
 
 /// When nodes of the owner may begin.

@@ -1,7 +1,8 @@
 //! What several that gate an owner say of one thing of which only one can hold: the strictest counts, whoever says it. What is neither
 //! stricter nor the same is named. Nothing here looks at a cluster.
 
-use super::gating::{Gating, wrong_drain};
+use super::gating::Gating;
+use crate::drain::DrainOptions;
 use numo_api::DrainSettings;
 
 /// Whether nodes that are not Ready have their turns; none where nobody says so.
@@ -126,4 +127,37 @@ pub(crate) fn drains(all: &[Gating<'_>]) -> Option<Drains> {
     both.order = of(order).and_then(|one| one.order);
     both.order_label = of(order).and_then(|one| one.order_label.clone());
     Some(found)
+}
+
+/// How nodes of an owner are drained.
+pub(crate) struct Drain {
+    pub options: DrainOptions,
+    /// The field that says so, with the object in front if that is a MutexBinding.
+    pub field: String,
+    /// What is wrong with it: field, found, wanted.
+    pub problem: Option<String>,
+}
+
+/// How nodes of an owner are drained: as it says itself, or else as the MutexBindings say together that have settings for it.
+pub(crate) fn drain(own: Option<&DrainSettings>, all: &[Gating<'_>]) -> Drain {
+    let of_own = "spec.drain";
+    let bound = own.is_none().then(|| drains(all)).flatten();
+    match (own, bound) {
+        (None, Some(bound)) => Drain {
+            options: DrainOptions::of(Some(&bound.settings)),
+            problem: bound.problem(|_| true),
+            field: bound.field,
+        },
+        (own, _) => Drain {
+            options: DrainOptions::of(own),
+            problem: own.and_then(|settings| wrong_drain(of_own, settings)),
+            field: of_own.to_owned(),
+        },
+    }
+}
+
+/// What is wrong with the settings of a drain that stand in `field`.
+pub(crate) fn wrong_drain(field: &str, settings: &DrainSettings) -> Option<String> {
+    let problem = DrainOptions::problem(settings)?;
+    Some(format!("{field}.{problem}"))
 }

@@ -199,7 +199,7 @@ pub(super) fn parse<'a>(view: &'a MaintenanceView, observed: &'a Observed) -> In
     let of_rules = rules
         .iter()
         .find_map(|(field, key, rule)| crate::rules::wrong(field, key, *rule, (&PHASES, "NodeMaintenance")));
-    let drain = gating::drain(view.spec.drain.as_ref(), &settings);
+    let drain = strictest::drain(view.spec.drain.as_ref(), &settings);
     let of_drain = drain
         .problem
         .map(|problem| Why::new(Reason::InvalidField, problem));
@@ -382,5 +382,5 @@ pub fn inadmissible(observed: &Observed, spec: &NodeMaintenanceSpec) -> Option<S
 
 /// What is wrong with the spec whatever the cluster looks like.
 pub fn invalid(spec: &NodeMaintenanceSpec) -> Option<String> {
-    gating::wrong_drain("spec.drain", spec.drain.as_ref()?)
+    strictest::wrong_drain("spec.drain", spec.drain.as_ref()?)
 }
