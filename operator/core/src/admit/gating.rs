@@ -7,9 +7,7 @@ use super::{
     wave::{self, Wave, Whose},
 };
 use crate::{
-    binding,
-    drain::DrainOptions,
-    intent,
+    binding, intent,
     key::Key,
     ledger,
     observed::{Map, Observed, RuleView},
@@ -158,42 +156,6 @@ pub(crate) fn referred(all: &[Gating<'_>], observed: &Observed) -> Vec<Key> {
 pub(crate) fn rules<'a>(all: &[Gating<'a>], observed: &'a Observed) -> Vec<(Key, Option<&'a RuleView>)> {
     let rules = named_rules(all, observed).into_iter();
     rules.map(|(_, key, rule)| (key, rule)).collect()
-}
-
-/// How nodes of an owner are drained.
-pub(crate) struct Drain {
-    pub options: DrainOptions,
-    /// The field that says so, with the object in front if that is a MutexBinding.
-    pub field: String,
-    /// What is wrong with it: field, found, wanted.
-    pub problem: Option<String>,
-}
-
-/// How nodes of an owner are drained: as it says itself, or else as the first MutexBinding says that has settings for it.
-pub(crate) fn drain(own: Option<&DrainSettings>, all: &[Gating<'_>]) -> Drain {
-    let own = own.map(|settings| ("spec.drain".to_owned(), settings));
-    let given = own.or_else(|| drain_of_binding(all));
-    let (field, settings) = given.unzip();
-    let field = field.unwrap_or_else(|| "spec.drain".to_owned());
-    Drain {
-        options: DrainOptions::of(settings),
-        problem: settings.and_then(|settings| wrong_drain(&field, settings)),
-        field,
-    }
-}
-
-/// The settings of drains of the first MutexBinding that has some, with the field that says them.
-pub(crate) fn drain_of_binding<'a>(all: &[Gating<'a>]) -> Option<(String, &'a DrainSettings)> {
-    let mut given = all
-        .iter()
-        .filter_map(|one| Some((format!("{}.drain", one.field), one.drain?)));
-    given.next()
-}
-
-/// What is wrong with the settings of a drain that stand in `field`.
-pub(crate) fn wrong_drain(field: &str, settings: &DrainSettings) -> Option<String> {
-    let problem = DrainOptions::problem(settings)?;
-    Some(format!("{field}.{problem}"))
 }
 
 /// When nodes of the owner may begin.

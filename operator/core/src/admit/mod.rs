@@ -14,6 +14,7 @@ pub(crate) mod room;
 pub(crate) mod rows;
 pub mod schedule;
 pub(crate) mod settings;
+pub(crate) mod strictest;
 pub mod union;
 pub mod wave;
 pub(crate) mod wave_rules;

@@ -1,7 +1,7 @@
 //! What `spec.mutex` of an owner and its MutexBindings say together: how many nodes may be in flight and fail, which go before others, and
 //! what a person must approve. One rule for every kind that has several nodes. Nothing here looks at a cluster.
 
-use super::{approval::Wanted, domains::DomainOrder, gating::Gating, wave::Wave};
+use super::{approval::Wanted, domains::DomainOrder, gating::Gating, strictest, wave::Wave};
 use crate::{failures, intent, names, observed::IntOrPercent, selector};
 use numo_api::Order;
 use serde_json::Value;
@@ -26,7 +26,7 @@ pub(crate) struct Together<'a> {
     pub soak_seconds: i64,
     /// Labels whose values exclude each other: those of all.
     pub mutex_keys: Vec<&'a String>,
-    /// Whether a node that is not Ready has its turn, by the first that says so.
+    /// Whether a node that is not Ready has its turn: somebody says so, and nobody otherwise.
     pub take_not_ready: bool,
     /// After how long a node that is not Ready is left out, by the first that says so (seconds).
     pub leave_out_after: Option<i64>,
@@ -44,7 +44,7 @@ pub(crate) fn together<'a>(all: &[Gating<'a>], wrong: &mut impl FnMut(String)) -
         order: each().find_map(|one| one.order),
         soak_seconds: each().filter_map(|one| one.soak_seconds).fold(0, i64::max),
         mutex_keys: each().flat_map(|one| one.mutex_keys.iter().flatten()).collect(),
-        take_not_ready: each().find_map(|one| one.take_not_ready) == Some(true),
+        take_not_ready: strictest::take_not_ready(all) == Some(true),
         leave_out_after: intent::first_leave_out_after(
             each().map(|one| (one.not_ready_policy, one.leave_out_after_seconds)),
         ),

@@ -145,6 +145,15 @@ pub fn entered(change: &ChangeView, step: Step) -> Option<&Entry> {
     entries.rfind(|entry| entry.step == step && entry.attempt == attempt)
 }
 
+/// Whether the node was drained in the journal's present attempt, and nobody has opened it since.
+pub fn is_drained(change: &ChangeView) -> bool {
+    let attempt = change.status.attempt.max(1);
+    let mut entries = change.status.entries.iter();
+    let last = entries
+        .rfind(|entry| matches!(entry.step, Step::Cordoned | Step::Drained) && entry.attempt == attempt);
+    last.is_some_and(|entry| entry.step == Step::Drained)
+}
+
 /// Notes since when a rule is waited for. Of each rule and phase only the newest attempt is of use.
 pub fn note(waits: &mut Vec<RuleWait>, wait: RuleWait) {
     ended(waits, &wait.rule, wait.phase);

@@ -47,15 +47,16 @@ pub(crate) fn standing<'a>(
     let Some(lease) = lease else {
         return Lease::Free(None);
     };
+    let ahead = lease.renewed.is_some_and(|at| at > later(now, AHEAD_SECONDS));
     if lease.holder == holder {
         let due = lease.renewal();
-        return if now < due {
+        // Others do not believe a time that has not come, and take it.
+        return if now < due && !ahead {
             Lease::Ours(due)
         } else {
             Lease::Due(lease)
         };
     }
-    let ahead = lease.renewed.is_some_and(|at| at > later(now, AHEAD_SECONDS));
     if lease.expired(now) || ahead {
         return Lease::Free(Some(lease));
     }

@@ -74,9 +74,21 @@ pub(super) fn close(turn: &mut impl Turn, corrections: u32, words: &'static str)
 /// Corrects somebody's uncordoning, a few times. Also after the drain: the last rules may take hours, and an open node gets pods that
 /// would die with what changes it.
 pub(super) fn keep_cordoned(turn: &mut impl Turn, own: &OwnDrain, closed: Option<&Why>) -> Next {
-    let node = turn.parts().node;
+    let Parts {
+        phases,
+        node,
+        change,
+        out,
+    } = turn.parts();
     if node.unschedulable {
         return ON;
+    }
+    // Pods may have come by the time that somebody closes it, whoever does: the journal says that it is to be drained once more.
+    let was_drained = journal::is_drained(change);
+    if was_drained {
+        let mut journal = Journal::open(change, phases.now);
+        journal.enter(Step::Cordoned, None);
+        out.actions.extend(journal.planned(None));
     }
     let corrections = own.mark.as_ref().map_or(0, |mark| mark.corrections);
     if corrections >= MAX_CORRECTIONS {
@@ -90,6 +102,8 @@ pub(super) fn keep_cordoned(turn: &mut impl Turn, own: &OwnDrain, closed: Option
     }
     match closed {
         Some(why) if own.stays_open => turn.say(Step::Cordoned, why.clone()),
+        // What comes next may write the journal as well.
+        Some(why) if was_drained => turn.say(Step::Cordoned, why.clone()),
         Some(_) => return ON,
         None => close(turn, corrections + 1, own.again),
     }
@@ -97,7 +111,7 @@ pub(super) fn keep_cordoned(turn: &mut impl Turn, own: &OwnDrain, closed: Option
 }
 
 /// Evicts what is to go, unless the turn is closed, and journals the end of the drain. One that is over is not looked at again, unless
-/// somebody had uncordoned the node.
+/// somebody has uncordoned the node since (`keep_cordoned`).
 pub(super) fn drain(turn: &mut impl Turn, own: &OwnDrain, closed: Option<&Why>) -> Next {
     let Parts {
         phases,
@@ -105,12 +119,10 @@ pub(super) fn drain(turn: &mut impl Turn, own: &OwnDrain, closed: Option<&Why>) 
         change,
         out,
     } = turn.parts();
-    let was_drained = journal::entered(change, Step::Drained).is_some();
-    let was_open = own.mark.as_ref().is_some_and(|mark| mark.corrections > 0);
     let (Some(options), Some(cordoned)) = (&own.options, cordon::since(change)) else {
         return ON;
     };
-    if was_drained && !was_open {
+    if journal::is_drained(change) {
         return ON;
     }
     let known = (phases.answers, phases.now);
@@ -123,9 +135,6 @@ pub(super) fn drain(turn: &mut impl Turn, own: &OwnDrain, closed: Option<&Why>) 
         evict(out, node, found.evict);
     }
     let Some(why) = found.why else {
-        if was_drained {
-            return ON;
-        }
         let mut journal = Journal::open(change, phases.now);
         journal.enter(Step::Drained, None);
         out.actions.extend(journal.planned(None));

@@ -180,10 +180,7 @@ fn cordon(turn: &mut impl Turn, closed: Option<&Why>) -> Next {
         return ON;
     };
     let Parts {
-        phases,
-        node,
-        change,
-        out,
+        phases, node, change, ..
     } = turn.parts();
     if cordon::since(change).is_some() {
         return own_drain::keep_cordoned(turn, &own, closed);
@@ -197,10 +194,16 @@ fn cordon(turn: &mut impl Turn, closed: Option<&Why>) -> Next {
         let known = (phases.answers, phases.now);
         let look = probed.map(|options| probe::look(phases.observed, node, options, known));
         act_on_look(turn, Step::PreRules, look)?;
-        confirm(turn, &[Phase::Pre], Step::PreRules)?;
+    }
+    // Of one that is cordoned by numo as well: its cordon may be of an attempt before.
+    confirm(turn, &[Phase::Pre], Step::PreRules)?;
+    if !own.is_cordoned {
         own_drain::close(turn, 0, "it is being cordoned");
         return STAY;
     }
+    let Parts {
+        phases, change, out, ..
+    } = turn.parts();
     let mut journal = Journal::open(change, phases.now);
     journal.enter(Step::Cordoned, None);
     out.actions.extend(journal.planned(None));

@@ -245,6 +245,141 @@ fn a_node_that_is_not_ready_waits_where_a_binding_says_so() {
 }
 
 #[test]
+fn of_several_that_say_whether_a_node_that_is_not_ready_goes_the_strictest_counts() {
+    let binding = |kind: &str, name: &str, settings: &str| {
+        format!("binding {name} spec {{\"ownerSelector\":{{\"kind\":\"{kind}\"}},{settings}}}\n")
+    };
+    let two = |kind: &str, first: bool, second: bool| {
+        let say = |takes: bool| format!("\"takeNotReady\":{takes}");
+        binding(kind, "a", &say(first)) + &binding(kind, "b", &say(second))
+    };
+    for (first, second) in [(true, false), (false, true)] {
+        check(
+            &format!(
+                "node a worker v0 NotReady\n maintenance a finalizer\n {}",
+                two("NodeMaintenance", first, second)
+            ),
+            "node a Selected NodeNotReady\n > nothing",
+        );
+        // What a team says of its own Plan does not beat its administrator.
+        let own = format!("{{\"takeNotReady\":{first}}}");
+        let gate = numo_core::names::hash(&["gate", &own], 10);
+        check(
+            &format!(
+                "node a worker v0 NotReady\n plan concurrency:1 cordon finalizer gate:{gate} spec {{\"mutex\":{own}}}\n {}",
+                binding("Plan", "b", &format!("\"takeNotReady\":{second}"))
+            ),
+            "node a Selected NodeNotReady\n not > admit a",
+        );
+    }
+    let both = two("NodeMaintenance", true, true);
+    check(
+        &format!("node a worker v0 NotReady\n maintenance a finalizer\n {both}"),
+        "> admit a",
+    );
+}
+
+#[test]
+fn of_several_that_say_how_a_node_is_drained_the_strictest_counts_field_by_field() {
+    let pods = "pod bare on a\n pod web on a of:ReplicaSet/web";
+    let two = |first: &str, second: &str| {
+        let binding = |name: &str, drain: &str| {
+            format!(
+                "binding {name} spec {{\"ownerSelector\":{{\"kind\":\"NodeMaintenance\"}},\"drain\":{{{drain}}}}}\n"
+            )
+        };
+        format!(
+            "node a worker v0
+             maintenance a finalizer phase:Running counted:9
+             kept a cordoned
+             turn a Cordoned
+             {pods}
+             {}{}",
+            binding("a", first),
+            binding("b", second)
+        )
+    };
+    let refused = "node a Cordoned DrainRefused\n > nothing";
+    check(&two("\"force\":true", "\"force\":false"), refused);
+    check(&two("\"force\":false", "\"force\":true"), refused);
+    // What only one says counts, whatever the other one leaves out.
+    check(&two("\"timeoutSeconds\":900", "\"force\":false"), refused);
+    check(
+        &two("\"maxConcurrent\":100", "\"maxConcurrent\":1"),
+        "> evict bare",
+    );
+    // The shorter limit, by the field that says it; 0 is without one.
+    for (first, second, named) in [(0, 9, "b"), (9, 0, "a"), (90, 9, "b"), (9, 90, "a")] {
+        let said =
+            format!("node a Cordoned DrainTimeout ~ 9 s (MutexBinding {named} spec.drain.timeoutSeconds)");
+        check(
+            &two(
+                &format!("\"timeoutSeconds\":{first}"),
+                &format!("\"timeoutSeconds\":{second}"),
+            )
+            .replace(pods, "pod web on a of:ReplicaSet/web deleting:600"),
+            &said,
+        );
+    }
+    // Of some neither is the stricter: nothing is evicted until one is taken back.
+    let app = |name: &str| format!("\"podSelector\":{{\"matchLabels\":{{\"app\":\"{name}\"}}}}");
+    for (first, second, field) in [
+        (app("web"), app("db"), "podSelector"),
+        (
+            "\"gracePeriodSeconds\":3".to_owned(),
+            "\"gracePeriodSeconds\":-1".to_owned(),
+            "gracePeriodSeconds",
+        ),
+        (
+            "\"order\":\"Priority\"".to_owned(),
+            "\"order\":\"Together\"".to_owned(),
+            "order",
+        ),
+    ] {
+        check(
+            &two(&first, &second),
+            &format!(
+                "node a Cordoned InvalidField ~ MutexBinding b spec.drain.{field}: found another than in MutexBinding a spec.drain
+                 > nothing"
+            ),
+        );
+        check(&two(&first, &first), "not node a Cordoned InvalidField");
+    }
+}
+
+#[test]
+fn bindings_of_a_plan_say_together_how_numo_drains() {
+    let plan = |first: &str, second: &str| {
+        let binding = |name: &str, drain: &str| {
+            format!(
+                "binding {name} spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"drainBy\":\"Numo\",\"drain\":{{{drain}}}}}\n"
+            )
+        };
+        format!(
+            "node a worker v0
+             plan concurrency:1 drain finalizer applying:a
+             {}{}
+             begun a Cordoned
+             keeps a cordoned done
+             pod db on a of:ReplicaSet/db
+             pod web on a of:ReplicaSet/web",
+            binding("a", first),
+            binding("b", second)
+        )
+    };
+    check(&plan("\"probe\":true", "\"maxConcurrent\":1"), "> evict db");
+    check(
+        &plan("\"order\":\"Priority\"", "\"order\":\"Together\""),
+        "node a Cordoned InvalidField ~ MutexBinding b spec.drain.order: found another\n > nothing",
+    );
+    // The Plan's own grace period counts in any case.
+    check(
+        &plan("\"gracePeriodSeconds\":3", "\"gracePeriodSeconds\":9"),
+        "> evict db\n > evict web",
+    );
+}
+
+#[test]
 fn a_node_that_is_not_ready_for_too_long_is_left_out_until_it_is() {
     let settings = "\"notReadyPolicy\":\"LeaveOutAfter\",\"leaveOutAfterSeconds\":100";
     check(

@@ -4,9 +4,9 @@ use crate::{
     cluster::Cluster,
     words::{check, check_cluster, decision, words},
 };
-use numo_api::{Step, machines::annotations};
+use numo_api::{Step, machines::annotations, marks};
 use numo_core::action::{Action, FleetAction, NodePurpose, PoolPurpose};
-use numo_core::observed::Key;
+use numo_core::observed::{Key, NodeView};
 
 /// A run in mid-flight at this step.
 fn run(change: &str) -> Cluster {
@@ -32,7 +32,8 @@ fn plan(step: &str) -> Cluster {
     Cluster::parse(&format!(
         "node a worker 4.16.0
          node b worker 4.16.0
-         plan concurrency:1 cordon finalizer spec {{\"mutex\":{{\"drainBy\":\"Numo\"}}}}
+         plan concurrency:1 cordon finalizer
+         binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"drainBy\":\"Numo\"}}
          {step}
          pods a
          pod web on a of:ReplicaSet/web"
@@ -370,4 +371,128 @@ fn an_owner_that_is_gone_decides_nothing() {
     cluster.observed.runs.remove(&Key::new("numo", "run"));
     assert_eq!(decision(&cluster).actions.len(), 0);
     check("node a worker 4.16.0\n maintenance a deleting", "> nothing");
+}
+
+/// The node of a cluster.
+fn node(cluster: &mut Cluster) -> &mut NodeView {
+    cluster.observed.nodes.get_mut("a").expect("node a")
+}
+
+/// The same cluster after somebody took the mark of the cordon off, or every annotation.
+fn unmarked(mut cluster: Cluster, all: bool) -> Cluster {
+    let found = &mut node(&mut cluster).annotations;
+    if all {
+        found.clear();
+    } else {
+        found.remove(marks::CORDONED_BY).expect("a mark");
+    }
+    cluster
+}
+
+/// The same cluster after the annotations of its node were written that are decided.
+fn patched(mut cluster: Cluster) -> Cluster {
+    for planned in decision(&cluster).actions {
+        let Action::PatchNode(patch) = planned.action else {
+            continue;
+        };
+        for change in patch.annotations {
+            let found = &mut node(&mut cluster).annotations;
+            match change.to {
+                Some(value) => found.insert(change.key, value),
+                None => found.remove(&change.key),
+            };
+        }
+    }
+    cluster
+}
+
+#[test]
+fn a_node_of_a_plan_that_lost_its_mark_is_given_back_in_the_end() {
+    let complete = "begun a Released boot:b1 entered:Cordoned\n keeps a cordoned done\n planjob a complete";
+    let given_back = "> restore a uncordoned +p\n > journal a Done\n > release lease a";
+    let drained = "begun a Drained entered:Cordoned\n keeps a cordoned done";
+    for step in [PLAN_STEPS[1], PLAN_STEPS[2], drained] {
+        for all in [false, true] {
+            let lost = unmarked(plan(step), all);
+            check_cluster(&lost, "> shield a");
+            let mut end = plan(complete);
+            *node(&mut end) = node(&mut patched(lost)).clone();
+            check_cluster(&end, given_back);
+        }
+    }
+    // Also one that lost it once its Job was complete.
+    let lost = unmarked(plan(complete), false);
+    check_cluster(&lost, "> shield a");
+    check_cluster(&patched(lost), given_back);
+}
+
+#[test]
+fn a_node_of_a_maintenance_that_lost_its_mark_is_given_back_in_the_end() {
+    for step in [MAINTENANCE_STEPS[1], MAINTENANCE_STEPS[2]] {
+        for all in [false, true] {
+            let lost = unmarked(maintenance(step), all);
+            let deleted = |mut cluster: Cluster| {
+                let view = cluster.observed.maintenances.values_mut().next().expect("it");
+                view.deleting = true;
+                cluster
+            };
+            let given_back = "> uncordon a Some(false) with no taints";
+            check_cluster(&deleted(lost.clone()), given_back);
+            // While it is kept the mark is put back, also where nothing may be begun.
+            for more in ["", "budget all max:9 paused"] {
+                let mut kept = unmarked(maintenance(&format!("{step}\n {more}")), all);
+                check_cluster(&kept, "> shield a");
+                if all {
+                    kept = patched(kept);
+                }
+                kept = patched(kept);
+                check_cluster(&kept, "not > shield a");
+                check_cluster(&deleted(kept), given_back);
+            }
+        }
+    }
+    let skipped = unmarked(
+        maintenance("kept a cordoned\n turn a Drained skip generation:2"),
+        false,
+    );
+    check_cluster(&skipped, "> uncordon a Some(false) with no taints");
+}
+
+/// Its Job cordons the node, ends, and is gone before any numo has seen it, or could write so.
+#[test]
+fn a_job_that_nobody_has_seen_is_lost_and_the_cordon_is_its() {
+    let at = |plan: &str, turn: &str, keeps: &str| {
+        Cluster::parse(&format!(
+            "node a worker v0\n plan concurrency:1 finalizer {plan}\n begun a {turn}\n keeps a {keeps}"
+        ))
+    };
+    let lost = "node a Held JobLost\n > journal a Held JobLost";
+    check_cluster(&at("cordon applying:a", "new", "cordoned"), lost);
+    check_cluster(&at("drain applying:a", "PreRelease", "cordoned"), lost);
+    // It goes on by a person's word, and gives the node back.
+    let again = "Admitted attempt:2";
+    let mut retried = at("cordon applying:a", again, "cordoned");
+    let change = retried.observed.changes.values_mut().next().expect("a journal");
+    let entry = |step, reason: Option<&str>| numo_api::Entry {
+        at: crate::cluster::at(-90).to_string(),
+        step,
+        attempt: 1,
+        reason: reason.map(str::to_owned),
+    };
+    let entries = &mut change.status.entries;
+    entries.insert(0, entry(numo_api::Step::Held, Some("JobLost")));
+    check_cluster(&retried, "> job a");
+    // Who was not about to have a Job was cordoned by a person, and so was one that no Job has cordoned yet.
+    check_cluster(&at("cordon", "new", "cordoned"), "> shield a");
+    check_cluster(&at("cordon applying:a", "new", "prior"), "> job a");
+    check_cluster(&at("cordon applying:a", "new", ""), "> job a");
+    // Another version does not take that cordon for a person's either.
+    let mut newer = at("cordon applying:a", "new hash:old", "cordoned");
+    check_cluster(
+        &newer,
+        "> shield a\n > journal a Failed Superseded\n > release lease a",
+    );
+    newer = patched(newer);
+    newer.observed.changes.clear();
+    check_cluster(&newer, "> restore a uncordoned\n > release lease a\n > admit a");
 }

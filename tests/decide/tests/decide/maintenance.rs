@@ -395,6 +395,9 @@ fn a_drained_node_is_kept_drained() {
         "wake 11\n > nothing",
     );
     check(&kept("kept a cordoned renewed:-1801\n pods a"), "> renew lease a");
+    // One that was renewed before the clock jumped back is not believed by others, who would take it.
+    check(&kept("kept a cordoned renewed:600\n pods a"), "> renew lease a");
+    check(&kept("kept a cordoned renewed:9\n pods a"), "> nothing");
     check(&kept("kept a cordoned unleased\n pods a"), "> lease a");
 }
 

@@ -953,6 +953,86 @@ fn numo_drains_by_option_after_a_job_that_prepares() {
     );
 }
 
+/// What `prepare` does may take long, and a person may have cordoned the node before all.
+#[test]
+fn a_node_that_a_person_cordoned_is_looked_at_and_its_rules_confirmed_before_it_is_drained() {
+    let at = |turn: &str, keeps: &str, pods: &str| {
+        format!(
+            r#"node a worker v0
+               rule before Pre
+               plan concurrency:1 finalizer applying:a drain
+               binding x spec {{"ownerSelector":{{"kind":"Plan"}},"drainBy":"Numo","rules":[{{"name":"before"}}]}}
+               begun a PreRules {turn}
+               keeps a {keeps}
+               {pods}"#
+        )
+    };
+    let (fresh, old) = ("verdict:before/Pre/1/Pass", "verdict:before/Pre/1/Pass~1800");
+    let edited = "verdict:before/Pre/1/Pass^2";
+    let (free, stuck) = (
+        "pods a\n drain a free",
+        "pod web on a of:ReplicaSet/web deleting:-601",
+    );
+    check(
+        &at(fresh, "prior", stuck),
+        "node a PreRules DrainBlocked ~ Pod shop/web is stuck in Terminating
+         > journal a closed",
+    );
+    for outdated in [old, edited] {
+        check(&at(outdated, "prior", free), "> job before/Pre/2 of a");
+        // Of numo's cordon too: it may be of an attempt before, and the rules were asked since.
+        check(&at(outdated, "cordoned done", free), "> job before/Pre/2 of a");
+    }
+    // Once both are so, it is numo's own from then on; the person's cordon is still remembered.
+    check(&at(fresh, "prior", free), "> cordon a with the same taints");
+    check(&at(fresh, "prior done", free), "> journal a Cordoned");
+    check(&at(fresh, "cordoned done", stuck), "> journal a Cordoned");
+}
+
+/// Whoever opens a drained node lets pods onto it, also while numo may not close it.
+#[test]
+fn a_drained_node_that_was_opened_while_its_turn_was_closed_is_drained_again() {
+    let at = |turn: &str, keeps: &str, more: &str| {
+        format!(
+            r#"node a worker v0
+               plan concurrency:1 finalizer applying:a drain
+               binding x spec {{"ownerSelector":{{"kind":"Plan"}},"drainBy":"Numo"}}
+               begun a {turn}
+               keeps a {keeps}
+               {more}"#
+        )
+    };
+    let stopped = "budget all max:9 paused";
+    let drained = "Drained entered:Cordoned";
+    check(
+        &at(drained, "done", stopped),
+        "node a Cordoned Stopped\n > journal a Cordoned",
+    );
+    // That is written once.
+    let again = "Cordoned entered:Cordoned entered:Drained";
+    check(&at(again, "done", stopped), "> nothing");
+    // Somebody has closed it again, and the stop is over.
+    let web = "pod web on a of:ReplicaSet/web";
+    check(
+        &at(again, "cordoned done", web),
+        "node a Cordoned Draining\n > evict web",
+    );
+    check(&at(again, "cordoned done", "pods a"), "> journal a Drained");
+    // What is drained once more is so, though numo had to close it.
+    let twice = "Drained entered:Cordoned entered:Drained entered:Cordoned";
+    check(
+        &at(twice, "cordoned done corrections:1", "pods a"),
+        "> job a Upgrade",
+    );
+    // numo closes it itself where nothing stops it.
+    check(
+        &at(drained, "done", ""),
+        "node a Cordoned Draining
+         > journal a Cordoned
+         > cordon a with the same taints",
+    );
+}
+
 /// The Job of node a was started, and the node is as `node` says; `more` is of the Plan, `job` of the Job.
 fn away(node: &str, more: &str, begun: &str, job: &str) -> String {
     format!(

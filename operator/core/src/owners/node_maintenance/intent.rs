@@ -10,7 +10,7 @@ use crate::{
         not_ready::Policy,
         room::{Room, Words},
         schedule::Schedule,
-        settings,
+        settings, strictest,
         wave::Wave,
         wave_rules,
     },
@@ -174,12 +174,11 @@ fn ordered_twice(all: &[Gating<'_>]) -> Option<String> {
 pub(super) fn of_not_ready(all: &[Gating<'_>]) -> Policy {
     let settings = || all.iter().map(|one| one.settings);
     let policy = || settings().find_map(|settings| settings.not_ready_policy);
-    let take_not_ready = settings().find_map(|settings| settings.take_not_ready);
     let leave_out_after =
         settings().map(|settings| (settings.not_ready_policy, settings.leave_out_after_seconds));
     Policy {
         // Who says what becomes of a node that is not Ready does not want it drained.
-        takes: take_not_ready.unwrap_or_else(|| policy().is_none()),
+        takes: strictest::take_not_ready(all).unwrap_or_else(|| policy().is_none()),
         leave_out_after: intent::first_leave_out_after(leave_out_after),
     }
 }
@@ -200,7 +199,7 @@ pub(super) fn parse<'a>(view: &'a MaintenanceView, observed: &'a Observed) -> In
     let of_rules = rules
         .iter()
         .find_map(|(field, key, rule)| crate::rules::wrong(field, key, *rule, (&PHASES, "NodeMaintenance")));
-    let drain = gating::drain(view.spec.drain.as_ref(), &settings);
+    let drain = strictest::drain(view.spec.drain.as_ref(), &settings);
     let of_drain = drain
         .problem
         .map(|problem| Why::new(Reason::InvalidField, problem));
@@ -383,5 +382,5 @@ pub fn inadmissible(observed: &Observed, spec: &NodeMaintenanceSpec) -> Option<S
 
 /// What is wrong with the spec whatever the cluster looks like.
 pub fn invalid(spec: &NodeMaintenanceSpec) -> Option<String> {
-    gating::wrong_drain("spec.drain", spec.drain.as_ref()?)
+    strictest::wrong_drain("spec.drain", spec.drain.as_ref()?)
 }

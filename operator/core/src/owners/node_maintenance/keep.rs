@@ -5,10 +5,10 @@ use super::{
     pass::Pass,
 };
 use crate::{
-    action::{Action, Event, EventAction},
+    action::{Action, Change, Event, EventAction, NodePatch, NodePurpose},
     admit::gates::{self, Gate},
     drain, ledger,
-    mark::CordonedBy,
+    mark::{self, CordonedBy},
     observed::{ChangeView, NodeView},
     owner::MaintenanceGroup,
     report::{MaintenancePhase, RunPhase},
@@ -56,6 +56,24 @@ pub(super) fn kept() -> Why {
 }
 
 impl Pass<'_> {
+    /// Puts the mark of the cordon back that somebody took off: without it nobody would take the cordon off. Whether that is so.
+    pub(super) fn marks_again(&mut self, node: &NodeView, change: &ChangeView, mark: &CordonedBy) -> bool {
+        if cordon::of(node, &self.view.uid).is_some() || self.intent.is_stood_off() {
+            return false;
+        }
+        let mut patch = NodePatch::of(node, NodePurpose::Shield);
+        let mark = Some(mark::render(mark));
+        patch
+            .annotations
+            .push(Change::of(&node.annotations, marks::CORDONED_BY, mark));
+        self.act(Action::PatchNode(patch), None);
+        self.note_taking(change);
+        let message = "somebody took the mark of its cordon off, which is being put back";
+        let step = change.status.step.unwrap_or(Step::Cordoned);
+        self.say(step, Why::new(Reason::Draining, message), Some(change));
+        true
+    }
+
     /// The node is cordoned by this maintenance: it is drained, and kept so.
     pub(super) fn keep_drained(&mut self, node: &NodeView, change: &ChangeView, mark: &CordonedBy) {
         // Of this attempt: what was done to the node before it was left out was given back.

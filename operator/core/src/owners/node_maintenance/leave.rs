@@ -2,7 +2,7 @@
 
 use super::{
     known::changes,
-    node::{is_references, uncordoning},
+    node::{has_taint, is_references, uncordoning},
     pass::Pass,
 };
 use crate::{
@@ -23,13 +23,35 @@ pub(super) fn giving_back() -> Why {
 }
 
 impl Pass<'_> {
+    /// The mark of the cordon of the maintenance. Where somebody took it off, the journal tells of the cordon, and the taint that it is still
+    /// there: both go together. Of a node that is kept (`keeps`), the journal is enough.
+    pub(super) fn cordon_of(
+        &self,
+        node: &NodeView,
+        change: Option<&ChangeView>,
+        keeps: bool,
+    ) -> Option<CordonedBy> {
+        let uid = &self.view.uid;
+        let is_told = change.is_some_and(|change| journal::entered(change, Step::Cordoned).is_some());
+        let is_unmarked = is_told && mark::cordoned_by(node).is_none();
+        let is_lost = is_unmarked && (keeps || has_taint(&node.taints, self.group.taint()));
+        let lost = || CordonedBy {
+            owner: uid.clone(),
+            prior: false,
+            taints: Vec::new(),
+            corrections: 0,
+            done: false,
+        };
+        cordon::of(node, uid).or_else(|| is_lost.then(lost))
+    }
+
     /// Puts the node back as it was, without its rules; true once nothing is left. The lease is freed with it if no turn is in flight.
     pub(super) fn put_back(&mut self, node: Option<&NodeView>) -> bool {
         let view = self.view;
         let change = changes(self.observed, &view.uid)
             .find(|change| change.in_flight() && node.is_some_and(|node| node.uid == change.spec.node_uid));
         if let Some(node) = node {
-            let mark = cordon::of(node, &view.uid);
+            let mark = self.cordon_of(node, change, false);
             let adopted =
                 mark.is_none() && change.is_none() && is_references(node, self.group, view, self.observed);
             if mark.is_some() || adopted {
@@ -58,7 +80,9 @@ impl Pass<'_> {
         mark: Option<&CordonedBy>,
     ) -> (NodePatch, Option<Event>) {
         let mut patch = uncordoning(node, mark, self.group);
-        if mark.is_none()
+        // Nothing tells what was there before of one whose marks somebody took off.
+        let is_unmarked = cordon::of(node, &self.view.uid).is_none() && mark::shielded(node).is_none();
+        if (mark.is_none() || is_unmarked)
             && let Some(label) = node.labels.get(marks::EXCLUDE_FROM_REMEDIATION)
         {
             patch.labels = vec![Change {

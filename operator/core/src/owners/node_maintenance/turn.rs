@@ -19,7 +19,7 @@ use crate::{
     report::MaintenancePhase,
     rules,
     turn::{
-        cordon::{self, Uncordon},
+        cordon::Uncordon,
         directive, failed,
         journal::{self, Journal},
         node::Holding,
@@ -37,7 +37,7 @@ struct Turn<'p, 'a> {
     pass: &'p mut Pass<'a>,
     node: &'a NodeView,
     change: &'a ChangeView,
-    /// The mark of the cordon of this maintenance.
+    /// The mark of the cordon of this maintenance, though somebody took it off.
     cordon: Option<CordonedBy>,
 }
 
@@ -47,7 +47,7 @@ impl<'a> Pass<'a> {
         if !self.view.deleting {
             self.report.phase = MaintenancePhase::Running;
         }
-        let cordon = cordon::of(node, &self.view.uid);
+        let cordon = self.cordon_of(node, Some(change), !self.view.deleting);
         let own = self.intent.schedule.changes_after(self.now);
         let changes = own
             .into_iter()
@@ -209,7 +209,9 @@ impl steps::Turn for Turn<'_, '_> {
 
     fn await_change(&mut self) -> Next {
         if !self.pass.view.deleting {
-            if let Some(mark) = &self.cordon {
+            if let Some(mark) = &self.cordon
+                && !self.pass.marks_again(self.node, self.change, mark)
+            {
                 self.pass.keep_drained(self.node, self.change, mark);
             }
             return STAY;

@@ -8,7 +8,7 @@ use crate::{
         gating::{self, Gating},
         not_ready::Policy,
         schedule::Schedule,
-        settings,
+        settings, strictest,
         wave::{self, Wave},
     },
     binding,
@@ -143,7 +143,7 @@ impl<'a> Intent<'a> {
         });
         let closed = settings.iter().find_map(Gating::closed);
         let said = settings::together(&settings, &mut wrong);
-        let drain = gating::drain(spec.drain.as_ref(), &settings);
+        let drain = strictest::drain(spec.drain.as_ref(), &settings);
         drain.problem.into_iter().for_each(&mut wrong);
         problem = problem
             .or_else(|| wave::wrong_rule(&said.waves, observed, (&binding::VERSION_PHASES, "NodeVersion")));

@@ -107,7 +107,7 @@ impl<'a> Lint<'a> {
                 format!("{name} would go, and nobody can say of which version it is"),
             );
         }
-        if !node.unschedulable || journal::entered(change, Step::Drained).is_none() {
+        if !node.unschedulable || !journal::is_drained(change) {
             return breach(1, format!("{name} would go before it was drained"));
         }
         not_stopped(observed, node, "released")?;

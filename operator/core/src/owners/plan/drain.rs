@@ -9,7 +9,7 @@ use crate::{
     observed::{JobEnd, PlanJobView},
     probe::{self, Look},
     turn::{
-        cordon::OwnDrain,
+        cordon::{self, OwnDrain},
         steps::{self, Next, ON, STAY},
     },
     why::Why,
@@ -58,13 +58,19 @@ impl Going<'_, '_> {
 
     /// How numo cordons and drains the node, where it does.
     pub(super) fn drains_so(&self) -> Option<OwnDrain> {
-        self.drains().then(|| OwnDrain {
-            mark: mark::cordoned_by(self.turn.node),
-            is_cordoned: self.turn.node.unschedulable,
-            options: self.pass.intent.drain.clone(),
-            limit_field: "spec.drain.timeout".to_owned(),
-            again: "it is being cordoned",
-            stays_open: false,
+        self.drains().then(|| {
+            let (uid, node) = (&self.pass.view.uid, self.turn.node);
+            // A person's cordon is none of numo's: the drain is still to be looked at. The mark of who has the node in hand as well is not
+            // written over.
+            let is_numos = mark::cordoned_by(node).is_some_and(|mark| mark.owner != *uid || mark.done);
+            OwnDrain {
+                mark: cordon::of(node, uid),
+                is_cordoned: node.unschedulable && is_numos,
+                options: self.pass.intent.drain.clone(),
+                limit_field: "spec.drain.timeout".to_owned(),
+                again: "it is being cordoned",
+                stays_open: false,
+            }
         })
     }
 }

@@ -7,9 +7,10 @@ use crate::{
     mark::{self, CordonedBy},
     observed::NodeView,
     owner::OwnerKind,
+    rules,
     turn::{lease, machine, node::Holding, shield},
 };
-use numo_api::{Step, marks};
+use numo_api::{Outcome, Phase, Step, marks};
 
 impl<'a> Pass<'a> {
     /// What the Plan takes of the node: its lease, unless the node stays in service, its shield, and the memory of what cordon there was.
@@ -22,9 +23,12 @@ impl<'a> Pass<'a> {
             holder: (!turn.change.spec.in_service).then(|| lease::holder_of(OwnerKind::Plan, uid)),
             // Beside the operator that numo replaces nothing new is taken; the turn is closed by what comes next.
             keeps_only: self.intent.is_stood_off(),
-            shield: begins
-                .then(|| self.marking(turn).map(Action::PatchNode))
-                .flatten(),
+            shield: if begins {
+                self.marking(turn)
+            } else {
+                self.remarking(turn)
+            }
+            .map(Action::PatchNode),
             machines: if begins { machines() } else { Vec::new() },
         }
     }
@@ -41,11 +45,10 @@ impl<'a> Pass<'a> {
         };
         let shields = mark::shielded(node).is_none_or(|mark| mark.owner != *uid && !is_others(&mark.owner));
         let known = mark::cordoned_by(node);
+        let may_have_run = self.may_have_run(turn);
+        let was_cordoned = turn.was_cordoned();
         // Until it is cordoned for us, what people make of it is what was there before.
-        let is_free = !turn.has_begun()
-            && turn.entered(Step::Cordoned).is_none()
-            && turn.step() != Step::Held
-            && !turn.was_begun();
+        let is_free = !was_cordoned && !may_have_run && turn.step() != Step::Held;
         let cordons = !turn.change.spec.in_service
             && known.as_ref().is_none_or(|mark| {
                 // Whoever takes the cordon of before off, takes it off for good, also before the Job puts on its own.
@@ -62,8 +65,8 @@ impl<'a> Pass<'a> {
             patch = shield;
         }
         if cordons {
-            // Of a node that is being upgraded already, the cordon is that of its Job.
-            let prior = node.unschedulable && !turn.has_begun();
+            // Of a node that numo or its Job has cordoned already, the cordon is theirs, also where somebody took the mark off.
+            let prior = node.unschedulable && !was_cordoned && !may_have_run;
             let mark = match known {
                 // Over the mark of an owner that is gone, what was there before it is what counts.
                 Some(mark) if mark.owner != *uid => CordonedBy {
@@ -76,7 +79,7 @@ impl<'a> Pass<'a> {
                     prior,
                     taints: Vec::new(),
                     corrections: 0,
-                    done: false,
+                    done: was_cordoned,
                 },
             };
             patch.annotations.push(Change::of(
@@ -88,6 +91,66 @@ impl<'a> Pass<'a> {
             patch.while_unschedulable = (!node.unschedulable && !turn.has_begun()).then_some(false);
         }
         Some(patch)
+    }
+
+    /// Whether the node has the shield of the Plan, which is put on together with the mark of the cordon.
+    fn is_shielded(&self, node: &NodeView) -> bool {
+        mark::shielded(node).is_some_and(|mark| mark.owner == self.view.uid)
+    }
+
+    /// The patch that puts the mark of the cordon back on a node whose Job is complete, where somebody took it off: without it nobody would
+    /// take the cordon off. Once it may have been taken off in a write of its own, one that is there may be a person's.
+    fn remarking(&self, turn: &Turn<'a>) -> Option<NodePatch> {
+        let node = turn.node;
+        let is_ours = self.is_shielded(node) || turn.entered(Step::Cordoned).is_some();
+        let is_lost = is_ours && node.unschedulable && mark::cordoned_by(node).is_none();
+        if !is_lost || turn.change.spec.in_service || self.may_be_uncordoned(turn) {
+            return None;
+        }
+        let mark = CordonedBy {
+            owner: self.view.uid.clone(),
+            prior: false,
+            taints: Vec::new(),
+            corrections: 0,
+            done: true,
+        };
+        let mut patch = NodePatch::of(node, NodePurpose::Shield);
+        let mark = Some(mark::render(&mark));
+        patch
+            .annotations
+            .push(Change::of(&node.annotations, marks::CORDONED_BY, mark));
+        Some(patch)
+    }
+
+    /// Whether the cordon of a node whose Job is complete may have been taken off already: not before that is journaled, nor before the last
+    /// rule of phase BeforeUncordon has passed.
+    fn may_be_uncordoned(&self, turn: &Turn<'a>) -> bool {
+        let status = &turn.change.status;
+        let is_asked = self.rules_of(&turn.node.name).iter().any(|(key, rule)| {
+            let phase = Phase::BeforeUncordon;
+            let last = rules::last_word(&status.verdicts, key, phase, status.attempt.max(1));
+            rule.is_some_and(|rule| rule.runs_in(phase))
+                && last.is_none_or(|verdict| verdict.outcome == Outcome::Failure)
+        });
+        self.labels_later(turn) && turn.entered(Step::Changed).is_some() && !is_asked
+    }
+
+    /// Whether the Job of a node may have run and be gone, and nothing tells so but the cordon that came since: it was about to be created
+    /// (`status.applying`), and no journal tells that it began. numo may have been away for longer than an ended Job is kept, or its
+    /// writes were refused for as long.
+    pub(super) fn may_have_run(&self, turn: &Turn<'a>) -> bool {
+        let (node, uid) = (turn.node, &self.view.uid);
+        let is_free = turn.job.is_none() && !turn.was_cordoned() && turn.step() != Step::Held;
+        // Where numo drains, its journal tells of the cordon before there is such a Job.
+        let by_job = self.intent.cordons && !self.intent.drains && !turn.change.spec.in_service;
+        if !(is_free && by_job && node.unschedulable && self.is_applying(node)) {
+            return false;
+        }
+        match mark::cordoned_by(node) {
+            Some(mark) => mark.owner == *uid && !mark.prior && !mark.done,
+            // Both were put on together: somebody took this one off.
+            None => self.is_shielded(node),
+        }
     }
 
     pub(super) fn release_lease(&mut self, node: &NodeView) {

@@ -9,7 +9,7 @@ use crate::{
         gating::{self, Gating},
         not_ready::Policy,
         schedule::Schedule,
-        settings,
+        settings, strictest,
         wave::{self, Wave},
     },
     binding,
@@ -314,18 +314,19 @@ pub fn timeout_seconds(found: &Value) -> Option<i64> {
 /// How the nodes of a Plan are drained, if they are; what is wrong with what a binding says of that is told to `wrong`.
 fn drain(spec: &PlanSpec, all: &[Gating<'_>], wrong: &mut impl FnMut(String)) -> Option<DrainOptions> {
     let drain = spec.drain.as_ref()?;
-    let bound = gating::drain_of_binding(all);
+    let bound = strictest::drains(all);
+    // The others are the Plan's own (`options`).
     let problem = bound
         .as_ref()
-        .and_then(|(field, settings)| gating::wrong_drain(field, settings));
+        .and_then(|bound| bound.problem(|name| name == "order"));
     problem.into_iter().for_each(wrong);
-    Some(options(drain, bound.map(|(_, settings)| settings)))
+    Some(options(drain, bound.map(|bound| bound.settings)))
 }
 
 /// kubectl's options as numo's drain has them. Pods of any Plan's Jobs stay, as the reference's selector has it. A
 /// binding may order and bound the drain, which the Plan's own settings cannot.
-fn options(drain: &PlanDrain, bound: Option<&DrainSettings>) -> DrainOptions {
-    let mut settings = bound.cloned().unwrap_or_default();
+fn options(drain: &PlanDrain, bound: Option<DrainSettings>) -> DrainOptions {
+    let mut settings = bound.unwrap_or_default();
     settings.force = Some(drain.force == Some(true));
     settings.delete_emptydir_data =
         Some(drain.delete_local_data != Some(false) && drain.delete_emptydir_data != Some(false));

@@ -114,7 +114,7 @@ impl<'a> Pass<'a> {
             if let Some(patch) = cordon::given_back(turn.node, uid) {
                 self.act(&turn.node.name, Action::PatchNode(patch), None);
             }
-        } else if (turn.has_begun() || turn.was_begun())
+        } else if (turn.has_begun() || turn.was_begun() || self.may_have_run(turn))
             && let Some(mark) = cordon::of(turn.node, uid).filter(|mark| !mark.done)
         {
             // The next turn must not take the Job's cordon for a person's.

@@ -56,12 +56,17 @@ impl Turn<'_> {
                 .is_some_and(|(_, job)| !job.paused || job.ended.is_some())
     }
 
-    /// What its journal tells of Jobs since its turn was last given back: until then nothing was disrupted.
-    pub(super) fn told_of_jobs(&self) -> impl Iterator<Item = &Entry> {
+    /// What its journal tells since its turn was last given back.
+    fn told(&self) -> impl Iterator<Item = &Entry> {
         let entries = &self.change.status.entries;
         let given_back = entries.iter().rposition(|entry| entry.step == Step::Selected);
+        entries[given_back.unwrap_or(0)..].iter()
+    }
+
+    /// What its journal tells of Jobs since its turn was last given back: until then nothing was disrupted.
+    pub(super) fn told_of_jobs(&self) -> impl Iterator<Item = &Entry> {
         let failed = [Reason::JobFailed, Reason::JobLost, Reason::Rebooted];
-        entries[given_back.unwrap_or(0)..].iter().filter(move |entry| {
+        self.told().filter(move |entry| {
             matches!(entry.step, Step::Released | Step::Changed)
                 || failed
                     .iter()
@@ -72,6 +77,11 @@ impl Turn<'_> {
     /// Whether a Job of it has begun in any attempt: the cordon may then be that Job's.
     pub(super) fn was_begun(&self) -> bool {
         self.told_of_jobs().next().is_some()
+    }
+
+    /// Whether numo, or a Job of it, has cordoned the node in any attempt, or may have: what cordon there is, is not one of before.
+    pub(super) fn was_cordoned(&self) -> bool {
+        self.has_begun() || self.was_begun() || self.told().any(|entry| entry.step == Step::Cordoned)
     }
 
     /// Whether its Job was started, and nothing of it can have run.

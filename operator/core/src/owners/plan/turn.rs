@@ -70,6 +70,10 @@ impl<'a> Pass<'a> {
             hash,
             is_current,
         };
+        if self.may_have_run(&turn) {
+            // Nothing else tells so until it is journaled.
+            self.applies(node);
+        }
         let rules = self.rules_of(&node.name).into_owned();
         steps::advance(&mut Going {
             pass: self,
@@ -210,6 +214,10 @@ impl steps::Turn for Going<'_, '_> {
         if !turn.has_begun() && turn.step() == Step::Held {
             // Its Job may be gone by now: it is a person's all the same.
             pass.say_held(turn);
+            return STAY;
+        }
+        if pass.may_have_run(turn) {
+            pass.lose_job(turn);
             return STAY;
         }
         ON

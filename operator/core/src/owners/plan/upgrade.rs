@@ -32,8 +32,14 @@ impl<'a> Pass<'a> {
     pub(super) fn applies(&mut self, node: &'a NodeView) -> bool {
         let host = node.label(openshift::HOSTNAME);
         self.applying.insert(&node.name, host.to_owned());
-        let written = self.view.status.applying.iter().flatten();
-        written.into_iter().any(|known| known == host)
+        self.is_applying(node)
+    }
+
+    /// Whether the host name is in `status.applying` as it was read.
+    pub(super) fn is_applying(&self, node: &NodeView) -> bool {
+        let host = node.label(openshift::HOSTNAME);
+        let mut written = self.view.status.applying.iter().flatten();
+        written.any(|known| known == host)
     }
 
     pub(super) fn request(&self, turn: &Turn<'a>, parts: PlanParts) -> PlanJobRequest {

@@ -7,6 +7,7 @@ use numo_core::{
     observed::{ChangeView, Observed},
     owners::plan::Intent,
     report::MaintenancePhase,
+    turn::journal,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::task::JoinHandle;
@@ -95,13 +96,14 @@ fn drained_for_plans(observed: &Observed) -> BTreeSet<String> {
     for view in observed.plans.values().filter(|view| view.spec.drain.is_some()) {
         let intent = Intent::parse(view, observed);
         // Where the Job drains, only the last look before it needs the pods.
-        let end = match (&intent.drain, intent.drains) {
-            (_, true) => Step::Drained,
-            (Some(drain), false) if drain.probe => Step::Released,
+        let is_over = match (&intent.drain, intent.drains) {
+            // One that somebody has opened since is drained once more.
+            (_, true) => journal::is_drained,
+            (Some(drain), false) if drain.probe => is_released,
             _ => continue,
         };
         let turns = observed.turns();
-        let turns = turns.filter(|change| change.spec.owner_ref.uid == view.uid && !is_past(change, end));
+        let turns = turns.filter(|change| change.spec.owner_ref.uid == view.uid && !is_over(change));
         nodes.extend(turns.map(|change| change.spec.node_name.clone()));
     }
     nodes
@@ -111,14 +113,12 @@ fn drained_for_plans(observed: &Observed) -> BTreeSet<String> {
 fn drained_for_versions(observed: &Observed) -> impl Iterator<Item = String> {
     let turns = observed.turns().filter(|change| {
         let mut versions = observed.fleet.versions.values();
-        versions.any(|view| view.uid == change.spec.owner_ref.uid) && !is_past(change, Step::Released)
+        versions.any(|view| view.uid == change.spec.owner_ref.uid) && !is_released(change)
     });
     turns.map(|change| change.spec.node_name.clone())
 }
 
-/// Whether a turn has passed a step in its present attempt.
-fn is_past(change: &ChangeView, step: Step) -> bool {
-    let attempt = change.status.attempt.max(1);
-    let mut entries = change.status.entries.iter();
-    entries.any(|entry| entry.step == step && entry.attempt == attempt)
+/// Whether a turn has let its node go in its present attempt.
+fn is_released(change: &ChangeView) -> bool {
+    journal::entered(change, Step::Released).is_some()
 }

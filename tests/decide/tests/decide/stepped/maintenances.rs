@@ -143,6 +143,7 @@ fn whatever_happens_before_any_write_the_node_is_kept_and_given_back_as_it_was()
             Fault::NodeRemade,
             Fault::LeaseTaken,
             Fault::LatePod,
+            Fault::LoseMark,
         ] {
             for before in 1..=writes {
                 let end = World::of(&text).maintain(before, fault);

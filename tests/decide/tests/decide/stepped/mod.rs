@@ -10,7 +10,7 @@ use crate::{
     planned::key,
 };
 use jiff::{SignedDuration, Timestamp};
-use numo_api::{Directive, DirectiveAction, NodeChangeStatus, NodeMaintenanceStatus, marks};
+use numo_api::{Directive, DirectiveAction, NodeChangeStatus, NodeMaintenanceStatus, Step, marks};
 use numo_core::{
     Owner, OwnerKind, Snapshot,
     action::{Action, Change, NodePatch, Planned},
@@ -57,6 +57,8 @@ enum Fault {
     LeaseTaken,
     /// Pods come to the node past the cordon.
     LatePod,
+    /// Somebody takes the marks of cordons off the nodes that no person had cordoned before.
+    LoseMark,
 }
 
 struct World {
@@ -334,6 +336,30 @@ impl World {
                     late.deleting = None;
                     pods.insert(late.key.clone(), late);
                 }
+            }
+            Fault::LoseMark => self.lose_marks(),
+        }
+    }
+
+    /// Takes the marks of cordons off, where anything tells whose the cordon is: the journal, or a Job that has not ended.
+    fn lose_marks(&mut self) {
+        let observed = &mut self.cluster.observed;
+        let flying: Vec<&ChangeView> = observed
+            .changes
+            .values()
+            .filter(|change| change.in_flight())
+            .collect();
+        for node in observed.nodes.values_mut() {
+            let told = flying.iter().any(|change| {
+                let mut entries = change.status.entries.iter();
+                change.spec.node_name == node.name && entries.any(|entry| entry.step == Step::Cordoned)
+            });
+            let mut jobs = observed.plan_jobs.values();
+            let job = jobs.find(|job| job.node == node.name && !job.prepares);
+            let is_over = job.is_some_and(|job| job.ended.is_some());
+            let is_told = !node.unschedulable || told || job.is_some();
+            if is_told && !is_over && !self.cordoned.contains(&node.name) {
+                node.annotations.remove(marks::CORDONED_BY);
             }
         }
     }

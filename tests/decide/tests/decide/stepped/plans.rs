@@ -101,6 +101,7 @@ fn whatever_happens_before_any_write_every_node_is_given_back() {
             Fault::Uncordon,
             Fault::LeaseTaken,
             Fault::LatePod,
+            Fault::LoseMark,
         ] {
             let out_of_place = match fault {
                 // Where the Job cordons, it does so again at once, and nobody sees what a person did in between.
