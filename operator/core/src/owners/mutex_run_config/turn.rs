@@ -373,6 +373,10 @@ impl steps::Turn for Turn<'_, '_> {
         self.pass.leaving.is_some()
     }
 
+    fn heeds_hold(&self) -> bool {
+        self.give_up.is_none()
+    }
+
     fn before(step: Step) -> Option<&'static [Step]> {
         match step {
             // The MCO goes through these, inside the step Released.

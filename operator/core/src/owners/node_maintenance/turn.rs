@@ -84,7 +84,7 @@ impl Pass<'_> {
 
     /// A person leaves the node out: its cordon, taints, shield and lease are given back. Whether that is so.
     fn skips(&mut self, node: &NodeView, change: &ChangeView) -> bool {
-        let Some(why) = directive::skipped(change) else {
+        let Some(why) = directive::only_one_skipped(change) else {
             return false;
         };
         if self.put_back(Some(node)) {

@@ -43,7 +43,7 @@ use crate::{
     report::{NodeVersionReport, RunPhase},
     said,
     turn::{
-        contradiction, job, journal,
+        contradiction, directive, job, journal,
         steps::{Next, ON, STAY},
     },
     verdict::Answers,
@@ -70,7 +70,7 @@ impl<'a> Pass<'a> {
             answers,
             intent: Intent::parse(view, observed),
             sets: Sets::of(view, observed),
-            leaving: leaving(view, &run_id),
+            leaving: leaving(view, &run_id, observed),
             run_id,
             flying,
             over,
@@ -109,19 +109,20 @@ impl<'a> Pass<'a> {
     }
 }
 
-fn leaving(view: &NodeVersionView, run_id: &str) -> Option<Why> {
+fn leaving(view: &NodeVersionView, run_id: &str, observed: &Observed) -> Option<Why> {
     if view.deleting {
         return Some(Why::new(Reason::Deleting, Reason::Deleting.meaning()));
     }
-    let aborted = view.annotations.get(marks::ABORT)? == run_id;
-    aborted.then(|| {
+    let aborted = view.annotations.get(marks::ABORT).is_some_and(|id| id == run_id);
+    let by_annotation = aborted.then(|| {
         let message = format!(
             "the replacement {run_id} was given up{}; to go on, remove annotation {}",
             said::by(&view.annotations, "abort"),
             marks::ABORT
         );
         Why::new(Reason::Aborted, message)
-    })
+    });
+    by_annotation.or_else(|| directive::all_given_up(changes(observed, &view.uid), run_id))
 }
 
 impl crate::pass::Pass for Pass<'_> {

@@ -86,6 +86,10 @@ impl<'a> Pass<'a> {
         if journal::entered(change, Step::Changed).is_none() {
             return self.await_machine(change);
         }
+        let held = directive::held(change).filter(|_| self.leaving.is_none());
+        if let Some(why) = held {
+            return self.say(&change.spec.node_name, Step::Held, why, Some(change));
+        }
         let why = Why::new(Reason::Done, "its machine is gone");
         self.end_journal(change, Step::Done, &why);
     }
