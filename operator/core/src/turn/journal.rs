@@ -14,7 +14,7 @@ use numo_api::{Entry, NodeChangeStatus, Outcome, Phase, Reason, RuleWait, Step, 
 pub const JOURNAL_VERSION: i32 = 1;
 /// Bounds of the lists, as the schemas have them.
 pub const MAX_VERDICTS: usize = 32;
-const MAX_ENTRIES: usize = 64;
+pub(crate) const MAX_ENTRIES: usize = 64;
 /// Bytes of a verdict's data that stay with a node that is done.
 const DATA_KEPT: usize = 1024;
 
