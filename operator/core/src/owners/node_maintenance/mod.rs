@@ -123,6 +123,11 @@ impl crate::pass::Pass for Pass<'_> {
                 self.view.spec.node_name, self.node
             );
             self.say(Step::Held, Why::new(Reason::InvalidField, message), None);
+            // Another operator would take a node that is closed.
+            let turn = self.turn().zip(self.observed.nodes.get(self.node));
+            if let Some((change, node)) = turn {
+                self.keep_lease(node, change);
+            }
         } else {
             return ON;
         }
