@@ -568,6 +568,21 @@ fn a_control_plane_never_loses_its_quorum() {
         &voters("voter:no"),
         "hold EtcdQuorum ~ 1 would be left, wanted 2\n > nothing",
     );
+    // Where nobody knows who is a member, no node of the control plane is taken: not the one of which that is so, and no other.
+    let unknown = "hold EtcdQuorum ~ condition EtcdIsVoter of Node c is Unknown\n > nothing";
+    check(&voters("voter:unknown"), unknown);
+    check(
+        &voters("voter:unknown").replace("voter:yes", "voter:unknown"),
+        "hold EtcdQuorum ~ is Unknown\n > nothing",
+    );
+    check(
+        &voters("voter:yes").replacen("voter:yes", "voter:unknown", 1),
+        "hold EtcdQuorum ~ condition EtcdIsVoter of Node a is Unknown\n > nothing",
+    );
+    check(
+        &voters("voter:unknown").replacen("voter:yes", "voter:yes NotReady", 1),
+        "> admit a",
+    );
     // A kubelet may write any condition of its own Node: that of a worker makes it no member, and the others none the less.
     check(
         &cluster(&format!("{}\n node w worker 4.16.0 voter:yes", node("b", ""))),
