@@ -404,6 +404,7 @@ impl steps::Turn for Turn<'_, '_> {
             Gate::Approval => unapproved(),
             gate => gates::node::against(view, self.member, gate),
         });
+        let against = against.and_of_owner(|| gates::run::all_holds(view, waves));
         against.worst(&mut self.decision.out.report)
     }
 

@@ -36,7 +36,13 @@ pub use sets::{Class, Sets, class};
 
 use crate::{
     action::{Action, FORGET_CHAIN},
-    admit::{approval::Approvals, gates, queue, wave_rules::WaveRules, waves::Waves},
+    admit::{
+        approval::Approvals,
+        gates::{self, when},
+        queue,
+        wave_rules::WaveRules,
+        waves::Waves,
+    },
     decision::{Decision, Snapshot},
     drain::DrainOptions,
     observed::{ForeignController, NodeVersionView, NodeView, Observed},
@@ -86,26 +92,31 @@ impl<'a> Pass<'a> {
             out: Decision::default(),
             pool: "".into(),
         };
-        pass.hold = pass.why_held();
+        let hold = pass.holds(&pass.waves).next();
+        pass.hold = hold;
         pass
     }
 
-    /// Why no node is begun at all.
-    fn why_held(&self) -> Option<Why> {
-        let aborted = || {
+    /// Why no node is begun at all, worst first.
+    fn holds<'h>(&'h self, waves: &'h Waves<'_>) -> impl Iterator<Item = Why> + 'h {
+        let aborted = move || {
             let mut flying = self.flying.iter();
             let change = flying.find(|change| journal::is_for(change, Reason::Aborted))?;
             let message = change.status.message.clone().unwrap_or_default();
             Some(Why::new(Reason::Aborted, message))
         };
-        self.leaving
-            .clone()
-            .or_else(|| gates::of_owner(self.intent.problem.clone(), self.intent.suspended.as_ref()))
-            .or_else(|| self.no_provider())
-            .or_else(|| self.unseen_autoscaler())
-            .or_else(|| self.nobody_drains())
-            .or_else(aborted)
-            .or_else(|| self.failures_spent())
+        let leaving = self.leaving.iter().cloned();
+        let (problem, suspended) = (self.intent.problem.clone(), self.intent.suspended.as_ref());
+        leaving
+            .chain(gates::of_owner(problem, suspended))
+            .chain(when(move || self.no_provider()))
+            .chain(when(move || self.unseen_autoscaler()))
+            .chain(when(move || self.nobody_drains()))
+            .chain(when(aborted))
+            .chain(when(move || self.failures_spent()))
+            .chain(when(move || waves.failures_spent()))
+            // Who leaves waits for nothing else.
+            .take(if self.leaving.is_some() { 1 } else { usize::MAX })
     }
 }
 
@@ -168,8 +179,7 @@ impl crate::pass::Pass for Pass<'_> {
     }
 
     fn restore_rest(&mut self) {
-        let spent = || self.waves.failures_spent();
-        self.hold = self.hold.clone().or_else(spent);
+        self.hold = self.hold.take().or_else(|| self.waves.failures_spent());
         self.mend_pairs();
         self.give_back();
     }

@@ -226,7 +226,8 @@ impl crate::pass::Pass for Pass<'_> {
     }
 
     fn restore_rest(&mut self) {
-        self.hold = self.hold();
+        let hold = self.holds(&self.waves).next();
+        self.hold = hold;
         self.kept = self.give_back();
         self.remove_jobs();
     }
@@ -280,7 +281,8 @@ impl<'a> Pass<'a> {
         }
         let mut waiting = Waiting::of(self, &selected, hold);
         queue::admit(&mut waiting);
-        let hold = waiting.hold.take();
+        let nobody_begins = waiting.nobody_begins.take();
+        let hold = waiting.hold.take().or(nobody_begins);
         let settled = later(self.view.created, SETTLED_SECONDS);
         if self.now < settled {
             self.out.wake(settled);
