@@ -33,6 +33,7 @@ fn a_node_that_is_let_go_is_held_once_it_has_changed() {
             &of_plan("Changed entered:Released", "", job),
             "node a Held HeldByPerson ~ held by someone
              node b Selected WaitingForTurn
+             ends b ClusterAdmin
              > nothing",
         );
     }
