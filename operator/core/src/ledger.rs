@@ -11,6 +11,7 @@ use crate::{
     said, selector,
     text::counted,
     time::later,
+    turn::{directive, journal},
     why::Why,
 };
 use jiff::Timestamp;
@@ -416,14 +417,18 @@ pub(crate) fn ended_by_person(why: Why, kept: bool) -> Why {
     }
 }
 
-/// Only a person ends this turn: it is held, it keeps its node in maintenance, its maintenance is stalled, or the node of
-/// a Plan is away under its Job for so long that nobody expects it back.
+/// Only a person ends this turn: it is held, or will be once its node has changed; it keeps its node in maintenance, its maintenance is
+/// stalled, or the node of a Plan is away under its Job for so long that nobody expects it back.
 pub(crate) fn is_kept(observed: &Observed, change: &ChangeView, now: Timestamp) -> bool {
     let owner = &change.spec.owner_ref;
     match change.status.step {
         Some(Step::Held) => return true,
         Some(step) if step.is_terminal() => return false,
         _ => {}
+    }
+    let is_let_go = journal::entered(change, Step::Released).is_some();
+    if is_let_go && directive::held(change).is_some() {
+        return true;
     }
     let means = OwnerKind::of(owner).map(OwnerKind::means);
     if means == Some(Means::Person) {

@@ -10,7 +10,7 @@
 use crate::{
     drain,
     key::Key,
-    observed::{ChangeView, EtcdPodView, NodeView, Observed},
+    observed::{ChangeView, EtcdPodView, EtcdVoter, NodeView, Observed},
     why::Why,
 };
 use numo_api::{Reason, Step};
@@ -46,7 +46,7 @@ pub fn is_member(observed: &Observed, node: &NodeView) -> bool {
         let mut pods = members(observed);
         return pods.any(|pod| pod.node == node.name);
     }
-    membership(observed).0.contains(node.name.as_str())
+    !is_untold(node) && membership(observed).0.contains(node.name.as_str())
 }
 
 /// Why the node may not be taken away now, if the control plane would suffer.
@@ -122,6 +122,13 @@ fn judged(
     if !members.contains(node.name.as_str()) || !is_up(observed, node) {
         return None;
     }
+    let nodes = members.iter().filter_map(|name| observed.nodes.get(*name));
+    if let Some(untold) = nodes.into_iter().find(|node| is_untold(node)) {
+        return refused(format!(
+            "condition EtcdIsVoter of Node {} is Unknown, so nobody knows how many members would be left",
+            untold.name
+        ));
+    }
     let others = members.iter().copied().filter(|name| *name != node.name);
     let away: Vec<&str> = others.filter(|name| !is_well(observed, name, turn)).collect();
     let (all, majority) = (members.len(), members.len() / 2 + 1);
@@ -137,10 +144,16 @@ fn judged(
     None
 }
 
-/// The nodes that count as etcd's members, and what tells of them.
+/// Whether nobody knows if the node is a member of etcd.
+fn is_untold(node: &NodeView) -> bool {
+    node.etcd_voter == Some(EtcdVoter::Unknown) && is_control_plane(node)
+}
+
+/// The nodes that count as etcd's members, and what tells of them. One of which nobody knows may be a member.
 fn membership(observed: &Observed) -> (BTreeSet<&str>, &'static str) {
     let voters = names(observed, |node| {
-        node.etcd_voter == Some(true) && is_control_plane(node)
+        let may_vote = [Some(EtcdVoter::Yes), Some(EtcdVoter::Unknown)];
+        may_vote.contains(&node.etcd_voter) && is_control_plane(node)
     });
     if !voters.is_empty() {
         return (voters, "etcd members (condition EtcdIsVoter)");
@@ -194,7 +207,11 @@ fn is_well(observed: &Observed, name: &str, turn: Option<&ChangeView>) -> bool {
     let Some(node) = observed.nodes.get(name) else {
         return false;
     };
-    is_up(observed, node) && !node.unschedulable && node.leaving.is_none() && !has_turn(observed, node, turn)
+    is_up(observed, node)
+        && !is_untold(node)
+        && !node.unschedulable
+        && node.leaving.is_none()
+        && !has_turn(observed, node, turn)
 }
 
 /// OpenShift keeps its etcd in a namespace of its own, which anywhere else is anybody's.

@@ -57,25 +57,35 @@ gates! {
     Drain,
 }
 
-/// Why an owner as a whole goes no further, before a turn and in it: [`Gate::Owner`] of every kind of owner. What somebody has to mend
-/// comes before that it is suspended: it is there all the same once the owner is resumed. That something cannot be listed comes first: the
-/// problem may be of what is not seen, and a turn keeps its place meanwhile.
-pub(crate) fn of_owner(problem: Option<Why>, suspended: Option<&Why>) -> Option<Why> {
-    let blind = suspended.filter(|why| why.reason == Reason::ListFailed);
-    blind.cloned().or(problem).or_else(|| suspended.cloned())
+/// Why an owner as a whole goes no further, before a turn and in it, worst first: [`Gate::Owner`] of every kind of owner. What somebody has
+/// to mend comes before that it is suspended: it is there all the same once the owner is resumed. That something cannot be listed comes
+/// first: the problem may be of what is not seen, and a turn keeps its place meanwhile.
+pub(crate) fn of_owner(problem: Option<Why>, suspended: Option<&Why>) -> impl Iterator<Item = Why> + use<> {
+    let (blind, suspended): (Vec<Why>, Vec<Why>) = suspended
+        .into_iter()
+        .cloned()
+        .partition(|why| why.reason == Reason::ListFailed);
+    blind.into_iter().chain(problem).chain(suspended)
+}
+
+/// A reason that is looked for once it is asked for.
+pub(crate) fn when<'w>(why: impl FnOnce() -> Option<Why> + 'w) -> impl Iterator<Item = Why> + 'w {
+    std::iter::once_with(why).flatten()
 }
 
 /// What stands against a node, worst first.
 #[derive(Debug)]
 pub(crate) struct Against {
     found: Vec<Why>,
+    /// How many of these are of [`Gate::Owner`].
+    of_owner: usize,
     asked: bool,
 }
 
 /// Looks at the gates of a node in their order, up to the first that is against it; at all of them if a person asks about the
 /// node. A drain is probed only for a node that could have its turn.
 pub(crate) fn weigh(asked: bool, mut against: impl FnMut(Gate) -> Option<Why>) -> Against {
-    let mut found = Vec::new();
+    let (mut found, mut of_owner) = (Vec::new(), 0);
     for &gate in Gate::ORDER {
         let is_decided = !found.is_empty();
         if is_decided && (!asked || gate == Gate::Drain) {
@@ -84,11 +94,32 @@ pub(crate) fn weigh(asked: bool, mut against: impl FnMut(Gate) -> Option<Why>) -
         let why = against(gate);
         // What stops an owner as a whole is not told once more of the node.
         found.extend(why.filter(|why| !found.contains(why)));
+        if gate == Gate::Owner {
+            of_owner = found.len();
+        }
     }
-    Against { found, asked }
+    Against {
+        found,
+        of_owner,
+        asked,
+    }
 }
 
 impl Against {
+    /// What else keeps the owner as a whole, where something does and a person asks about the node: a gate tells its worst only.
+    pub fn and_of_owner<I: IntoIterator<Item = Why>>(mut self, all: impl FnOnce() -> I) -> Self {
+        if !self.asked || self.of_owner == 0 {
+            return self;
+        }
+        for why in all() {
+            if !self.found.contains(&why) {
+                self.found.insert(self.of_owner, why);
+                self.of_owner += 1;
+            }
+        }
+        self
+    }
+
     /// The worst of it, if anything; the report has the rest.
     pub fn worst(self, report: &mut Report) -> Option<Why> {
         let mut found = self.found.into_iter();

@@ -5,6 +5,7 @@ pub(crate) mod approval;
 pub(crate) mod domains;
 pub mod gates;
 pub(crate) mod gating;
+mod group;
 pub mod hours;
 pub mod leaving;
 pub mod not_ready;

@@ -60,6 +60,10 @@ pub trait Queue<'a> {
     fn sort_out(&mut self, one: Self::One, ledger: &mut Ledger<'a>) -> Next;
     /// What a gate has against the node that only this owner knows.
     fn against(&mut self, one: Self::One, gate: Gate) -> Option<Why>;
+    /// All that keeps the owner as a whole, worst first: what [`Gate::Owner`] has against a node is the first of it.
+    fn against_owner(&self) -> Vec<Why> {
+        Vec::new()
+    }
     /// Whether its nodes leave service in their turns: one that does not is none of a budget's.
     fn leaves_service(&self) -> bool {
         true
@@ -244,6 +248,7 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
             }
             gate => queue.against(one, gate),
         });
+        let against = against.and_of_owner(|| queue.against_owner());
         let worst = against.worst(&mut queue.out().report);
         if let Some(why) = worst.or_else(|| name_taken(queue, one)) {
             queue.wait(one, why);

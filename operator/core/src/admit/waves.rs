@@ -6,6 +6,7 @@
 //! waits in another order by then; nothing is written for it.
 
 use super::{
+    group::Group,
     room::{Room, Words},
     rows::{Row, Stand, in_turn},
     wave::{Takes, Wave},
@@ -14,53 +15,22 @@ use super::{
 use crate::{
     decision::Decision,
     failures,
-    key::{Index, Key},
+    key::Index,
     ledger,
     observed::{IntOrPercent, NodeView, Values},
     report::{NO_WAVE, WaveOver, WaveReport},
     selector::{self, Selector},
     text::counted,
-    time::later,
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Reason, conditions::Actor};
+use numo_api::Reason;
 use std::{cell::OnceCell, collections::BTreeMap};
 
 /// Nodes named in one sentence.
 const NAMED: usize = 5;
 /// Sentences about the waves of one owner.
 const NOTES: usize = 16;
-
-/// One wave with its nodes.
-#[derive(Debug, Default)]
-struct Group<'a> {
-    name: Option<String>,
-    /// The field that has it; empty for the nodes of no wave.
-    field: String,
-    is_first: bool,
-    needs_approval: bool,
-    rules: Vec<Key>,
-    soak_seconds: i64,
-    max_unavailable: Option<IntOrPercent>,
-    /// That it lets none of its nodes begin.
-    closed: Option<Why>,
-    failure_budget: Option<IntOrPercent>,
-    /// How many nodes it has.
-    nodes: usize,
-    done: usize,
-    /// Those that are not done, in the order of turns.
-    behind: Vec<&'a str>,
-    /// Whether one of those goes on without a person.
-    goes_on: bool,
-    last_done: Option<Timestamp>,
-    last_left_out: Option<Timestamp>,
-    /// How many of its nodes may fail, once that is known.
-    budget: Option<usize>,
-    failed: Vec<&'a str>,
-    /// What the nodes of this wave wait for.
-    waits: OnceCell<Option<Why>>,
-}
 
 /// The wave whose nodes begin next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -243,7 +213,7 @@ impl<'a> Waves<'a> {
         let last = self.groups.iter().rposition(|group| !group.behind.is_empty())?;
         let mut groups = self.groups.iter().enumerate().take(last + 1);
         groups.find_map(|(index, group)| {
-            if !group.behind.is_empty() {
+            if !group.is_over() || group.soaks_untold().is_some() {
                 return Some((index, None));
             }
             let soaked = group.soaked_at()?;
@@ -392,8 +362,7 @@ impl<'a> Waves<'a> {
 
     fn waits(&self, own: usize, current: usize, soaks: Option<Timestamp>) -> Option<Why> {
         let group = self.groups.get(current)?;
-        if group.is_first {
-            let other = group.behind.iter().min()?;
+        if let Some(other) = group.behind.iter().min().filter(|_| group.is_first) {
             let why = Why::new(
                 Reason::FirstNodes,
                 format!("Node {other} goes first ({})", group.field),
@@ -401,14 +370,8 @@ impl<'a> Waves<'a> {
             return Some(ledger::ended_by_person(why, !group.goes_on));
         }
         let (wave, before) = (self.counted(own), self.named(current));
-        if let Some(at) = soaks {
-            let seconds = group.soak_seconds;
-            let message = format!(
-                "{wave} waits for {before}, which is done and soaks for {seconds} s ({}.soakSeconds), until {at}",
-                group.field
-            );
-            let why = Why::new(Reason::WaitsForWave, message).until(at);
-            return Some(why.ended_by(Actor::Numo));
+        if group.is_over() {
+            return Some(group.soaks(&wave, &before, soaks));
         }
         let is_next = (current + 1..own).all(|between| self.groups.get(between).is_none_or(Group::is_over));
         let after = if is_next {
@@ -462,7 +425,9 @@ impl<'a> Waves<'a> {
     /// Why nothing begins while a wave soaks.
     pub fn soaking(&self) -> Option<Why> {
         let (current, soaks) = self.current?;
-        soaks?;
+        if !self.groups.get(current)?.is_over() {
+            return None;
+        }
         let mut later = self.groups.iter().enumerate().skip(current + 1);
         let (next, _) = later.find(|(_, group)| !group.behind.is_empty())?;
         self.waits(next, current, soaks)
@@ -531,55 +496,5 @@ impl<'a> Waves<'a> {
             soak_until,
             notes: self.notes.clone(),
         })
-    }
-}
-
-impl<'a> Group<'a> {
-    fn of(wave: &Wave) -> Self {
-        Self {
-            name: wave.name.clone(),
-            field: wave.field.clone(),
-            is_first: matches!(wave.takes, Takes::First(_)),
-            needs_approval: wave.needs_approval,
-            rules: wave.rules.clone(),
-            soak_seconds: wave.soak_seconds,
-            max_unavailable: wave.max_unavailable,
-            closed: wave.closed.clone(),
-            failure_budget: wave.failure_budget,
-            ..Self::default()
-        }
-    }
-
-    fn add(&mut self, row: &Row<'a>) {
-        self.nodes += 1;
-        if row.has_failed {
-            self.failed.push(row.name);
-        }
-        match row.stand {
-            Stand::Done(at) => {
-                self.done += 1;
-                self.last_done = self.last_done.max(at);
-            }
-            Stand::LeftOut(at) => self.last_left_out = self.last_left_out.max(at),
-            Stand::Behind { goes_on } => {
-                self.behind.push(row.name);
-                self.goes_on |= goes_on;
-            }
-        }
-    }
-
-    /// When those of its nodes that are done have soaked; none if none of them changed in this run.
-    fn soaked_at(&self) -> Option<Timestamp> {
-        Some(later(self.last_done?, self.soak_seconds))
-    }
-
-    /// Since when it is over, once none of its nodes is yet to change. Nothing soaks where no node is done.
-    fn over_at(&self) -> Option<Timestamp> {
-        self.soaked_at().max(self.last_left_out)
-    }
-
-    /// Whether none of its nodes is yet to change.
-    fn is_over(&self) -> bool {
-        self.behind.is_empty()
     }
 }

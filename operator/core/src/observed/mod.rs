@@ -32,7 +32,7 @@ pub use self::{
     },
     foreign::Rival,
     job::{JobEnd, JobView, PlanJobView},
-    node::{Annotated, Leaving, MachineApi, MachineView, NodeView, RebootLock},
+    node::{Annotated, EtcdVoter, Leaving, MachineApi, MachineView, NodeView, RebootLock},
     openshift::{ClusterVersionView, ConfigView, PoolView},
     owner::{ChannelView, MaintenanceView, OwnerView, PlanView, RunConfigView, TargetView},
     pod::{DisruptionBudgetView, EtcdPodView, EvictionView, PodView, Returned, Said},

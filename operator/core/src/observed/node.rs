@@ -36,8 +36,19 @@ pub struct NodeView {
     pub boot_id: String,
     /// `status.nodeInfo.kubeletVersion`.
     pub kubelet_version: String,
-    /// Condition `EtcdIsVoter`, as RKE2 and k3s set it: whether it holds a vote.
-    pub etcd_voter: Option<bool>,
+    /// Condition `EtcdIsVoter`, as RKE2 and k3s set it; none where the node has none.
+    pub etcd_voter: Option<EtcdVoter>,
+}
+
+/// Whether the member of etcd on a node holds a vote, as the condition says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EtcdVoter {
+    /// It does.
+    Yes,
+    /// It does not, or there is none.
+    No,
+    /// Nobody knows.
+    Unknown,
 }
 
 impl NodeView {

@@ -46,10 +46,44 @@ pub(crate) fn skipped(change: &ChangeView) -> Option<Why> {
     ))
 }
 
+/// That a person gives the owner up with this node, if so.
+fn given_up(change: &ChangeView) -> Option<Why> {
+    let directive = asked(change, DirectiveAction::Abort)?;
+    Some(Why::new(
+        Reason::Aborted,
+        persons_words("given up", change, directive),
+    ))
+}
+
+/// That a person gives up what an owner asks of its nodes now, on one of their NodeChanges.
+pub(crate) fn all_given_up<'a>(
+    mut changes: impl Iterator<Item = &'a ChangeView>,
+    run_id: &str,
+) -> Option<Why> {
+    changes.find_map(|change| given_up(change).filter(|_| change.spec.target.run_id == run_id))
+}
+
+/// That a person leaves the only node of its owner out: to give the owner up is the same.
+pub(crate) fn only_one_skipped(change: &ChangeView) -> Option<Why> {
+    skipped(change).or_else(|| {
+        let why = given_up(change)?;
+        Some(Why::new(Reason::SkippedByPerson, why.message))
+    })
+}
+
+/// The same, if it is not journaled yet.
+pub(crate) fn only_one_newly_skipped(change: &ChangeView) -> Option<Why> {
+    only_one_skipped(change).filter(|_| is_new(change))
+}
+
+/// Nobody has acted yet on what a person has said of a node that has no turn.
+fn is_new(change: &ChangeView) -> bool {
+    change.status.step.is_none() || is_fresh(change)
+}
+
 /// A person has asked to leave a node out that has no turn, and that is not journaled yet.
 pub fn skip_asked(change: &ChangeView) -> bool {
-    let is_new = change.status.step.is_none() || is_fresh(change);
-    is_new && asked(change, DirectiveAction::Skip).is_some()
+    is_new(change) && asked(change, DirectiveAction::Skip).is_some()
 }
 
 /// The same, in words.

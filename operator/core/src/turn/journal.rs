@@ -14,7 +14,7 @@ use numo_api::{Entry, NodeChangeStatus, Outcome, Phase, Reason, RuleWait, Step, 
 pub const JOURNAL_VERSION: i32 = 1;
 /// Bounds of the lists, as the schemas have them.
 pub const MAX_VERDICTS: usize = 32;
-const MAX_ENTRIES: usize = 64;
+pub(crate) const MAX_ENTRIES: usize = 64;
 /// Bytes of a verdict's data that stay with a node that is done.
 const DATA_KEPT: usize = 1024;
 
@@ -219,16 +219,24 @@ pub fn begun(change: &ChangeView) -> Option<Timestamp> {
     entered.or_else(|| change.in_flight().then_some(change.created))
 }
 
-/// When the node of this journal was done; none if it is not.
-pub fn done_at(change: &ChangeView) -> Option<Timestamp> {
-    let is_done = change.status.step == Some(Step::Done);
-    time(change.status.since.as_deref().filter(|_| is_done))
+/// Whether the node of this journal is done.
+pub(crate) fn is_done(change: &ChangeView) -> bool {
+    change.status.step == Some(Step::Done)
 }
 
-/// When the turn of this journal ended, however it did; none if it goes on.
+/// When the node of this journal was done; none if it is not, or the journal does not tell.
+pub fn done_at(change: &ChangeView) -> Option<Timestamp> {
+    ended_at(change).filter(|_| is_done(change))
+}
+
+/// When the turn of this journal ended, however it did; none if it goes on, or the journal does not tell.
 pub fn ended_at(change: &ChangeView) -> Option<Timestamp> {
-    let is_over = change.status.step.is_some_and(Step::is_terminal);
-    time(change.status.since.as_deref().filter(|_| is_over))
+    let status = &change.status;
+    let step = status.step.filter(|step| step.is_terminal())?;
+    time(status.since.as_deref()).or_else(|| {
+        let entered = status.entries.iter().rfind(|entry| entry.step == step)?;
+        time(Some(&entered.at))
+    })
 }
 
 /// Parses a time the journal holds.

@@ -84,6 +84,10 @@ pub trait Turn {
     fn is_left(&self) -> bool {
         false
     }
+    /// Whether a node that is changed stays where it is while a person holds it. Who leaves waits for nobody.
+    fn heeds_hold(&self) -> bool {
+        !self.is_left()
+    }
     /// The steps one of which a node has gone through before this one, as its journal remembers; none of a step that no node of this
     /// owner goes through.
     fn before(_step: Step) -> Option<&'static [Step]> {

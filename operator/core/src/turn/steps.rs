@@ -15,7 +15,7 @@ use crate::{
     turn::{
         across, contradiction,
         cordon::{self, Across},
-        failed,
+        directive, failed,
         journal::{self, Journal},
         own_drain,
         phases::Went,
@@ -60,6 +60,7 @@ fn step(turn: &mut impl Turn) -> Next {
         return STAY;
     }
     turn.await_change()?;
+    stay_held(turn)?;
     pass(turn, Phase::BeforeUncordon, None)?;
     uncordon(turn)?;
     pass(turn, Phase::Post, None)?;
@@ -231,6 +232,16 @@ fn drain(turn: &mut impl Turn, closed: Option<&Why>) -> Next {
         Some(own) => own_drain::drain(turn, &own, closed),
         None => ON,
     }
+}
+
+/// Keeps a node that is changed where it is while a person holds it. What holds one that was not let go is a gate.
+fn stay_held(turn: &mut impl Turn) -> Next {
+    let held = directive::held(turn.parts().change);
+    let Some(why) = held.filter(|_| turn.heeds_hold()) else {
+        return ON;
+    };
+    turn.say(Step::Held, why);
+    STAY
 }
 
 /// Takes numo's cordon off the node.

@@ -173,7 +173,7 @@ fn what_is_wrong_with_an_owner_is_told_before_that_it_is_suspended() {
     ] {
         for cluster in [owner.clone(), format!("{owner}\n {turn}")] {
             let first = |cluster: &str| against(cluster).into_iter().next();
-            assert_eq!(first(&cluster).as_deref(), Some("RuleNotFound"), "{cluster}");
+            assert_eq!(against(&cluster)[..2], ["RuleNotFound", "Suspended"], "{cluster}");
             // What is wrong may be of what is not seen.
             let resumed = cluster.replace(" suspended", "").replace(" paused", "");
             let blind = format!("{resumed}\n unlisted nodes");
@@ -209,4 +209,72 @@ fn a_stop_is_worse_than_a_window_that_is_closed() {
          keeps a"
     );
     assert_eq!(against(&begun), ["Stopped", "OutsideWindow"]);
+}
+
+/// Whoever mends the first would only then read of the next.
+#[test]
+fn all_that_keeps_the_owner_as_a_whole_is_named() {
+    let plan = r#"node a worker v0
+         node b worker v0
+         budget all max:9 paused
+         plan concurrency:9 cordon finalizer suspended applying:b
+         binding x spec {"ownerSelector":{"kind":"Plan"},"rules":[{"name":"gone"}]}
+         begun b Held reason:JobFailed entered:Released boot:b1
+         keeps b cordoned
+         planjob b failed exit:1"#;
+    assert_eq!(
+        against(plan),
+        ["RuleNotFound", "Suspended", "FailureBudgetSpent", "Stopped"]
+    );
+    // What is given up goes whatever else is so.
+    let leaving = plan.replace("suspended", "suspended deleting");
+    assert_eq!(against(&leaving)[0], "Deleting");
+    assert!(!against(&leaving).contains(&"Suspended".to_owned()));
+    let version = r#"node a worker v0
+         node b worker v0
+         version img2 finalizer paused
+         host a img1
+         host b img1
+         group w image:img2
+         groups w
+         provider none
+         binding x spec {"ownerSelector":{"kind":"NodeVersion"},"soakSeconds":0}
+         replacing b Held reason:JoinFailed"#;
+    assert_eq!(
+        against(version)[..3],
+        ["Suspended", "ProviderUnavailable", "FailureBudgetSpent"]
+    );
+    let run = "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0
+         node b worker 4.16.0 turn
+         run {suspend: true, maxUnavailable: 2, mutexRules: [{name: gone}]} finalizer
+         change b Held pin:4.17.0 reason:RuleFailed";
+    assert_eq!(against(run), ["RuleNotFound", "Suspended", "FailureBudgetSpent"]);
+    let maintenance = r#"node a worker 4.16.0
+         maintenance a finalizer suspended
+         binding x spec {"ownerSelector":{"kind":"NodeMaintenance"},"soakSeconds":0}
+         node b worker 4.16.0
+         maintenance b name:other finalizer
+         turn b Held reason:RuleFailed of:other"#;
+    assert_eq!(against(maintenance), ["Suspended", "FailureBudgetSpent"]);
+}
+
+/// That an owner has room for nobody is the same gate for every kind of owner.
+#[test]
+fn a_plan_without_concurrency_has_no_room() {
+    let around = "node a worker v0
+         node b worker v0
+         budget all max:9 paused";
+    assert_eq!(
+        against(&format!("{around}\n plan concurrency:0 cordon finalizer")),
+        ["Stopped", "ConcurrencyZero"]
+    );
+    let closed = r#"binding x spec {"ownerSelector":{"kind":"Plan"},"maxUnavailable":0}"#;
+    assert_eq!(
+        against(&format!(
+            "{around}\n plan concurrency:1 cordon finalizer\n {closed}"
+        )),
+        ["Stopped", "MaxUnavailableZero"]
+    );
 }

@@ -29,6 +29,7 @@ mod failure_budget;
 mod found;
 mod groups;
 mod handover;
+mod held;
 mod hours;
 mod inline;
 mod journal;

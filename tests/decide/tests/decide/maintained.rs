@@ -281,6 +281,13 @@ impl Cluster {
                 by: None,
             });
         }
+        if line.has("abort") {
+            spec.directive = Some(numo_api::Directive {
+                action: numo_api::DirectiveAction::Abort,
+                reason: None,
+                by: None,
+            });
+        }
         if line.has("retry") {
             spec.directive = Some(numo_api::Directive {
                 action: numo_api::DirectiveAction::Retry,

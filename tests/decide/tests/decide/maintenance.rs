@@ -571,6 +571,21 @@ fn a_control_plane_never_loses_its_quorum() {
         &voters("voter:no"),
         "hold EtcdQuorum ~ 1 would be left, wanted 2\n > nothing",
     );
+    // Where nobody knows who is a member, no node of the control plane is taken: not the one of which that is so, and no other.
+    let unknown = "hold EtcdQuorum ~ condition EtcdIsVoter of Node c is Unknown\n > nothing";
+    check(&voters("voter:unknown"), unknown);
+    check(
+        &voters("voter:unknown").replace("voter:yes", "voter:unknown"),
+        "hold EtcdQuorum ~ is Unknown\n > nothing",
+    );
+    check(
+        &voters("voter:yes").replacen("voter:yes", "voter:unknown", 1),
+        "hold EtcdQuorum ~ condition EtcdIsVoter of Node a is Unknown\n > nothing",
+    );
+    check(
+        &voters("voter:unknown").replacen("voter:yes", "voter:yes NotReady", 1),
+        "> admit a",
+    );
     // A kubelet may write any condition of its own Node: that of a worker makes it no member, and the others none the less.
     check(
         &cluster(&format!("{}\n node w worker 4.16.0 voter:yes", node("b", ""))),
@@ -1310,6 +1325,41 @@ fn another_node_name_is_refused_and_the_node_in_hand_is_given_back() {
         "hold InvalidField ~ updating spec.NodeName isn't allowed: found b, Node a is in maintenance\n > nothing",
     );
     crate::words::check_cluster(&moved("deleting"), "> uncordon a Some(false) with no taints");
+    // Its lease would run out, and another operator take it.
+    let mut late = moved("");
+    let lease = late.observed.leases.get_mut("a").expect("a lease");
+    lease.renewed = Some(crate::cluster::at(-1801));
+    crate::words::check_cluster(&late, "hold InvalidField\n > renew lease a");
+}
+
+/// The kind may be of another operator, whose CRD lets the field be edited.
+#[test]
+fn a_maintenance_that_names_another_node_by_now_keeps_the_place_of_the_one_in_hand() {
+    let cluster = |settings: &str| {
+        let mut cluster = crate::cluster::Cluster::parse(&format!(
+            "node a worker 4.16.0 zone:z1
+             node b worker 4.16.0 zone:z1
+             maintenance a finalizer
+             maintenance b name:other created:-200 finalizer
+             turn b Drained of:other
+             binding gate spec {{\"ownerSelector\":{{\"kind\":\"NodeMaintenance\"}},{settings}}}"
+        ));
+        for view in cluster.observed.maintenances.values_mut() {
+            if view.owner.key.name == "other" {
+                "zzz".clone_into(&mut view.spec.node_name);
+            }
+        }
+        cluster
+    };
+    crate::words::check_cluster(
+        &cluster(r#""maxUnavailable":1"#),
+        "node a Selected WaitingForTurn ~ allows 1: b\n > nothing",
+    );
+    crate::words::check_cluster(
+        &cluster(r#""mutexKeys":["topology.kubernetes.io/zone"]"#),
+        "node a Selected MutexKeyBusy ~ b\n > nothing",
+    );
+    crate::words::check_cluster(&cluster(r#""maxUnavailable":2"#), "> admit a");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::{
     waves::begun,
     words::{check, check_cluster, decision},
 };
-use numo_api::marks;
+use numo_api::{Step, marks};
 use numo_core::{action::Action, names};
 
 /// Two workers.
@@ -265,6 +265,50 @@ fn a_failed_job_is_judged_by_what_is_true_of_the_node() {
         "node a Admitted JobBeingDeleted ~ its step began at\n ends a ClusterAdmin\n > nothing",
     );
     check(&again(""), "> job a");
+}
+
+#[test]
+fn a_turn_that_was_given_back_eats_no_retry() {
+    let failed = |retries: usize, turn: &str| {
+        two(&format!(
+            "plan concurrency:1 cordon finalizer applying:a spec {{\"mutex\":{{\"retries\":{retries}}}}}
+             begun a Released boot:b1 {turn}
+             keeps a cordoned
+             planjob a failed exit:3"
+        ))
+    };
+    let (again, held) = ("node a Admitted JobFailed", "node a Held JobFailed");
+    // The attempts before it were turns that were closed.
+    check(&failed(1, "attempt:3"), again);
+    check(&failed(1, "attempt:3 entered:Admitted/JobFailed"), held);
+    check(&failed(2, "attempt:3 entered:Admitted/JobFailed"), again);
+    check(&failed(1, "attempt:3 entered:Admitted/Rebooted"), again);
+    check(&failed(1, "attempt:3 entered:Admitted/Admitting"), again);
+
+    // A full journal has forgotten what became of the attempts before: it is not tried for ever.
+    let full = |retries: usize, first: Step| {
+        let mut cluster = Cluster::parse(&failed(retries, "attempt:40"));
+        let change = cluster.observed.changes.values_mut().next().expect("a turn");
+        let entries = &mut change.status.entries;
+        let of_last = entries[0].clone();
+        let mut told = vec![of_last; 64];
+        for (index, entry) in told.iter_mut().enumerate() {
+            entry.attempt = 40 - i32::try_from((63 - index) / 2).expect("small");
+            entry.reason = (index % 2 == 0).then(|| "JobFailed".to_owned());
+            entry.step = if index % 2 == 0 {
+                Step::Admitted
+            } else {
+                Step::Released
+            };
+        }
+        told[0].step = first;
+        *entries = told;
+        cluster
+    };
+    check_cluster(&full(40, Step::Admitted), again);
+    check_cluster(&full(39, Step::Admitted), held);
+    check_cluster(&full(32, Step::Selected), again);
+    check_cluster(&full(31, Step::Selected), held);
 }
 
 #[test]

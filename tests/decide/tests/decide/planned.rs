@@ -249,6 +249,7 @@ impl Cluster {
                     "Skip" => DirectiveAction::Skip,
                     "Retry" => DirectiveAction::Retry,
                     "Hold" => DirectiveAction::Hold,
+                    "Abort" => DirectiveAction::Abort,
                     other => panic!("unknown directive {other}"),
                 },
                 reason: None,

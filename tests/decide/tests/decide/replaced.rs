@@ -355,6 +355,7 @@ impl Cluster {
         let directives = [
             ("skip", DirectiveAction::Skip),
             ("hold", DirectiveAction::Hold),
+            ("abort", DirectiveAction::Abort),
             ("retry", DirectiveAction::Retry),
         ];
         let said = directives.into_iter().find(|(word, _)| line.has(word));

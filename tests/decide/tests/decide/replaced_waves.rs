@@ -174,6 +174,26 @@ fn the_control_plane_has_what_the_waves_ask_that_select_it() {
     assert_eq!(begun(&Cluster::parse(&three(&workers, lines))), "cp1");
 }
 
+#[test]
+fn the_soak_of_a_wave_that_selects_the_control_plane_keeps_the_others_waiting() {
+    let done = |since: i64| {
+        let lines = format!(
+            "node cp2 master v0 zone:z9\n host cp2 img2 group:cp\n node cp3 master v0 zone:z9\n host cp3 img2 group:cp
+             node cp4 master v0 zone:z9\n host cp4 img2 group:cp
+             group cp image:img2 role:ControlPlane\n groups w,cp
+             replacing cp1 Done machine:m-cp1 heir:cp4 unleased since:{since}"
+        );
+        three(r#""waves":[{"nodeSelector":{},"soakSeconds":600}]"#, &lines)
+    };
+    check(
+        &done(-60),
+        "node a Selected WaitsForWave ~ wave 2 of 2 waits for wave 1 (the control plane), which is done and soaks for 600 s (soakSeconds)
+         node b Selected WaitsForWave
+         > nothing",
+    );
+    assert_eq!(begun(&Cluster::parse(&done(-700))), "a b c");
+}
+
 /// The second check knows the rules of those waves, too.
 #[test]
 fn the_check_of_writes_asks_for_the_rules_of_the_control_plane() {

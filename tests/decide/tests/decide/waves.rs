@@ -5,6 +5,7 @@ use crate::{
     cluster::{Cluster, at, now},
     words::{check_cluster, decision, words},
 };
+use numo_api::Step;
 use numo_core::{Snapshot, action::Action, decide, invariant};
 
 /// Nodes as `a canary; b done -100; c flies; d held; e skipped; f dead; g old; h left -60`: first the name, then `canary` or `blue` for a label,
@@ -643,5 +644,40 @@ fn a_soak_ends_by_the_clock() {
         };
         assert!(at(0) == now() && !begins(199), "{owner:?}");
         assert!(begins(200), "{owner:?}");
+    }
+}
+
+/// A journal that somebody has written, or restored from a copy, may not say since when its node is done.
+#[test]
+fn a_wave_soaks_from_when_its_journals_tell_and_waits_where_none_does() {
+    let soaks = CANARY.replace("\"canary\",", "\"canary\",\"soakSeconds\":300,");
+    for of in [run, plan] {
+        let untold = |waves: &str, node: &str, keeps: fn(&Step) -> bool| {
+            let mut cluster = of(waves, node);
+            for change in cluster.observed.changes.values_mut() {
+                change.status.since = None;
+                change.status.entries.retain(|entry| keeps(&entry.step));
+            }
+            cluster
+        };
+        let soaking = untold(&soaks, "a; b canary done -100", |_| true);
+        check_cluster(
+            &soaking,
+            "node a Selected WaitsForWave ~ soaks for 300 s\n wake 200",
+        );
+        assert_eq!(begun(&soaking), "");
+        assert_eq!(begun(&untold(&soaks, "a; b canary done -300", |_| true)), "a");
+        let waits = untold(&soaks, "a; b canary done -900", |step| *step != Step::Done);
+        check_cluster(
+            &waits,
+            "hold WaitsForWave
+             node a Selected WaitsForWave ~ has no status.since, so nobody knows since when Node b is done; delete it
+             ends a ClusterAdmin",
+        );
+        assert_eq!(begun(&waits), "");
+        assert_eq!(decision(&waits).report.waves_over.len(), 0);
+        // Without a soak nobody asks since when.
+        let plain = untold(CANARY, "a; b canary done", |step| *step != Step::Done);
+        assert_eq!(begun(&plain), "a");
     }
 }

@@ -6,7 +6,7 @@ use numo_core::{
     Decision, Owner,
     action::{Action, Change, Earlier, EarlierWord, NodePurpose, Planned},
     drain::Eviction,
-    observed::{Key, Map, NodeView, Observed, PodView},
+    observed::{EtcdVoter, Key, Map, NodeView, Observed, PodView},
     report::{ApprovalReport, Point, Why},
     verdict::Question,
 };
@@ -69,7 +69,7 @@ pub(super) fn hide_control_plane(view: &mut Observed) {
     member.labels.clear();
     let role = "node-role.kubernetes.io/etcd".to_owned();
     member.labels.insert(role, String::new());
-    member.etcd_voter = Some(true);
+    member.etcd_voter = Some(EtcdVoter::Yes);
     view.nodes.insert(member.name.clone(), member);
 }
 

@@ -191,6 +191,10 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
         }
     }
 
+    fn against_owner(&self) -> Vec<Why> {
+        of_run::run::all_holds(self.decision.view, &self.waves)
+    }
+
     /// The MCO drains, and leaves no pod that a probe counts.
     fn tried_again(&self) -> Option<i64> {
         None

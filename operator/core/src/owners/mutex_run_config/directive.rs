@@ -23,7 +23,9 @@ impl<'m> Turn<'_, 'm> {
         let fresh = self.change.status.observed_generation.unwrap_or(1) < self.change.generation;
         let words = |what: &str| persons_words(what, self.change, directive);
         match directive.action {
-            DirectiveAction::Hold if self.give_up.is_none() => self.obey_hold(words("held")),
+            DirectiveAction::Hold if self.give_up.is_none() && !self.released() => {
+                self.obey_hold(words("held"))
+            }
             DirectiveAction::Skip if fresh => self.obey_skip(&words),
             DirectiveAction::Retry if fresh => {
                 self.obey_retry(&words);
@@ -36,20 +38,12 @@ impl<'m> Turn<'_, 'm> {
         }
     }
 
-    /// A node that is not let go is held where it is, unless a rule runs; one that was is held once it has changed.
+    /// A node that is not let go is held where it is, unless a rule runs; one that was is held once it has changed (`turn/steps.rs`).
     fn obey_hold(&mut self, words: String) -> bool {
-        let why = Why::new(Reason::HeldByPerson, words);
-        if !self.released() {
-            if self.runs_rule() {
-                return false;
-            }
-            self.close(Step::Held, why);
-            return true;
-        }
-        if !self.decision.view.at_target(self.member) {
+        if self.runs_rule() {
             return false;
         }
-        self.decision.report(self.member, Step::Held, why);
+        self.close(Step::Held, Why::new(Reason::HeldByPerson, words));
         true
     }
 

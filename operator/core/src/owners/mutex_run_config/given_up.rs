@@ -3,10 +3,13 @@
 use super::{gates::watched::not_watched, run_view::RunView};
 use crate::{
     rules, said,
-    turn::directive::{persons_words, retry_asked},
+    turn::{
+        directive::{self, retry_asked},
+        journal,
+    },
     why::Why,
 };
-use numo_api::{DirectiveAction, FailurePolicy, Phase, Reason, Step, marks};
+use numo_api::{FailurePolicy, Phase, Reason, Step, marks};
 
 impl RunView<'_> {
     /// Why this run is being left, if it is: deleted, or given up by a person or a rule.
@@ -44,24 +47,17 @@ impl RunView<'_> {
             );
             return Some(Why::new(Reason::Aborted, message));
         }
-        self.changes()
-            .filter(|change| change.spec.target.run_id == self.run_id)
-            .find_map(|change| {
-                let directive = change.spec.directive.as_ref();
-                let by_person = directive.filter(|said| said.action == DirectiveAction::Abort);
-                let by_rule = change.status.step == Some(Step::Failed)
-                    && change.status.reason.as_deref() == Some(Reason::RuleFailed.name())
-                    && !retry_asked(change);
-                let message = match by_person {
-                    Some(directive) => persons_words("given up", change, directive),
-                    None if by_rule => {
-                        let why = change.status.message.as_deref().unwrap_or("a rule failed");
-                        format!("NodeChange {} gave the run up: {why}", change.key)
-                    }
-                    None => return None,
-                };
-                Some(Why::new(Reason::Aborted, message))
-            })
+        directive::all_given_up(self.changes(), &self.run_id).or_else(|| {
+            let change = self.changes().find(|change| {
+                change.spec.target.run_id == self.run_id
+                    && change.status.step == Some(Step::Failed)
+                    && journal::is_for(change, Reason::RuleFailed)
+                    && !retry_asked(change)
+            })?;
+            let why = change.status.message.as_deref().unwrap_or("a rule failed");
+            let message = format!("NodeChange {} gave the run up: {why}", change.key);
+            Some(Why::new(Reason::Aborted, message))
+        })
     }
 
     /// A PreRun rule failed for good, and its policy is Abort.

@@ -373,6 +373,10 @@ impl steps::Turn for Turn<'_, '_> {
         self.pass.leaving.is_some()
     }
 
+    fn heeds_hold(&self) -> bool {
+        self.give_up.is_none()
+    }
+
     fn before(step: Step) -> Option<&'static [Step]> {
         match step {
             // The MCO goes through these, inside the step Released.
@@ -400,6 +404,7 @@ impl steps::Turn for Turn<'_, '_> {
             Gate::Approval => unapproved(),
             gate => gates::node::against(view, self.member, gate),
         });
+        let against = against.and_of_owner(|| gates::run::all_holds(view, waves));
         against.worst(&mut self.decision.out.report)
     }
 

@@ -323,7 +323,8 @@ pub(super) fn no_room(
         let mut room = Room::of(limit, keys, words).closed_by(one.closed());
         for other in of_binding(observed, one.binding?) {
             let turn = changes(observed, &other.uid).find(|change| change.in_flight());
-            let node = observed.nodes.get(&other.spec.node_name);
+            // The spec may name another node by now.
+            let node = turn.and_then(|turn| observed.nodes.get(&turn.spec.node_name));
             if let Some((turn, node)) = turn.zip(node) {
                 room.keep(node, is_kept(observed, turn, now));
             }

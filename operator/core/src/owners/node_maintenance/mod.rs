@@ -123,6 +123,11 @@ impl crate::pass::Pass for Pass<'_> {
                 self.view.spec.node_name, self.node
             );
             self.say(Step::Held, Why::new(Reason::InvalidField, message), None);
+            // Another operator would take a node that is closed.
+            let turn = self.turn().zip(self.observed.nodes.get(self.node));
+            if let Some((change, node)) = turn {
+                self.keep_lease(node, change);
+            }
         } else {
             return ON;
         }
@@ -327,10 +332,15 @@ impl Pass<'_> {
         });
     }
 
+    /// What keeps the maintenance as a whole until its node is cordoned, worst first.
+    fn of_owner(&self) -> impl Iterator<Item = Why> + use<> {
+        gates::of_owner(self.intent.problem.clone(), self.intent.suspended.as_ref())
+    }
+
     /// What a gate has against the node until it is cordoned.
     fn at_any_time(&self, node: &NodeView, gate: Gate) -> Option<Why> {
         match gate {
-            Gate::Owner => gates::of_owner(self.intent.problem.clone(), self.intent.suspended.as_ref()),
+            Gate::Owner => self.of_owner().next(),
             Gate::Stop => ledger::stop(self.observed, node),
             Gate::Window => self.intent.schedule.closed_to(node, self.observed, self.now),
             Gate::Quorum => quorum::refusal(self.observed, node),

@@ -84,7 +84,7 @@ impl Pass<'_> {
 
     /// A person leaves the node out: its cordon, taints, shield and lease are given back. Whether that is so.
     fn skips(&mut self, node: &NodeView, change: &ChangeView) -> bool {
-        let Some(why) = directive::skipped(change) else {
+        let Some(why) = directive::only_one_skipped(change) else {
             return false;
         };
         if self.put_back(Some(node)) {
@@ -183,15 +183,13 @@ impl steps::Turn for Turn<'_, '_> {
         let parts = self.parts();
         let withdrawn = withdrawn::withdrawn(&parts.phases, (parts.node, parts.change));
         let against = gates::weigh(self.pass.asked, |gate| match gate {
-            Gate::Owner => {
-                let of_owner = self.pass.at_any_time(self.node, gate);
-                of_owner.or_else(|| withdrawn.clone())
-            }
+            Gate::Owner => self.pass.of_owner().chain(withdrawn.clone()).next(),
             Gate::Person => directive::held(self.change),
             Gate::State => self.pass.not_ready(self.node),
             Gate::Approval => self.pass.ask_approval(self.node),
             gate => self.pass.at_any_time(self.node, gate),
         });
+        let against = against.and_of_owner(|| self.pass.of_owner().chain(withdrawn));
         against.worst(&mut self.pass.out.report)
     }
 

@@ -8,7 +8,11 @@ use super::{
     waves::Order,
 };
 use crate::{
-    admit::{gates::Gate, queue::Queue, schedule::Schedule},
+    admit::{
+        gates::{Gate, when},
+        queue::Queue,
+        schedule::Schedule,
+    },
     decision::Decision,
     drain,
     key::Key,
@@ -36,6 +40,18 @@ pub(super) struct Waiting<'p, 'a> {
     pub(super) said: Option<&'a ChangeView>,
     /// How it stands among others, and what was approved.
     pub(super) order: Order<'a>,
+}
+
+impl Waiting<'_, '_> {
+    /// What keeps the maintenance as a whole, worst first.
+    fn of_owner(&self) -> impl Iterator<Item = Why> + '_ {
+        let of_owner = self.pass.of_owner();
+        of_owner
+            .chain(when(move || {
+                spent(&self.pass.intent.failure_budgets, self.pass.observed)
+            }))
+            .chain(when(move || self.order.waves.failures_spent()))
+    }
 }
 
 impl<'a> Queue<'a> for Waiting<'_, 'a> {
@@ -71,7 +87,7 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
 
     fn sort_out(&mut self, (): (), _ledger: &mut Ledger<'a>) -> Next {
         let skipped = self.said.and_then(|change| {
-            let why = directive::newly_skipped(change)?;
+            let why = directive::only_one_newly_skipped(change)?;
             let journal = directive::leave_out(change, &why, self.pass.now);
             self.pass.out.actions.extend(journal);
             Some(why)
@@ -90,12 +106,7 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
         let (view, observed, now) = (self.pass.view, self.pass.observed, self.pass.now);
         let name = self.node.name.as_str();
         match gate {
-            Gate::Owner => {
-                let of_owner = self.pass.at_any_time(self.node, gate);
-                of_owner
-                    .or_else(|| spent(&self.pass.intent.failure_budgets, observed))
-                    .or_else(|| self.order.waves.failures_spent())
-            }
+            Gate::Owner => self.of_owner().next(),
             Gate::Person => self.said.and_then(directive::held),
             Gate::Busy => {
                 let other = observed.turn_of_other(self.node, &view.uid)?;
@@ -113,6 +124,10 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
                 .or_else(|| self.order.waves.no_room(self.node)),
             gate => self.pass.at_any_time(self.node, gate),
         }
+    }
+
+    fn against_owner(&self) -> Vec<Why> {
+        self.of_owner().collect()
     }
 
     fn admission(&self, (): ()) -> Admission {

@@ -37,14 +37,20 @@ pub use sets::{Class, Sets, class};
 
 use crate::{
     action::{Action, FORGET_CHAIN},
-    admit::{approval::Approvals, gates, queue, wave_rules::WaveRules, waves::Waves},
+    admit::{
+        approval::Approvals,
+        gates::{self, when},
+        queue,
+        wave_rules::WaveRules,
+        waves::Waves,
+    },
     decision::{Decision, Snapshot},
     drain::DrainOptions,
     observed::{NodeVersionView, NodeView, Observed},
     report::{NodeVersionReport, RunPhase},
     said,
     turn::{
-        contradiction, job, journal,
+        contradiction, directive, job, journal,
         steps::{Next, ON, STAY},
     },
     verdict::Answers,
@@ -71,7 +77,7 @@ impl<'a> Pass<'a> {
             answers,
             intent: Intent::parse(view, observed),
             sets: Sets::of(view, observed),
-            leaving: leaving(view, &run_id),
+            leaving: leaving(view, &run_id, observed),
             run_id,
             flying,
             over,
@@ -87,42 +93,48 @@ impl<'a> Pass<'a> {
             out: Decision::default(),
             pool: "".into(),
         };
-        pass.hold = pass.why_held();
+        let hold = pass.holds(&pass.waves).next();
+        pass.hold = hold;
         pass
     }
 
-    /// Why no node is begun at all.
-    fn why_held(&self) -> Option<Why> {
-        let aborted = || {
+    /// Why no node is begun at all, worst first.
+    fn holds<'h>(&'h self, waves: &'h Waves<'_>) -> impl Iterator<Item = Why> + 'h {
+        let aborted = move || {
             let mut flying = self.flying.iter();
             let change = flying.find(|change| journal::is_for(change, Reason::Aborted))?;
             let message = change.status.message.clone().unwrap_or_default();
             Some(Why::new(Reason::Aborted, message))
         };
-        self.leaving
-            .clone()
-            .or_else(|| gates::of_owner(self.intent.problem.clone(), self.intent.suspended.as_ref()))
-            .or_else(|| self.no_provider())
-            .or_else(|| self.unseen_autoscaler())
-            .or_else(|| self.nobody_drains())
-            .or_else(aborted)
-            .or_else(|| self.failures_spent())
+        let leaving = self.leaving.iter().cloned();
+        let (problem, suspended) = (self.intent.problem.clone(), self.intent.suspended.as_ref());
+        leaving
+            .chain(gates::of_owner(problem, suspended))
+            .chain(when(move || self.no_provider()))
+            .chain(when(move || self.unseen_autoscaler()))
+            .chain(when(move || self.nobody_drains()))
+            .chain(when(aborted))
+            .chain(when(move || self.failures_spent()))
+            .chain(when(move || waves.failures_spent()))
+            // Who leaves waits for nothing else.
+            .take(if self.leaving.is_some() { 1 } else { usize::MAX })
     }
 }
 
-fn leaving(view: &NodeVersionView, run_id: &str) -> Option<Why> {
+fn leaving(view: &NodeVersionView, run_id: &str, observed: &Observed) -> Option<Why> {
     if view.deleting {
         return Some(Why::new(Reason::Deleting, Reason::Deleting.meaning()));
     }
-    let aborted = view.annotations.get(marks::ABORT)? == run_id;
-    aborted.then(|| {
+    let aborted = view.annotations.get(marks::ABORT).is_some_and(|id| id == run_id);
+    let by_annotation = aborted.then(|| {
         let message = format!(
             "the replacement {run_id} was given up{}; to go on, remove annotation {}",
             said::by(&view.annotations, "abort"),
             marks::ABORT
         );
         Why::new(Reason::Aborted, message)
-    })
+    });
+    by_annotation.or_else(|| directive::all_given_up(changes(observed, &view.uid), run_id))
 }
 
 impl crate::pass::Pass for Pass<'_> {
@@ -168,8 +180,7 @@ impl crate::pass::Pass for Pass<'_> {
     }
 
     fn restore_rest(&mut self) {
-        let spent = || self.waves.failures_spent();
-        self.hold = self.hold.clone().or_else(spent);
+        self.hold = self.hold.take().or_else(|| self.waves.failures_spent());
         self.mend_pairs();
         self.give_back();
     }

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     action::{Event, EventAction, FleetAction},
     admit::{
-        gates::{self, Gate},
+        gates::{self, Gate, when},
         wave_rules::Rules,
     },
     key::Key,
@@ -85,6 +85,10 @@ impl<'a> Pass<'a> {
     fn finish_alone(&mut self, change: &'a ChangeView) {
         if journal::entered(change, Step::Changed).is_none() {
             return self.await_machine(change);
+        }
+        let held = directive::held(change).filter(|_| self.leaving.is_none());
+        if let Some(why) = held {
+            return self.say(&change.spec.node_name, Step::Held, why, Some(change));
         }
         let why = Why::new(Reason::Done, "its machine is gone");
         self.end_journal(change, Step::Done, &why);
@@ -223,15 +227,16 @@ impl<'a> Pass<'a> {
             );
             (!quorum::is_member(self.observed, heir)).then(|| Why::new(Reason::EtcdQuorum, message))
         };
+        let pass = &*self;
+        let of_owner = || {
+            gates::of_owner(pass.intent.problem.clone(), pass.intent.suspended.as_ref())
+                .chain(withdrawn.cloned())
+                .chain(when(move || pass.no_provider()))
+                .chain(when(move || pass.unseen_autoscaler().filter(|_| !is_disrupted)))
+                .chain(when(move || pass.nobody_drains_it(donor, change)))
+        };
         let against = gates::weigh(self.asked == Some(donor.name.as_str()), |gate| match gate {
-            Gate::Owner => {
-                let problem = self.intent.problem.clone();
-                gates::of_owner(problem, self.intent.suspended.as_ref())
-                    .or_else(|| withdrawn.cloned())
-                    .or_else(|| self.no_provider())
-                    .or_else(|| self.unseen_autoscaler().filter(|_| !is_disrupted))
-                    .or_else(|| self.nobody_drains_it(donor, change))
-            }
+            Gate::Owner => of_owner().next(),
             Gate::Window if !is_disrupted => self.intent.schedule.closed_to(donor, self.observed, self.now),
             Gate::Approval if !is_disrupted => self.approvals.refusal(&self.waves, &donor.name),
             Gate::Stop => ledger::stop(self.observed, donor),
@@ -257,11 +262,9 @@ impl<'a> Pass<'a> {
             | Gate::Budget
             | Gate::Drain => None,
         });
-        let worst = against.worst(&mut self.out.report);
-        let ends = worst
-            .as_ref()
-            .and_then(|why| why.until.filter(|_| is_awaited(why.reason)));
-        if let Some(until) = ends {
+        let worst = against.and_of_owner(of_owner).worst(&mut self.out.report);
+        let ends = worst.iter().filter(|why| is_awaited(why.reason));
+        if let Some(until) = ends.filter_map(|why| why.until).min() {
             self.out.wake(until);
         }
         worst

@@ -319,6 +319,10 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
         }
     }
 
+    fn against_owner(&self) -> Vec<Why> {
+        self.pass.holds(&self.waves).collect()
+    }
+
     fn admission(&self, node: &'a NodeView) -> Admission {
         let pass = &self.pass;
         let attempt = self.change(node).map_or(0, |change| change.status.attempt);

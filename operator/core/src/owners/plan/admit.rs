@@ -3,7 +3,10 @@
 use super::{edge, known::is_gate_lost, leave, pass::Pass, told, upgrade};
 use crate::{
     action::{Action, Change},
-    admit::gates,
+    admit::{
+        gates::{self, when},
+        waves::Waves,
+    },
     failures, intent, names,
     observed::{ChangeView, NodeView},
     owner::OwnerKind,
@@ -33,24 +36,26 @@ impl<'a> Pass<'a> {
         })
     }
 
-    /// Why no node is begun at all.
-    pub(super) fn hold(&self) -> Option<Why> {
-        let view = self.view;
-        if let Some(why) = &self.leaving {
-            return Some(why.clone());
-        }
-        let of_owner = gates::of_owner(self.problem(true), self.intent.suspended.as_ref());
-        if of_owner.is_some() {
-            return of_owner;
-        }
-        let mut flying = self.flying.iter();
-        if let Some(change) = flying.find(|change| journal::is_for(change, Reason::Aborted)) {
+    /// Why no node is begun at all, worst first.
+    pub(super) fn holds<'h>(&'h self, waves: &'h Waves<'_>) -> impl Iterator<Item = Why> + 'h {
+        let aborted = move || {
+            let mut flying = self.flying.iter();
+            let change = flying.find(|change| journal::is_for(change, Reason::Aborted))?;
             let message = change.status.message.clone().unwrap_or_default();
-            return Some(Why::new(Reason::Aborted, message));
-        }
-        self.failures_spent()
-            .or_else(|| self.waves.failures_spent())
-            .or_else(|| edge::waits(view, self.observed, &self.resolved.version))
+            Some(Why::new(Reason::Aborted, message))
+        };
+        let of_owner = move || gates::of_owner(self.problem(true), self.intent.suspended.as_ref());
+        let leaving = self.leaving.iter().cloned();
+        leaving
+            .chain(std::iter::once_with(of_owner).flatten())
+            .chain(when(aborted))
+            .chain(when(move || self.failures_spent()))
+            .chain(when(move || waves.failures_spent()))
+            .chain(when(move || {
+                edge::waits(self.view, self.observed, &self.resolved.version)
+            }))
+            // Who leaves waits for nothing else.
+            .take(if self.leaving.is_some() { 1 } else { usize::MAX })
     }
 
     /// What is wrong with the Plan, its rules or its bindings, and what of it is not known. Which nodes it means, and what they are

@@ -4,15 +4,16 @@ use super::{known::failure, pass::Pass, resolve::munged, told::Turn, upgrade::le
 use crate::{
     action::{Event, EventAction},
     key::Key,
-    observed::{JobEnd, PlanJobView},
+    observed::{ChangeView, JobEnd, PlanJobView},
     turn::{
         directive, failed,
-        journal::{self, Journal},
+        journal::{self, Journal, MAX_ENTRIES},
     },
     verdict::Question,
     why::Why,
 };
-use numo_api::{Pin, Reason, Step};
+use numo_api::{Entry, Pin, Reason, Step};
+use std::collections::BTreeSet;
 
 /// How often a node that reboots under its Job has it run once more by itself.
 const REBOOTS: usize = 3;
@@ -24,6 +25,29 @@ fn reboots(turn: &Turn<'_>) -> usize {
     let entries = turn.change.status.entries.iter();
     let rebooted = entries.filter(|entry| entry.reason.as_deref() == Some(Reason::Rebooted.name()));
     rebooted.count()
+}
+
+/// How often its Job has failed in the attempts before this one. Turns that were given back, reboots and people begin attempts too, and eat
+/// no retry. Of attempts that a full journal has forgotten each counts, or the node would be tried for ever; but for those before its turn
+/// was last given back, in which nothing ran.
+fn failures(change: &ChangeView) -> usize {
+    let (entries, attempt) = (&change.status.entries, change.status.attempt.max(1));
+    let is_failed = |entry: &&Entry| {
+        entry.step == Step::Admitted && entry.reason.as_deref() == Some(Reason::JobFailed.name())
+    };
+    let failed = entries.iter().filter(is_failed).count();
+    if entries.len() < MAX_ENTRIES {
+        return failed;
+    }
+    let given_back = entries.iter().rfind(|entry| entry.step == Step::Selected);
+    // No failure began the first attempt, or the one in which the turn was given back.
+    let first = given_back.map_or(1, |entry| entry.attempt.max(1));
+    let attempts = entries.iter().map(|entry| entry.attempt);
+    let known: BTreeSet<i32> = attempts
+        .filter(|known| *known > first && *known <= attempt)
+        .collect();
+    let all = usize::try_from(attempt.saturating_sub(first)).unwrap_or(0);
+    failed + all.saturating_sub(known.len())
 }
 
 /// That a reboot cut the Job short, which then runs once more. It may have rebooted while no numo ran to see its Job begin: that is asked
@@ -87,9 +111,8 @@ impl<'a> Pass<'a> {
             return self.say_turn(turn, Step::Released, why);
         };
         let message = failure(job, &node.name, end, evidence.exit_code);
-        let tried = usize::try_from(turn.change.status.attempt.max(1)).unwrap_or(1) - 1;
         let by_itself = usize::try_from(self.intent.retries).unwrap_or(0);
-        if tried.saturating_sub(reboots(turn)) < by_itself {
+        if failures(turn.change) < by_itself {
             return self.again(turn, &Why::new(Reason::JobFailed, message));
         }
         let log_tail = evidence.log_tail.clone();

@@ -209,7 +209,9 @@ impl<'a> Pass<'a> {
             self.say_held(turn);
             return STAY;
         }
+        let is_held = directive::held(turn.change).is_some() && self.leaving.is_none();
         let waits = !node.ready
+            || is_held
             || rules::any_runs_in(&self.rules_of(&turn.node.name), Phase::BeforeUncordon)
             || self.labels_later(turn);
         if waits && turn.entered(Step::Changed).is_none() {

@@ -45,7 +45,7 @@ use crate::{
     said,
     time::later,
     turn::{
-        contradiction, cordon, job, journal, lease, machine,
+        contradiction, cordon, directive, job, journal, lease, machine,
         steps::{Next, ON, STAY},
         ungated,
     },
@@ -172,8 +172,8 @@ fn leaving(view: &PlanView, observed: &Observed, run_id: &str) -> Option<Why> {
         let message = format!("Namespace {} is being deleted", view.key.namespace);
         return Some(Why::new(Reason::NamespaceTerminating, message));
     }
-    let aborted = view.annotations.get(marks::ABORT)? == run_id;
-    aborted.then(|| {
+    let aborted = view.annotations.get(marks::ABORT).is_some_and(|id| id == run_id);
+    let by_annotation = aborted.then(|| {
         let message = format!(
             "the upgrade {run_id} was given up{}; to go on, `numo abort plan/{} -n {} --undo` or remove annotation {}",
             said::by(&view.annotations, "abort"),
@@ -182,7 +182,8 @@ fn leaving(view: &PlanView, observed: &Observed, run_id: &str) -> Option<Why> {
             marks::ABORT
         );
         Why::new(Reason::Aborted, message)
-    })
+    });
+    by_annotation.or_else(|| directive::all_given_up(changes(observed, view), run_id))
 }
 
 impl crate::pass::Pass for Pass<'_> {
@@ -225,7 +226,8 @@ impl crate::pass::Pass for Pass<'_> {
     }
 
     fn restore_rest(&mut self) {
-        self.hold = self.hold();
+        let hold = self.holds(&self.waves).next();
+        self.hold = hold;
         self.kept = self.give_back();
         self.remove_jobs();
     }
@@ -279,7 +281,8 @@ impl<'a> Pass<'a> {
         }
         let mut waiting = Waiting::of(self, &selected, hold);
         queue::admit(&mut waiting);
-        let hold = waiting.hold.take();
+        let nobody_begins = waiting.nobody_begins.take();
+        let hold = waiting.hold.take().or(nobody_begins);
         let settled = later(self.view.created, SETTLED_SECONDS);
         if self.now < settled {
             self.out.wake(settled);

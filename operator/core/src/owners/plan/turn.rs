@@ -107,11 +107,12 @@ impl<'a> Pass<'a> {
                 || edge::waits(self.view, self.observed, &self.resolved.version).or_else(|| self.outside());
             (!turn.is_disrupted()).then(waits).flatten()
         };
+        let of_owner = || {
+            let problem = self.problem(!turn.is_disrupted());
+            gates::of_owner(problem, self.intent.suspended.as_ref()).chain(withdrawn.cloned())
+        };
         let against = gates::weigh(self.asked == Some(turn.node.name.as_str()), |gate| match gate {
-            Gate::Owner => {
-                let problem = self.problem(!turn.is_disrupted());
-                gates::of_owner(problem, self.intent.suspended.as_ref()).or_else(|| withdrawn.cloned())
-            }
+            Gate::Owner => of_owner().next(),
             Gate::Waits => waits(),
             Gate::Window => {
                 let closed = || self.intent.schedule.closed_to(turn.node, self.observed, self.now);
@@ -136,7 +137,7 @@ impl<'a> Pass<'a> {
             | Gate::Budget
             | Gate::Drain => None,
         });
-        against.worst(&mut self.out.report)
+        against.and_of_owner(of_owner).worst(&mut self.out.report)
     }
 
     /// Says that the turn is closed. Before the first disruption it is given back once it was for too long.

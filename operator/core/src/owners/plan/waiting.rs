@@ -41,6 +41,8 @@ pub(super) struct Waiting<'p, 'a> {
     pass: &'p mut Pass<'a>,
     /// Why no node is begun at all.
     pub(super) hold: Option<Why>,
+    /// That the Plan has room for no node, if one waits.
+    pub(super) nobody_begins: Option<Why>,
     nodes: Vec<&'a NodeView>,
     /// Their journals of what is asked for now, by the uids of the nodes.
     ended: BTreeMap<&'a str, &'a ChangeView>,
@@ -77,18 +79,19 @@ impl<'p, 'a> Waiting<'p, 'a> {
         let ended = ended(pass);
         let busy = pass.busy();
         let adopted = adopted(pass, &nodes, (&ended, &busy));
-        let nobody_begins = || no_concurrency(pass).or_else(|| pass.intent.closed.clone());
-        let hold = hold.or_else(|| nobody_begins().filter(|_| !nodes.is_empty()));
+        let nobody_begins = no_concurrency(pass).or_else(|| pass.intent.closed.clone());
+        let nobody_begins = nobody_begins.filter(|_| !nodes.is_empty());
         let limit = pass.intent.room(selected.len());
         if hold.is_none() && pass.in_flight.len() < limit {
             pass.order(&mut nodes);
         }
         let is_adopted = |node: &&NodeView| adopted.contains(node.name.as_str());
         let mut begun = nodes.iter().copied().filter(is_adopted);
-        let room = room(pass, limit, &adopted);
+        let room = room(pass, limit, &adopted).closed_by(nobody_begins.clone());
         Self {
             took_control_plane: begun.any(quorum::is_control_plane),
             hold,
+            nobody_begins,
             domains: domains(pass, (selected, &ended), &pass.waves, room.away()),
             waves: std::mem::take(&mut pass.waves),
             approvals: std::mem::take(&mut pass.approvals),
@@ -416,6 +419,10 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
             // The page of admission weighs these itself.
             Gate::Stop | Gate::Window | Gate::Leaving | Gate::Budget | Gate::Drain => None,
         }
+    }
+
+    fn against_owner(&self) -> Vec<Why> {
+        self.pass.holds(&self.waves).collect()
     }
 
     fn leaves_service(&self) -> bool {

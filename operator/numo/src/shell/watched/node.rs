@@ -11,7 +11,7 @@ use crate::shell::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicObject;
-use numo_core::observed::{HostView, Key, Leaving, NodeView};
+use numo_core::observed::{EtcdVoter, HostView, Key, Leaving, NodeView};
 use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -224,7 +224,11 @@ pub fn node(node: SlimNode) -> (NodeView, OfNode) {
     };
     let networks = pods.take(POD_NETWORKS).chain(addresses.take(ADDRESSES)).collect();
     let view = NodeView {
-        etcd_voter: condition("EtcdIsVoter").map(|status| status == "True"),
+        etcd_voter: condition("EtcdIsVoter").map(|status| match status {
+            "True" => EtcdVoter::Yes,
+            "False" => EtcdVoter::No,
+            _ => EtcdVoter::Unknown,
+        }),
         boot_id: node.status.node_info.boot_id,
         kubelet_version: node.status.node_info.kubelet_version,
         created: created(&node.metadata),
@@ -256,6 +260,23 @@ pub fn node_object(slim: SlimNode) -> Object {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_member_of_etcd_that_nobody_knows_of_is_not_taken_for_none() {
+        let voter = |conditions: Value| {
+            let object = serde_json::json!({
+                "metadata": {"name": "cp-0"},
+                "status": {"conditions": conditions},
+            });
+            node(serde_json::from_value(object).unwrap()).0.etcd_voter
+        };
+        let with = |status: &str| voter(serde_json::json!([{"type": "EtcdIsVoter", "status": status}]));
+        assert_eq!(voter(serde_json::json!([])), None);
+        assert_eq!(with("True"), Some(EtcdVoter::Yes));
+        assert_eq!(with("False"), Some(EtcdVoter::No));
+        assert_eq!(with("Unknown"), Some(EtcdVoter::Unknown));
+        assert_eq!(with(""), Some(EtcdVoter::Unknown));
+    }
 
     #[test]
     fn a_kubelet_that_writes_many_addresses_keeps_none_of_its_pods_range_out() {

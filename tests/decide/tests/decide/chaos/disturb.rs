@@ -10,9 +10,9 @@ use numo_core::{
     Owner,
     admit::window::Window,
     observed::{
-        ApprovalView, BindingView, BudgetView, EtcdPodView, ForeignController, Heard, IntOrPercent, JobEnd,
-        Key, LeaseView, Leaving, Observed, Refusal, Rival, RuleAnswer, RuleWords, Said, Unread, Validity,
-        WindowView,
+        ApprovalView, BindingView, BudgetView, EtcdPodView, EtcdVoter, ForeignController, Heard,
+        IntOrPercent, JobEnd, Key, LeaseView, Leaving, Observed, Refusal, Rival, RuleAnswer, RuleWords, Said,
+        Unread, Validity, WindowView,
     },
     verdict::{Answers, Evidence},
 };
@@ -230,7 +230,12 @@ impl Scene<'_> {
                 "state"
             }
             11 => {
-                node.etcd_voter = dice.one_of(&[None, Some(true), Some(false)]);
+                node.etcd_voter = dice.one_of(&[
+                    None,
+                    Some(EtcdVoter::Yes),
+                    Some(EtcdVoter::No),
+                    Some(EtcdVoter::Unknown),
+                ]);
                 node.labels
                     .insert("node-role.kubernetes.io/control-plane".to_owned(), String::new());
                 "voter"

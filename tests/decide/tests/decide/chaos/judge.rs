@@ -5,7 +5,7 @@ use numo_api::{NodeChangeSpec, Step, marks};
 use numo_core::{
     Decision, Owner, OwnerKind,
     action::{Action, FleetAction, NodePatch, NodePurpose, PoolPurpose},
-    observed::{ChangeView, IntOrPercent, Map, NodeView, Observed},
+    observed::{ChangeView, EtcdVoter, IntOrPercent, Map, NodeView, Observed},
 };
 use serde_json::Value;
 
@@ -210,7 +210,8 @@ impl<'a> Judge<'a> {
                     .contains_key(&format!("node-role.kubernetes.io/{role}"))
             })
         };
-        if node.etcd_voter != Some(true) || !is_control_plane(node) || !node.ready || node.unschedulable {
+        let is_member = node.etcd_voter.is_some_and(|voter| voter != EtcdVoter::No);
+        if !is_member || !is_control_plane(node) || !node.ready || node.unschedulable {
             return Ok(());
         }
         let openshift =
@@ -226,9 +227,12 @@ impl<'a> Judge<'a> {
         let mut others = self.observed.nodes.values();
         let away = others.find(|one| {
             one.name != node.name
-                && one.etcd_voter == Some(true)
+                && match one.etcd_voter {
+                    Some(EtcdVoter::Yes) => !one.ready || one.unschedulable || one.leaving.is_some(),
+                    Some(EtcdVoter::Unknown) => true,
+                    Some(EtcdVoter::No) | None => false,
+                }
                 && is_control_plane(one)
-                && (!one.ready || one.unschedulable || one.leaving.is_some())
         });
         match away {
             Some(one) if !down => fail(format!("10: {} begun while {} is away", node.name, one.name)),

@@ -1,7 +1,7 @@
 //! Gates that hold a whole run.
 
 use crate::{
-    admit::waves::Waves,
+    admit::{gates::when, waves::Waves},
     failures, mark,
     observed::{ForeignController, PoolView, RunConfigView},
     owners::mutex_run_config::gates::written::{MAX_CORRECTIONS, is_of_a_run, unlabelled_by_other},
@@ -70,22 +70,37 @@ pub(crate) fn hold(
     refusal: Option<&Why>,
     waves: &Waves<'_>,
 ) -> Option<Why> {
-    leaving
-        .or(refusal)
-        .cloned()
-        .or_else(|| view.observed.stood_off(ForeignController::MutexRunConfig))
-        .or_else(|| view.intent.problems.first().cloned())
-        .or_else(|| paused_by_other(view))
-        .or_else(|| foreign_writer(view))
-        .or_else(|| view.intent.suspended.clone())
-        .or_else(|| dry_run(view))
-        .or_else(|| pools_pausing(view).filter(|_| !view.intent.dry_run))
-        .or_else(|| view.intent.canary.and_then(|canary| held_by_run(view, canary)))
+    leaving.cloned().or_else(|| holds(view, refusal, waves).next())
+}
+
+/// All of it, worst first.
+pub(crate) fn all_holds(view: &RunView<'_>, waves: &Waves<'_>) -> Vec<Why> {
+    holds(view, refusal(view).as_ref(), waves).collect()
+}
+
+/// The same of a run that is not left.
+fn holds<'h>(
+    view: &'h RunView<'_>,
+    refusal: Option<&'h Why>,
+    waves: &'h Waves<'_>,
+) -> impl Iterator<Item = Why> + 'h {
+    let given = refusal.into_iter().cloned();
+    // Of a run that is refused, they may roll.
+    let pauses = refusal.is_none() && !view.intent.dry_run;
+    given
+        .chain(view.observed.stood_off(ForeignController::MutexRunConfig))
+        .chain(view.intent.problems.iter().cloned())
+        .chain(when(move || paused_by_other(view)))
+        .chain(when(move || foreign_writer(view)))
+        .chain(view.intent.suspended.clone())
+        .chain(when(move || dry_run(view)))
+        .chain(when(move || pools_pausing(view)).filter(move |_| pauses))
+        .chain(when(move || held_by_run(view, view.intent.canary?)))
         // Before what others end: with a node held in the canary pool that is never out of it.
-        .or_else(|| failures(view))
-        .or_else(|| waves.failures_spent())
-        .or_else(|| canary_pausing(view))
-        .or_else(|| control_plane(view))
+        .chain(when(move || failures(view)))
+        .chain(when(move || waves.failures_spent()))
+        .chain(when(move || canary_pausing(view)))
+        .chain(when(move || control_plane(view)))
 }
 
 fn external(view: &RunView<'_>) -> Option<Why> {
