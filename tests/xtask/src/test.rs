@@ -14,7 +14,8 @@ use crate::{book, elsewhere, lint, room, setup, step};
 
 /// Folders of packages whose tests need a control plane, 600 MB and many seconds of both cores to start, and how many run at once. Those
 /// that hand theirs on wait for machines too; more at once than these only wait for the processor, some of them too long.
-const HEAVY: [(&str, u8); 4] = [
+const HEAVY: [(&str, u8); 5] = [
+    (INSTALLATION, 2),
     ("tests/cluster", 4),
     ("tests/api", 4),
     ("tests/world", 4),
