@@ -7,10 +7,9 @@ use crate::{
     mark::{self, CordonedBy},
     observed::NodeView,
     owner::OwnerKind,
-    rules,
     turn::{lease, machine, node::Holding, shield},
 };
-use numo_api::{Outcome, Phase, Step, marks};
+use numo_api::{Step, marks};
 
 impl<'a> Pass<'a> {
     /// What the Plan takes of the node: its lease, unless the node stays in service, its shield, and the memory of what cordon there was.
@@ -99,12 +98,12 @@ impl<'a> Pass<'a> {
     }
 
     /// The patch that puts the mark of the cordon back on a node whose Job is complete, where somebody took it off: without it nobody would
-    /// take the cordon off. Once it may have been taken off in a write of its own, one that is there may be a person's.
+    /// take the cordon off. Once the change is journaled the cordon may have been taken off, and one that is there may be a person's.
     fn remarking(&self, turn: &Turn<'a>) -> Option<NodePatch> {
         let node = turn.node;
         let is_ours = self.is_shielded(node) || turn.entered(Step::Cordoned).is_some();
         let is_lost = is_ours && node.unschedulable && mark::cordoned_by(node).is_none();
-        if !is_lost || turn.change.spec.in_service || self.may_be_uncordoned(turn) {
+        if !is_lost || turn.change.spec.in_service || turn.tells_of_change() {
             return None;
         }
         let mark = CordonedBy {
@@ -120,19 +119,6 @@ impl<'a> Pass<'a> {
             .annotations
             .push(Change::of(&node.annotations, marks::CORDONED_BY, mark));
         Some(patch)
-    }
-
-    /// Whether the cordon of a node whose Job is complete may have been taken off already: not before that is journaled, nor before the last
-    /// rule of phase BeforeUncordon has passed.
-    fn may_be_uncordoned(&self, turn: &Turn<'a>) -> bool {
-        let status = &turn.change.status;
-        let is_asked = self.rules_of(&turn.node.name).iter().any(|(key, rule)| {
-            let phase = Phase::BeforeUncordon;
-            let last = rules::last_word(&status.verdicts, key, phase, status.attempt.max(1));
-            rule.is_some_and(|rule| rule.runs_in(phase))
-                && last.is_none_or(|verdict| verdict.outcome == Outcome::Failure)
-        });
-        self.labels_later(turn) && turn.entered(Step::Changed).is_some() && !is_asked
     }
 
     /// Whether the Job of a node may have run and be gone, and nothing tells so but the cordon that came since: it was about to be created

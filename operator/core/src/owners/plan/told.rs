@@ -84,6 +84,11 @@ impl Turn<'_> {
         self.has_begun() || self.was_begun() || self.told().any(|entry| entry.step == Step::Cordoned)
     }
 
+    /// Whether the journal tells, of any attempt, that the node is changed: no cordon is taken off in a write of its own before.
+    pub(super) fn tells_of_change(&self) -> bool {
+        self.told().any(|entry| entry.step == Step::Changed)
+    }
+
     /// Whether its Job was started, and nothing of it can have run.
     pub(super) fn is_untouched(&self) -> bool {
         self.job
