@@ -289,9 +289,7 @@ impl Machines {
                     let of_group = self.maps().get(group).await?.data.unwrap_or_default();
                     let is_control_plane = of_group.get("role").is_some_and(|role| role == "ControlPlane");
                     let provider_id = format!("sim:///{name}");
-                    let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-                    let address = next.take_if(|_| is_control_plane);
-                    drop(next);
+                    let address = is_control_plane.then(|| self.take_next()).flatten();
                     let booted = Booted {
                         node,
                         provider_id: &provider_id,
@@ -326,20 +324,30 @@ impl Machines {
 
     /// What a kubelet says again and again: its node would else be taken for lost. It says nothing where it has just said so.
     pub async fn beat(&self, name: &str) -> Result<()> {
-        let beaten = self.beaten.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = beaten.get(name).is_none_or(|at| at.elapsed() >= BEAT);
-        drop(beaten);
-        if is_due {
+        if self.is_silent(name) {
             self.say_ready(name).await
         } else {
             Ok(())
         }
     }
 
-    async fn say_ready(&self, name: &str) -> Result<()> {
+    /// Whether a node has not beaten for a while.
+    fn is_silent(&self, name: &str) -> bool {
+        let beaten = self.beaten.lock().unwrap_or_else(PoisonError::into_inner);
+        beaten.get(name).is_none_or(|at| at.elapsed() >= BEAT)
+    }
+
+    fn note_beat(&self, name: &str) {
         let mut beaten = self.beaten.lock().unwrap_or_else(PoisonError::into_inner);
         beaten.insert(name.to_owned(), Instant::now());
-        drop(beaten);
+    }
+
+    fn take_next(&self) -> Option<String> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    async fn say_ready(&self, name: &str) -> Result<()> {
+        self.note_beat(name);
         let status = json!({"status": {"conditions": [{
             "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "it plays",
             "lastHeartbeatTime": Timestamp::now().to_string(), "lastTransitionTime": null,

@@ -185,6 +185,17 @@ impl<C: Cloud> Hosted<C> {
         self.addresses().insert(node.to_owned(), address);
     }
 
+    /// The InternalIP of the Node that a machine becomes; none is one of nobody's.
+    fn address_of(&self, machine: &Machine) -> Option<String> {
+        let mut addresses = self.addresses();
+        let named = addresses.get(&machine.node).cloned();
+        if named.is_none() && machine.is_control_plane {
+            addresses.remove(NEXT)
+        } else {
+            named
+        }
+    }
+
     /// The next node of the control plane that joins will have this InternalIP.
     pub fn place_next(&self, address: String) {
         self.place(NEXT, address);
@@ -202,11 +213,7 @@ impl<C: Cloud> Hosted<C> {
             if !is_new {
                 continue;
             }
-            let mut addresses = self.addresses();
-            let named = addresses.get(&machine.node).cloned();
-            let is_next = named.is_none() && machine.is_control_plane;
-            let address = if is_next { addresses.remove(NEXT) } else { named };
-            drop(addresses);
+            let address = self.address_of(&machine);
             let booted = Booted {
                 node: &machine.node,
                 provider_id: &machine.provider_id,
