@@ -80,12 +80,35 @@ pub(crate) fn marked(node: &NodeView, owner_uid: &str, corrections: u32) -> Cord
     }
 }
 
+/// The mark of a cordon of the owner's that somebody took off: nothing was there before that cordon.
+pub(crate) fn lost(owner_uid: &str, done: bool) -> CordonedBy {
+    CordonedBy {
+        owner: owner_uid.to_owned(),
+        prior: false,
+        taints: Vec::new(),
+        corrections: 0,
+        done,
+    }
+}
+
+/// Puts this mark on a node whose cordon stays as it is.
+pub(crate) fn marking(node: &NodeView, mark: &CordonedBy) -> NodePatch {
+    NodePatch {
+        annotations: vec![noted(node, mark)],
+        ..NodePatch::of(node, NodePurpose::Shield)
+    }
+}
+
+/// The annotation that has this mark.
+pub(crate) fn noted(node: &NodeView, mark: &CordonedBy) -> Change {
+    Change::of(&node.annotations, marks::CORDONED_BY, Some(mark::render(mark)))
+}
+
 /// Cordons the node and leaves this mark. A person's cordon of this very moment must not be taken for numo's, nor numo's for a person's
 /// that is over.
 pub(crate) fn cordoning(node: &NodeView, mark: &CordonedBy) -> NodePatch {
-    let mark = Some(mark::render(mark));
     NodePatch {
-        annotations: vec![Change::of(&node.annotations, marks::CORDONED_BY, mark)],
+        annotations: vec![noted(node, mark)],
         unschedulable: Some(true),
         while_unschedulable: Some(node.unschedulable),
         ..NodePatch::of(node, NodePurpose::Cordon)

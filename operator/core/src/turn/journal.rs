@@ -259,6 +259,13 @@ pub fn is_for(change: &ChangeView, reason: Reason) -> bool {
     change.status.reason.as_deref() == Some(reason.name())
 }
 
+/// That the turn of a node was ended for good, and the owner with it, if so.
+pub(crate) fn aborted(flying: &[&ChangeView]) -> Option<Why> {
+    let change = flying.iter().find(|change| is_for(change, Reason::Aborted))?;
+    let message = change.status.message.clone().unwrap_or_default();
+    Some(Why::new(Reason::Aborted, message))
+}
+
 /// Why the journal ended or holds, if it is for a reason that numo knows.
 pub fn reason(change: &ChangeView) -> Option<Reason> {
     Reason::named(change.status.reason.as_deref()?)

@@ -101,9 +101,8 @@ pub(super) fn keep_cordoned(turn: &mut impl Turn, own: &OwnDrain, closed: Option
         return STAY;
     }
     match closed {
-        Some(why) if own.stays_open => turn.say(Step::Cordoned, why.clone()),
-        // What comes next may write the journal as well.
-        Some(why) if was_drained => turn.say(Step::Cordoned, why.clone()),
+        // What comes after one that was drained may write the journal as well.
+        Some(why) if own.stays_open || was_drained => turn.say(Step::Cordoned, why.clone()),
         Some(_) => return ON,
         None => close(turn, corrections + 1, own.again),
     }

@@ -5,10 +5,10 @@ use super::{
     pass::Pass,
 };
 use crate::{
-    action::{Action, Change, Event, EventAction, NodePatch, NodePurpose},
+    action::{Action, Event, EventAction},
     admit::gates::{self, Gate},
     drain, ledger,
-    mark::{self, CordonedBy},
+    mark::CordonedBy,
     observed::{ChangeView, NodeView},
     owner::MaintenanceGroup,
     report::{MaintenancePhase, RunPhase},
@@ -61,12 +61,7 @@ impl Pass<'_> {
         if cordon::of(node, &self.view.uid).is_some() || self.intent.is_stood_off() {
             return false;
         }
-        let mut patch = NodePatch::of(node, NodePurpose::Shield);
-        let mark = Some(mark::render(mark));
-        patch
-            .annotations
-            .push(Change::of(&node.annotations, marks::CORDONED_BY, mark));
-        self.act(Action::PatchNode(patch), None);
+        self.act(Action::PatchNode(cordon::marking(node, mark)), None);
         self.note_taking(change);
         let message = "somebody took the mark of its cordon off, which is being put back";
         let step = change.status.step.unwrap_or(Step::Cordoned);

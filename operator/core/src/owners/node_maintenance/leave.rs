@@ -35,14 +35,7 @@ impl Pass<'_> {
         let is_told = change.is_some_and(|change| journal::entered(change, Step::Cordoned).is_some());
         let is_unmarked = is_told && mark::cordoned_by(node).is_none();
         let is_lost = is_unmarked && (keeps || has_taint(&node.taints, self.group.taint()));
-        let lost = || CordonedBy {
-            owner: uid.clone(),
-            prior: false,
-            taints: Vec::new(),
-            corrections: 0,
-            done: false,
-        };
-        cordon::of(node, uid).or_else(|| is_lost.then(lost))
+        cordon::of(node, uid).or_else(|| is_lost.then(|| cordon::lost(uid, false)))
     }
 
     /// Puts the node back as it was, without its rules; true once nothing is left. The lease is freed with it if no turn is in flight.

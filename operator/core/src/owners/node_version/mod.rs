@@ -100,12 +100,6 @@ impl<'a> Pass<'a> {
 
     /// Why no node is begun at all, worst first.
     fn holds<'h>(&'h self, waves: &'h Waves<'_>) -> impl Iterator<Item = Why> + 'h {
-        let aborted = move || {
-            let mut flying = self.flying.iter();
-            let change = flying.find(|change| journal::is_for(change, Reason::Aborted))?;
-            let message = change.status.message.clone().unwrap_or_default();
-            Some(Why::new(Reason::Aborted, message))
-        };
         let leaving = self.leaving.iter().cloned();
         let (problem, suspended) = (self.intent.problem.clone(), self.intent.suspended.as_ref());
         leaving
@@ -113,7 +107,7 @@ impl<'a> Pass<'a> {
             .chain(when(move || self.no_provider()))
             .chain(when(move || self.unseen_autoscaler()))
             .chain(when(move || self.nobody_drains()))
-            .chain(when(aborted))
+            .chain(when(move || journal::aborted(&self.flying)))
             .chain(when(move || self.failures_spent()))
             .chain(when(move || waves.failures_spent()))
             // Who leaves waits for nothing else.

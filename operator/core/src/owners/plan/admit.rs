@@ -38,17 +38,11 @@ impl<'a> Pass<'a> {
 
     /// Why no node is begun at all, worst first.
     pub(super) fn holds<'h>(&'h self, waves: &'h Waves<'_>) -> impl Iterator<Item = Why> + 'h {
-        let aborted = move || {
-            let mut flying = self.flying.iter();
-            let change = flying.find(|change| journal::is_for(change, Reason::Aborted))?;
-            let message = change.status.message.clone().unwrap_or_default();
-            Some(Why::new(Reason::Aborted, message))
-        };
         let of_owner = move || gates::of_owner(self.problem(true), self.intent.suspended.as_ref());
         let leaving = self.leaving.iter().cloned();
         leaving
             .chain(std::iter::once_with(of_owner).flatten())
-            .chain(when(aborted))
+            .chain(when(move || journal::aborted(&self.flying)))
             .chain(when(move || self.failures_spent()))
             .chain(when(move || waves.failures_spent()))
             .chain(when(move || {

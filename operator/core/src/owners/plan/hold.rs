@@ -3,13 +3,13 @@
 
 use super::{pass::Pass, told::Turn};
 use crate::{
-    action::{Action, Change, NodePatch, NodePurpose},
+    action::{Action, NodePatch, NodePurpose},
     mark::{self, CordonedBy},
     observed::NodeView,
     owner::OwnerKind,
-    turn::{lease, machine, node::Holding, shield},
+    turn::{cordon, lease, machine, node::Holding, shield},
 };
-use numo_api::{Step, marks};
+use numo_api::Step;
 
 impl<'a> Pass<'a> {
     /// What the Plan takes of the node: its lease, unless the node stays in service, its shield, and the memory of what cordon there was.
@@ -74,18 +74,11 @@ impl<'a> Pass<'a> {
                     ..mark
                 },
                 _ => CordonedBy {
-                    owner: uid.clone(),
                     prior,
-                    taints: Vec::new(),
-                    corrections: 0,
-                    done: was_cordoned,
+                    ..cordon::lost(uid, was_cordoned)
                 },
             };
-            patch.annotations.push(Change::of(
-                &node.annotations,
-                marks::CORDONED_BY,
-                Some(mark::render(&mark)),
-            ));
+            patch.annotations.push(cordon::noted(node, &mark));
             // A person's cordon of this very moment must not be taken for the Job's.
             patch.while_unschedulable = (!node.unschedulable && !turn.has_begun()).then_some(false);
         }
@@ -106,19 +99,7 @@ impl<'a> Pass<'a> {
         if !is_lost || turn.change.spec.in_service || turn.tells_of_change() {
             return None;
         }
-        let mark = CordonedBy {
-            owner: self.view.uid.clone(),
-            prior: false,
-            taints: Vec::new(),
-            corrections: 0,
-            done: true,
-        };
-        let mut patch = NodePatch::of(node, NodePurpose::Shield);
-        let mark = Some(mark::render(&mark));
-        patch
-            .annotations
-            .push(Change::of(&node.annotations, marks::CORDONED_BY, mark));
-        Some(patch)
+        Some(cordon::marking(node, &cordon::lost(&self.view.uid, true)))
     }
 
     /// Whether the Job of a node may have run and be gone, and nothing tells so but the cordon that came since: it was about to be created

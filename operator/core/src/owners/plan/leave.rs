@@ -6,8 +6,8 @@ use super::{
     upgrade::leave_out,
 };
 use crate::{
-    action::{Action, Change, Event, EventAction, NodePatch, NodePurpose},
-    mark::{self, CordonedBy},
+    action::{Action, Change, Event, EventAction},
+    mark::CordonedBy,
     observed::{JobEnd, NodeView},
     rules,
     time::later,
@@ -118,12 +118,7 @@ impl<'a> Pass<'a> {
             && let Some(mark) = cordon::of(turn.node, uid).filter(|mark| !mark.done)
         {
             // The next turn must not take the Job's cordon for a person's.
-            let mut patch = NodePatch::of(turn.node, NodePurpose::Shield);
-            patch.annotations.push(Change::of(
-                &turn.node.annotations,
-                marks::CORDONED_BY,
-                Some(mark::render(&CordonedBy { done: true, ..mark })),
-            ));
+            let patch = cordon::marking(turn.node, &CordonedBy { done: true, ..mark });
             self.act(&turn.node.name, Action::PatchNode(patch), None);
         }
         let mut journal = Journal::open(turn.change, self.now);
