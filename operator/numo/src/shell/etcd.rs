@@ -102,6 +102,13 @@ struct Member {
     is_learner: bool,
 }
 
+impl Member {
+    /// Whether its peers call it at this address.
+    fn is_at(&self, address: &str) -> bool {
+        self.peer_urls.iter().any(|url| is_at(url, address))
+    }
+}
+
 #[derive(Debug, Deserialize)]
 struct Members {
     #[serde(default)]
@@ -227,7 +234,7 @@ async fn take_out(
 fn no_heir(leaver: &Leaver, members: &[Member]) -> Option<String> {
     let (heir, address) = leaver.heir.as_ref()?;
     let mut votes = members.iter().filter(|member| !member.is_learner);
-    let has_member = votes.any(|member| member.peer_urls.iter().any(|url| is_at(url, address)));
+    let has_member = votes.any(|member| member.is_at(address));
     (!has_member).then(|| {
         format!(
             "found no voting member at {}, the InternalIP of Node {heir}, wanted one before that of Node {} goes",
@@ -251,8 +258,7 @@ fn member_of<'m>(leaver: &Leaver, members: &'m [Member]) -> Result<Option<&'m Me
             "another node of the control plane has the InternalIP {address} of Node {node}, too"
         ));
     }
-    let is_of = |member: &Member, address: &str| member.peer_urls.iter().any(|url| is_at(url, address));
-    let mut here = members.iter().filter(|member| is_of(member, address));
+    let mut here = members.iter().filter(|member| member.is_at(address));
     match (here.next(), here.next()) {
         (Some(_), Some(_)) => return Err(format!("found two members at {address}, wanted one")),
         (Some(member), None) if names.contains(&member.name) => {
@@ -283,7 +289,7 @@ fn member_of<'m>(leaver: &Leaver, members: &'m [Member]) -> Result<Option<&'m Me
     }
     let is_known = others
         .iter()
-        .any(|other| members.iter().any(|member| is_of(member, other)));
+        .any(|other| members.iter().any(|member| member.is_at(other)));
     if is_known {
         return Ok(None);
     }
