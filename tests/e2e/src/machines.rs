@@ -71,7 +71,7 @@ pub struct Booted<'a> {
     pub provider_id: &'a str,
     /// Whether it is of the control plane.
     pub is_control_plane: bool,
-    /// Its InternalIP; none is one of nobody's.
+    /// Its InternalIP; none is the one that was placed (`place_next`), or one of nobody's.
     pub address: Option<&'a str>,
 }
 
@@ -289,12 +289,11 @@ impl Machines {
                     let of_group = self.maps().get(group).await?.data.unwrap_or_default();
                     let is_control_plane = of_group.get("role").is_some_and(|role| role == "ControlPlane");
                     let provider_id = format!("sim:///{name}");
-                    let address = is_control_plane.then(|| self.take_next()).flatten();
                     let booted = Booted {
                         node,
                         provider_id: &provider_id,
                         is_control_plane,
-                        address: address.as_deref(),
+                        address: None,
                     };
                     self.boot(booted).await?;
                     self.set(&name, "state", "Ready").await?;
@@ -386,14 +385,13 @@ impl Machines {
         if self.nodes().get_opt(name).await?.is_none() {
             self.apply(node).await?;
         }
-        let address = address.map_or_else(
-            || {
-                let [high, low] = self.addresses.fetch_add(1, Ordering::Relaxed).to_be_bytes();
-                // A range for benchmarks: nothing is there.
-                format!("198.18.{high}.{low}")
-            },
-            str::to_owned,
-        );
+        let placed = || is_control_plane.then(|| self.take_next()).flatten();
+        let address = address.map(str::to_owned).or_else(placed);
+        let address = address.unwrap_or_else(|| {
+            let [high, low] = self.addresses.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+            // A range for benchmarks: nothing is there.
+            format!("198.18.{high}.{low}")
+        });
         let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": address}]}});
         self.nodes()
             .patch_status(name, &PatchParams::default(), &Patch::Merge(&status))

@@ -100,9 +100,6 @@ pub trait Cloud {
     fn goes_on(called: &Called) -> bool;
 }
 
-/// Where [`Hosted::place_next`] keeps its address: no Node has this name.
-const NEXT: &str = "";
-
 /// A cloud, and the way to it.
 #[derive(Debug)]
 pub struct Hosted<C> {
@@ -185,22 +182,6 @@ impl<C: Cloud> Hosted<C> {
         self.addresses().insert(node.to_owned(), address);
     }
 
-    /// The InternalIP of the Node that a machine becomes; none is one of nobody's.
-    fn address_of(&self, machine: &Machine) -> Option<String> {
-        let mut addresses = self.addresses();
-        let named = addresses.get(&machine.node).cloned();
-        if named.is_none() && machine.is_control_plane {
-            addresses.remove(NEXT)
-        } else {
-            named
-        }
-    }
-
-    /// The next node of the control plane that joins will have this InternalIP.
-    pub fn place_next(&self, address: String) {
-        self.place(NEXT, address);
-    }
-
     /// Plays the cloud once: time goes by, machines that run become Nodes, and every Node beats.
     pub async fn play(&self, machines: &Machines) -> Result<()> {
         for machine in self.cloud.machines() {
@@ -213,7 +194,7 @@ impl<C: Cloud> Hosted<C> {
             if !is_new {
                 continue;
             }
-            let address = self.address_of(&machine);
+            let address = self.addresses().get(&machine.node).cloned();
             let booted = Booted {
                 node: &machine.node,
                 provider_id: &machine.provider_id,

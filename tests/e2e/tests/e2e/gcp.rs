@@ -305,7 +305,6 @@ async fn the_control_plane_goes_first_and_a_member_of_etcd_before_its_machine() 
     for name in names {
         hosted.place(name, members.address(name)?);
     }
-    hosted.place_next(members.spare());
     let numo = vec![
         "--etcd-certs",
         kept(members.certs().display().to_string()),
@@ -314,6 +313,7 @@ async fn the_control_plane_goes_first_and_a_member_of_etcd_before_its_machine() 
     ];
     let mut scene = Scene::open(hosted, numo).await?;
     scene.hosted.play(&scene.machines).await?;
+    scene.machines.place_next(members.spare());
     scene.machines.ask_for(VERSION, json!({"image": NEW})).await?;
     scene.start()?;
     let joins = scene
