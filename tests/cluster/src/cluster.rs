@@ -22,6 +22,7 @@ use crate::ports::Port;
 use crate::process::{Component, Process};
 use crate::reuse::Prepared;
 use crate::tally;
+use crate::turnstile::{self, Place};
 
 /// How long a start may take: it is 5 s on a quiet machine, but builds and other
 /// clusters may be running beside it.
@@ -61,6 +62,8 @@ pub struct Cluster {
     stopped: bool,
     /// If it serves more than one test.
     pub(crate) prepared: Option<Prepared>,
+    /// While it serves a test.
+    pub(crate) place: Option<Place>,
     kubectl: Vec<String>,
 }
 
@@ -77,11 +80,11 @@ impl Cluster {
     /// Builds the programs first if need be ([`binary`](crate::binary)). Fails, with
     /// the end of the component's log, when a component ends or time is up.
     pub async fn start(options: Options) -> Result<Self> {
-        Self::start_with(options, &Keys::new()).await
+        Self::start_with(options, &Keys::new(), turnstile::enter().await).await
     }
 
-    /// The same with these objects in etcd before any other component starts.
-    pub(crate) async fn start_with(options: Options, objects: &Keys) -> Result<Self> {
+    /// The same with these objects in etcd before any other component starts, in this place.
+    pub(crate) async fn start_with(options: Options, objects: &Keys, place: Place) -> Result<Self> {
         // An error says that the process has chosen its provider already.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let binaries = tokio::task::spawn_blocking(Binaries::find).await??;
@@ -105,6 +108,7 @@ impl Cluster {
             started: false,
             stopped: false,
             prepared: None,
+            place: Some(place),
             kubectl: binaries.kubectl(),
         };
         cluster.launch(&binaries, Component::Etcd)?;

@@ -28,6 +28,7 @@ mod ports;
 mod process;
 mod reuse;
 mod tally;
+mod turnstile;
 
 pub use audit::AuditEvent;
 pub use binaries::{Binaries, binary};

@@ -18,7 +18,7 @@ use kube::{Api, Client, api::ListParams};
 use crate::cluster::{Cluster, Options};
 use crate::credentials::User;
 use crate::etcd::{Etcd, Keys, Operation};
-use crate::tally;
+use crate::{tally, turnstile};
 
 /// What this process has of prepared control planes.
 static KEPT: Mutex<Kept> = Mutex::new(Kept {
@@ -84,13 +84,15 @@ impl Cluster {
         purpose: &'static str,
         prepare: impl AsyncFnOnce(&Self) -> Result<()>,
     ) -> Result<Self> {
-        if let Some(cluster) = kept().take(purpose) {
+        let place = turnstile::enter().await;
+        if let Some(mut cluster) = kept().take(purpose) {
+            cluster.place = Some(place);
             cluster.forget_requests()?;
             tally::note(&cluster, "again", purpose);
             return Ok(cluster);
         }
         let record = kept().records.get(purpose).cloned().unwrap_or_default();
-        let mut cluster = Self::start_with(Options::default(), &record).await?;
+        let mut cluster = Self::start_with(Options::default(), &record, place).await?;
         let etcd = Etcd::new(&cluster.etcd())?;
         if record.is_empty() {
             prepare(&cluster).await?;
@@ -126,6 +128,7 @@ impl Cluster {
         match self.restore().await {
             Ok(()) => {
                 tally::note(&self, "back", "");
+                self.place = None;
                 let one_too_many = kept().put(self);
                 if let Some(cluster) = one_too_many {
                     cluster.stop().await;

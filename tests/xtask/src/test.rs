@@ -12,14 +12,14 @@ use crate::beside::Beside;
 use crate::counts::{Counts, STARVED_WORDS, counted};
 use crate::{book, elsewhere, lint, room, setup, step};
 
-/// Folders of packages whose tests need a control plane, 600 MB and many seconds of both cores to start, and how many run at once. Those
-/// that hand theirs on wait for machines too; more at once than these only wait for the processor, some of them too long.
+/// Folders of packages whose tests need a control plane, 600 MB and many seconds of both cores to start, and how many run at once at most:
+/// what starts control planes lets fewer in where the machine is busy.
 const HEAVY: [(&str, u8); 5] = [
     (INSTALLATION, 2),
     ("tests/cluster", 4),
     ("tests/api", 4),
     ("tests/world", 4),
-    (END_TO_END, 6),
+    (END_TO_END, 12),
 ];
 
 /// So many tests of a package in [`HEAVY`] may fail beside others and pass alone. More is a fault of ours, not of a machine that was busy.
