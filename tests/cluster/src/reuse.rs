@@ -26,8 +26,11 @@ static KEPT: Mutex<Kept> = Mutex::new(Kept {
     records: BTreeMap::new(),
 });
 
-/// So many control planes may wait for a test. Each takes some of the processor though nobody asks it for anything.
+/// So many control planes may wait for a test. Each takes some memory, and a little of the processor, though nobody asks it for anything.
 const IDLE: usize = 3;
+
+/// So many where there is memory for more: how many tests run at once goes up and down, and a start takes more than a long wait.
+const IDLE_WITH_MEMORY: usize = 8;
 
 struct Kept {
     /// Those that wait for a test, the one that has waited longest first.
@@ -179,7 +182,12 @@ impl Kept {
     /// Keeps it for another test; one that waited longer may have to make room.
     fn put(&mut self, cluster: Cluster) -> Option<Cluster> {
         self.idle.push(cluster);
-        (self.idle.len() > IDLE).then(|| self.idle.remove(0))
+        let most = if turnstile::has_memory() {
+            IDLE_WITH_MEMORY
+        } else {
+            IDLE
+        };
+        (self.idle.len() > most).then(|| self.idle.remove(0))
     }
 }
 

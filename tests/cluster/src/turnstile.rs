@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 const ALWAYS: usize = 5;
 
 /// Further ones are let in while at least this share of the processors' time was unused, since the last one was let in, …
-const UNUSED: f64 = 0.25;
+const UNUSED: f64 = 0.15;
 
 /// … over at least so long, …
-const WINDOW: Duration = Duration::from_secs(3);
+const WINDOW: Duration = Duration::from_secs(2);
 
 /// … and at most so long: how busy it was before says little of now.
 const FORGOTTEN: Duration = Duration::from_secs(6);
@@ -126,7 +126,8 @@ fn used_of(stat: &str) -> Option<Used> {
     })
 }
 
-fn has_memory() -> bool {
+/// Whether there is memory for one more. Not, where nobody tells it.
+pub(crate) fn has_memory() -> bool {
     fs::read_to_string("/proc/meminfo").is_ok_and(|text| available_kb(&text) >= Some(MEMORY_KB))
 }
 
@@ -141,6 +142,7 @@ fn available_kb(meminfo: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
+    #[allow(clippy::unnecessary_wraps, reason = "that is how it is given")]
     fn used(unused: u64, all: u64) -> Option<Used> {
         Some(Used { unused, all })
     }
@@ -157,7 +159,7 @@ mod tests {
             assert!(inside.lets_in(began, used(0, 100), false));
         }
         assert!(!inside.lets_in(at(1), used(90, 200), true), "too early to tell");
-        assert!(!inside.lets_in(at(4), used(80, 500), true), "busy");
+        assert!(!inside.lets_in(at(4), used(40, 500), true), "busy");
         assert!(!inside.lets_in(at(5), used(300, 600), false), "no memory");
         assert!(inside.lets_in(at(5), used(300, 600), true));
         // Only what was unused since then counts, and only of late.
