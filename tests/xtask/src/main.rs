@@ -17,6 +17,7 @@ mod bench;
 mod beside;
 mod book;
 mod cluster;
+mod compiled;
 #[cfg(feature = "whole")]
 mod counts;
 mod crds;

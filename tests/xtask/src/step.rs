@@ -16,11 +16,14 @@ pub fn root() -> PathBuf {
     here.ancestors().nth(2).unwrap_or(here).to_owned()
 }
 
-/// The cargo that runs us, in the repository's root.
+/// The variable by which cargo compiles what is in a workspace with something else than rustc.
+pub const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
+
+/// The cargo that runs us, in the repository's root. It compiles with rustc, also where this program was made with Clippy's driver.
 pub fn cargo() -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.current_dir(root());
+    command.current_dir(root()).env_remove(WRAPPER);
     command
 }
 

@@ -1,16 +1,14 @@
 //! `cargo xtask test`: everything that must hold, in the order in which it fails fastest.
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use serde::Deserialize;
 
 use crate::beside::Beside;
 use crate::counts::{Counts, STARVED_WORDS, counted};
-use crate::{book, elsewhere, lint, room, setup, step};
+use crate::{book, compiled, elsewhere, lint, room, setup, step};
 
 /// Folders of packages whose tests need a control plane, 600 MB and many seconds of both cores to start, and how many run at once at most:
 /// what starts control planes lets fewer in where the machine is busy.
@@ -245,11 +243,14 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     if arguments.filter.is_empty() {
         let _ = std::fs::remove_file(of_image());
     }
-    let mut tests = Vec::new();
+    let (mut tests, mut warnings) = (Vec::new(), 0);
     let built = run.step("build", |_| {
-        tests = build()?;
+        (tests, warnings) = build()?;
         Ok(Outcome::Done)
     });
+    if built && arguments.filter.is_empty() {
+        run.step("clippy", |_| Ok(without_warnings(warnings)));
+    }
     if built {
         let mut beside = Vec::new();
         run.step("what is run beside the tests that wait", |_| {
@@ -329,7 +330,7 @@ fn of_image() -> PathBuf {
 fn part(run: &mut Run, part: Part, filter: &[String]) {
     let mut tests = Vec::new();
     if run.step("build", |_| {
-        tests = build()?;
+        (tests, _) = build()?;
         Ok(Outcome::Done)
     }) {
         for test in tests.iter().filter(|test| part.has(&test.package)) {
@@ -343,9 +344,9 @@ fn computing(mut run: Run, arguments: &Arguments) -> ExitCode {
     let filter = &arguments.filter;
     part(&mut run, Part::Computing, filter);
     if filter.is_empty() {
-        run.step("clippy", |_| step::succeeds(&mut lint::clippy()).map(Outcome::of));
         run.step("clippy of plugins", |_| {
-            step::succeeds(&mut lint::plugins_clippy()).map(Outcome::of)
+            let compiled = compiled::whole(lint::plugins(step::cargo()), &[])?;
+            Ok(without_warnings(compiled.warnings))
         });
     }
     run.step("documentation's examples", |counts| doc_tests(filter, counts));
@@ -402,7 +403,7 @@ fn end_to_end(
     let mut tests = Vec::new();
     let built = ready
         && run.step("build", |_| {
-            tests = build()?;
+            (tests, _) = build()?;
             Ok(Outcome::Done)
         });
     tests.retain(|test| built && test.package == END_TO_END && test.target == "e2e");
@@ -490,72 +491,25 @@ struct TestBinary {
     variables: Vec<(&'static str, &'static str)>,
 }
 
-/// One line of cargo's JSON messages, as far as we read it.
-#[derive(Deserialize)]
-struct Message {
-    reason: String,
-    #[serde(default)]
-    manifest_path: PathBuf,
-    #[serde(default)]
-    executable: Option<PathBuf>,
-    target: Option<Target>,
-    profile: Option<Profile>,
-}
-
-#[derive(Deserialize)]
-struct Target {
-    name: String,
-}
-
-#[derive(Deserialize)]
-struct Profile {
-    test: bool,
-}
-
-/// Builds all targets of the workspace in one go and returns its test executables.
+/// Builds all targets of the workspace in one go, by Clippy's driver. Returns its test executables, and how many warnings there are.
 ///
 /// They are run here and not by `cargo test`, since only the heavy ones are to be
 /// held back, and since choosing packages would resolve other features and build
 /// the dependencies again.
-fn build() -> Result<Vec<TestBinary>> {
-    let mut command = step::cargo();
-    command.args([
-        "build",
-        "--workspace",
-        "--all-targets",
-        "--features",
-        step::WHOLE,
-        "--message-format=json-render-diagnostics",
-    ]);
-    let mut child = command
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("run cargo build")?;
-    let stdout = child.stdout.take().context("cargo's output")?;
-    let mut tests = Vec::new();
-    for line in BufReader::new(stdout).lines() {
-        tests.extend(test_binary(&line?));
-    }
-    ensure!(child.wait()?.success(), "the workspace does not build");
+fn build() -> Result<(Vec<TestBinary>, usize)> {
+    let compiled = compiled::whole(step::cargo(), &["--features", step::WHOLE])?;
+    let mut tests: Vec<TestBinary> = compiled.tests.into_iter().map(TestBinary::of).collect();
     // Light ones first: the same failure is seen sooner there.
     tests.sort_by_key(|test| (test.at_once.is_some(), test.folder.clone(), test.target.clone()));
-    Ok(tests)
+    Ok((tests, compiled.warnings))
 }
 
-fn test_binary(line: &str) -> Option<TestBinary> {
-    let message: Message = serde_json::from_str(line).ok()?;
-    let is_test = message.reason == "compiler-artifact" && message.profile?.test;
-    let folder = message.manifest_path.parent()?.to_owned();
-    let package = package_name(&folder);
-    let heavy = HEAVY.iter().find(|(heavy, _)| *heavy == package);
-    Some(TestBinary {
-        at_once: heavy.map(|(_, at_once)| *at_once),
-        package,
-        target: message.target?.name,
-        executable: message.executable.filter(|_| is_test)?,
-        folder,
-        variables: Vec::new(),
-    })
+/// Fails where there is a warning. They were printed when they were found.
+fn without_warnings(warnings: usize) -> Outcome {
+    if warnings > 0 {
+        println!("{warnings} warnings of rustc and Clippy, above");
+    }
+    Outcome::of(warnings == 0)
 }
 
 /// Packages are named in headings by their folder, where a reader finds them.
@@ -568,6 +522,19 @@ fn package_name(folder: &Path) -> String {
 }
 
 impl TestBinary {
+    fn of(test: compiled::Test) -> Self {
+        let package = package_name(&test.folder);
+        let heavy = HEAVY.iter().find(|(heavy, _)| *heavy == package);
+        Self {
+            at_once: heavy.map(|(_, at_once)| *at_once),
+            package,
+            target: test.target,
+            executable: test.executable,
+            folder: test.folder,
+            variables: Vec::new(),
+        }
+    }
+
     fn title(&self) -> String {
         format!("tests of {} ({})", self.package, self.target)
     }
@@ -617,6 +584,7 @@ impl TestBinary {
         command
             .current_dir(&self.folder)
             .env("CARGO_MANIFEST_DIR", &self.folder)
+            .env_remove(step::WRAPPER)
             .args(filter);
         command.env("NUMO_BIN", numo).envs(self.variables.iter().copied());
         command.env("NUMO_RULES", step::root().join(COMPONENTS));
@@ -628,15 +596,17 @@ impl TestBinary {
 }
 
 fn doc_tests(filter: &[String], counts: &mut Counts) -> Result<Outcome> {
-    let mut command = step::cargo();
+    let mut command = compiled::by_clippy(step::cargo());
+    // The profile and the features of the build: with those of tests all libraries would be compiled once more.
     command
-        .args(["test", "--quiet", "--workspace", "--doc", "--"])
+        .args(["test", "--quiet", "--workspace", "--doc", "--profile", "dev"])
+        .args(["--features", step::WHOLE, "--"])
         .args(filter);
     counted(command, counts).map(|said| Outcome::of(said.success))
 }
 
 fn plugins_tests(filter: &[String], counts: &mut Counts) -> Result<Outcome> {
-    let mut command = lint::plugins(step::cargo());
+    let mut command = compiled::by_clippy(lint::plugins(step::cargo()));
     command
         .args(["test", "--quiet", "--workspace", "--"])
         .args(filter);
@@ -851,18 +821,5 @@ mod tests {
                 "{name} in\n{text}"
             );
         }
-    }
-
-    #[test]
-    fn only_test_executables_are_run() {
-        let line = |test: bool, executable: &str| {
-            format!(
-                r#"{{"reason":"compiler-artifact","manifest_path":"/x/Cargo.toml","target":{{"name":"sim"}},"profile":{{"test":{test}}},"executable":{executable}}}"#
-            )
-        };
-        assert!(test_binary(&line(true, r#""/x/target/sim""#)).is_some());
-        assert!(test_binary(&line(false, r#""/x/target/sim""#)).is_none());
-        assert!(test_binary(&line(true, "null")).is_none());
-        assert!(test_binary(r#"{"reason":"build-finished","success":true}"#).is_none());
     }
 }

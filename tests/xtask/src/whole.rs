@@ -4,7 +4,7 @@ use std::{ffi::OsString, process::ExitCode};
 
 use anyhow::Result;
 
-use crate::step;
+use crate::{compiled, step};
 
 /// What is said to a task that is not here.
 #[derive(clap::Args)]
@@ -16,7 +16,8 @@ pub struct Passed {
 
 /// Runs the whole program in the folder that this one was started in. Its exit code is ours.
 pub fn run() -> Result<ExitCode> {
-    let mut command = step::cargo();
+    // The tests are compiled so, too: what both need is compiled once.
+    let mut command = compiled::by_clippy(step::cargo());
     command
         .current_dir(std::env::current_dir()?)
         .args([

@@ -1,0 +1,188 @@
+//! Compiles a workspace with its tests, and lints it in the same go: by Clippy's driver, which is rustc that looks once more. `cargo clippy`
+//! would read every dependency again, for minutes, since what it makes serves no build, and what a build makes does not serve it.
+//!
+//! It runs nothing that it compiles.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+use crate::step;
+
+/// What was compiled.
+pub struct Compiled {
+    /// Executables of tests.
+    pub tests: Vec<Test>,
+    /// How many warnings there are, those of before included where nothing has changed since.
+    pub warnings: usize,
+}
+
+/// An executable with tests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Test {
+    /// The folder of its package.
+    pub folder: PathBuf,
+    /// The target's name.
+    pub target: String,
+    /// Where it is.
+    pub executable: PathBuf,
+}
+
+/// One line of cargo's JSON messages, as far as we read it.
+#[derive(Deserialize)]
+struct Message {
+    reason: String,
+    #[serde(default)]
+    manifest_path: PathBuf,
+    #[serde(default)]
+    executable: Option<PathBuf>,
+    target: Option<Target>,
+    profile: Option<Profile>,
+    #[serde(rename = "message")]
+    said: Option<Diagnostic>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+#[derive(Deserialize)]
+struct Diagnostic {
+    level: String,
+    rendered: Option<String>,
+}
+
+/// The same cargo with Clippy's driver as compiler of what is in the workspace. What others wrote is compiled by rustc, once for all.
+pub fn by_clippy(mut cargo: Command) -> Command {
+    cargo.env(step::WRAPPER, driver(Path::new(cargo.get_program())));
+    cargo
+}
+
+/// That of cargo's own toolchain; where cargo lies by itself, that on the PATH.
+fn driver(cargo: &Path) -> PathBuf {
+    let beside = cargo.with_file_name("clippy-driver");
+    let is_there = cargo.is_absolute() && beside.is_file();
+    if is_there { beside } else { "clippy-driver".into() }
+}
+
+/// Compiles all targets of a workspace with these features. Warnings are printed as they come.
+///
+/// # Errors
+/// It does not compile.
+pub fn whole(cargo: Command, features: &[&str]) -> Result<Compiled> {
+    let mut command = by_clippy(cargo);
+    command.args(["build", "--workspace", "--all-targets", "--message-format=json"]);
+    let mut child = command
+        .args(features)
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("run cargo build")?;
+    let stdout = child.stdout.take().context("cargo's output")?;
+    let mut compiled = Compiled {
+        tests: Vec::new(),
+        warnings: 0,
+    };
+    for line in BufReader::new(stdout).lines() {
+        compiled.take(&line?);
+    }
+    ensure!(child.wait()?.success(), "the workspace does not build");
+    Ok(compiled)
+}
+
+impl Compiled {
+    /// Reads one message of cargo.
+    fn take(&mut self, line: &str) {
+        let Ok(message) = serde_json::from_str::<Message>(line) else {
+            return;
+        };
+        if let Some(said) = &message.said {
+            if said.level == "warning" {
+                self.warnings += 1;
+            }
+            eprint!("{}", said.rendered.as_deref().unwrap_or_default());
+        }
+        self.tests.extend(test(message));
+    }
+}
+
+fn test(message: Message) -> Option<Test> {
+    let is_test = message.reason == "compiler-artifact" && message.profile?.test;
+    Some(Test {
+        folder: message.manifest_path.parent()?.to_owned(),
+        target: message.target?.name,
+        executable: message.executable.filter(|_| is_test)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compiled(line: &str) -> Compiled {
+        let mut compiled = Compiled {
+            tests: Vec::new(),
+            warnings: 0,
+        };
+        compiled.take(line);
+        compiled
+    }
+
+    #[test]
+    fn only_test_executables_are_run() {
+        let line = |test: bool, executable: &str| {
+            format!(
+                r#"{{"reason":"compiler-artifact","manifest_path":"/x/Cargo.toml","target":{{"name":"sim"}},"profile":{{"test":{test}}},"executable":{executable}}}"#
+            )
+        };
+        let tests = compiled(&line(true, r#""/x/target/sim""#)).tests;
+        assert_eq!(
+            tests,
+            [Test {
+                folder: "/x".into(),
+                target: "sim".to_owned(),
+                executable: "/x/target/sim".into()
+            }]
+        );
+        assert!(compiled(&line(false, r#""/x/target/sim""#)).tests.is_empty());
+        assert!(compiled(&line(true, "null")).tests.is_empty());
+        assert!(
+            compiled(r#"{"reason":"build-finished","success":true}"#)
+                .tests
+                .is_empty()
+        );
+    }
+
+    /// Cargo tells them also where it compiles nothing, so a warning of yesterday fails today's run too.
+    #[test]
+    fn a_warning_is_counted_and_a_note_is_none() {
+        let line = |level: &str| {
+            format!(
+                r#"{{"reason":"compiler-message","manifest_path":"/x/Cargo.toml","target":{{"name":"x"}},"message":{{"level":"{level}","rendered":"{level}: x\n"}}}}"#
+            )
+        };
+        assert_eq!(compiled(&line("warning")).warnings, 1);
+        assert_eq!(compiled(&line("note")).warnings, 0);
+    }
+
+    /// The lints of Clippy are what the workspace's own manifest asks for: with a driver that does not lint, nothing would be found.
+    #[test]
+    fn the_driver_is_clippys() {
+        let cargo = step::cargo();
+        let mut driver = Command::new(driver(Path::new(cargo.get_program())));
+        let said = driver.arg("--version").output().unwrap();
+        let said = String::from_utf8(said.stdout).unwrap();
+        assert!(said.starts_with("clippy "), "{said}");
+        let wrapped = by_clippy(cargo);
+        let mut variables = wrapped.get_envs();
+        assert!(variables.any(|(name, value)| name == step::WRAPPER && value.is_some()));
+    }
+}
