@@ -5,8 +5,8 @@
 #   sh deploy/licences.sh x86_64-unknown-linux-gnu
 set -eu
 target=$1
-texts=$(mktemp -d)
-trap 'rm -rf "$texts"' EXIT
+texts=$(mktemp)
+trap 'rm -f "$texts" "$texts.sums"' EXIT
 
 # What comes from no registry is numo's own, and has a path behind its name.
 crates=$(cargo tree --locked --package numo --target "$target" --edges normal,build --prefix none --no-dedupe \
@@ -20,19 +20,15 @@ that brings no text of its own names its authors instead; the text of its licenc
 EOF
 echo "$crates" | while IFS='|' read -r crate licence; do
   name=${crate%% *} version=${crate##* v}
-  folder=$(ls -d "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/"$name-$version" | head -n 1)
+  set -- "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/"$name-$version"
+  folder=$1
   test -d "$folder"
   echo "$name $version: $licence"
   found=
-  for file in "$folder"/*; do
-    case $(basename "$file" | tr '[:upper:]' '[:lower:]') in
-      license* | licence* | copying* | notice* | copyright* | unlicense*) ;;
-      *) continue ;;
-    esac
+  for file in "$folder"/[Ll][Ii][Cc][Ee][Nn][CcSs][Ee]* "$folder"/[Cc][Oo][Pp][Yy][Ii][Nn][Gg]* "$folder"/[Nn][Oo][Tt][Ii][Cc][Ee]* \
+    "$folder"/[Cc][Oo][Pp][Yy][Rr][Ii][Gg][Hh][Tt]* "$folder"/[Uu][Nn][Ll][Ii][Cc][Ee][Nn][Ss][Ee]*; do
     test -f "$file" || continue
-    digest=$(sha256sum <"$file" | cut -c 1-64)
-    cp "$file" "$texts/$digest"
-    echo "$name $version" >>"$texts/$digest.crates"
+    echo "$name $version|$file" >>"$texts"
     found=yes
   done
   if [ -z "$found" ]; then
@@ -41,9 +37,20 @@ echo "$crates" | while IFS='|' read -r crate licence; do
     echo "  by ${authors:-its authors}"
   fi
 done
-for crates in $(grep --no-messages '' --max-count 1 "$texts"/*.crates | sort --key 2 --field-separator : | cut -d : -f 1); do
-  printf '\n%080d\n' 0 | tr 0 =
-  paste -s -d , "$crates" | sed 's/,/, /g'
-  printf '%080d\n\n' 0 | tr 0 =
-  tr -d '\r' <"${crates%.crates}"
-done
+cut -d '|' -f 2 "$texts" | tr '\n' '\0' | xargs -0 sha256sum >"$texts.sums"
+# A line of sums is a digest, two spaces and the path.
+awk '
+  FNR == NR { split($0, both, "|"); of[both[2]] = both[1]; next }
+  {
+    digest = $1; path = substr($0, length(digest) + 3)
+    if (digest in text) { brought[digest] = brought[digest] ", " of[path]; next }
+    text[digest] = path; brought[digest] = of[path]; order[++number] = digest
+  }
+  END {
+    line = sprintf("%80s", ""); gsub(/ /, "=", line)
+    for (at = 1; at <= number; at++) {
+      printf "\n%s\n%s\n%s\n\n", line, brought[order[at]], line
+      while ((getline words <text[order[at]]) > 0) { sub(/\r$/, "", words); print words }
+      close(text[order[at]])
+    }
+  }' "$texts" "$texts.sums"
