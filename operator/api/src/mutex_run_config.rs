@@ -32,8 +32,8 @@ pub use crate::strategy::Strategy;
     shortname = "mrc",
     category = "numo",
     printcolumn = r#"{"name":"Canary","type":"string","jsonPath":".spec.canary.name","priority":1,"description":"Pool that nodes are released into"}"#,
-    printcolumn = r#"{"name":"Rules","type":"string","jsonPath":".spec.mutexRules[*].name","priority":1,"description":"The first of the rules"}"#,
-    printcolumn = r#"{"name":"Targets","type":"string","jsonPath":".spec.mutexTargets[*].name","priority":1,"description":"The first of the targets"}"#,
+    printcolumn = r#"{"name":"Rules","type":"string","jsonPath":".status.rulesSummary","priority":1,"description":"The rules"}"#,
+    printcolumn = r#"{"name":"Targets","type":"string","jsonPath":".status.targetsSummary","priority":1,"description":"The targets"}"#,
     printcolumn = r#"{"name":"Pools","type":"string","jsonPath":".spec.pools","priority":1,"description":"The target pools that are named without a target"}"#,
     printcolumn = r#"{"name":"State","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].reason","description":"What the run is doing"}"#,
     printcolumn = r#"{"name":"Done","type":"string","jsonPath":".status.run.progress","description":"Nodes done of all nodes"}"#,
@@ -316,6 +316,12 @@ pub struct MutexRunConfigStatus {
     /// The generation of the spec that the conditions speak of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+    /// The names of the rules, for people: a column of `kubectl get` shows the first element of a list only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules_summary: Option<String>,
+    /// The names of the targets, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub targets_summary: Option<String>,
     /// The conditions of the replaced operator, and `Ready`, `Reconciling`, `Stalled`, `PoolHeld`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]

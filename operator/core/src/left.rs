@@ -5,8 +5,10 @@ use crate::{
     key::Key,
     let_go, mark,
     observed::{
-        Annotated, LeaseView, MachineApi, MaintenanceView, NodeView, Observed, PendingNodeView, PoolView,
+        Annotated, ChangeView, LeaseView, MachineApi, MaintenanceView, NodeView, Observed, PendingNodeView,
+        PoolView,
     },
+    owner::{Means, OwnerKind},
     pools, release,
     turn::{believed::Believed, lease, machine, quarantine},
     undo::{annotate, put_back, select_again, uncordon, unlabel, unshield},
@@ -404,14 +406,29 @@ fn is_of_run(observed: &Observed, node: &NodeView, is_meant: impl Fn(&str) -> bo
 fn leaseholder<'a>(observed: &'a Observed, node: &str, lease: &'a LeaseView) -> Option<&'a str> {
     if lease.holder == marks::MAINTENANCE_HOLDER {
         // The name alone says nothing: who shares it takes leases of its own.
-        let mut all = observed.maintenances.values();
-        let of_node = all.find(|view| view.spec.node_name == *node);
-        return lease
-            .by_numo
-            .then(|| of_node.map_or("", |view| view.uid.as_str()));
+        return lease.by_numo.then(|| maintenance_of(observed, node));
     }
     // Whatever kinds there are by now.
     lease::named_on(&lease.holder).map(|(_, uid)| uid)
+}
+
+/// uid of the NodeMaintenance that has a node: by its turn, as a spec may name another node by now, and several may name this one. Without
+/// a turn the one that names the node; empty if none does.
+fn maintenance_of<'a>(observed: &'a Observed, node: &str) -> &'a str {
+    let is_maintenance = |change: &&ChangeView| {
+        let kind = OwnerKind::of(&change.spec.owner_ref);
+        kind.is_some_and(|kind| kind.means() == Means::Person)
+    };
+    let mut turns = observed.turns().filter(is_maintenance);
+    let in_turn = turns.find(|change| change.spec.node_name == *node);
+    let in_turn = in_turn.map(|change| change.spec.owner_ref.uid.as_str());
+    let named = || {
+        let mut maintenances = observed.maintenances.values();
+        maintenances.find(|view| view.spec.node_name == *node)
+    };
+    in_turn
+        .or_else(|| named().map(|view| view.uid.as_str()))
+        .unwrap_or_default()
 }
 
 fn of_node(node: &NodeView, found: &mut Vec<Orphan>) {

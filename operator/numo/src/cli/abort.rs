@@ -48,7 +48,8 @@ pub async fn abort(args: AbortArgs) -> Result<(), CliError> {
     let value = match (args.undo, id) {
         (true, _) if !is_aborted => {
             return Err(CliError::Usage(format!(
-                "{name} in namespace {namespace} is not aborted: there is nothing to take back"
+                "{name} in namespace {namespace} is not aborted by `numo abort`: there is nothing to take back; `numo \
+                 explain {name} -n {namespace}` says what it waits for"
             )));
         }
         (true, _) => Value::Null,

@@ -152,20 +152,22 @@ pub async fn give(args: Wanted) -> Result<(), CliError> {
     let away = action == DirectiveAction::Skip && is_away(&connection, &node).await?;
     refuse_in_vain(&node, &change, action, away)?;
     let written = write(&speaker, (&object, &change), &directive).await?;
-    let name = change.metadata.name.unwrap_or_default();
-    let step = change.status.and_then(|status| status.step);
+    let name = change.metadata.name.clone().unwrap_or_default();
+    let step = change.status.as_ref().and_then(|status| status.step);
     let meant = match (action, step) {
         (DirectiveAction::Retry, Some(Step::Released)) => {
             ", which is changing: it gets its whole time once more".to_owned()
         }
         (DirectiveAction::Hold, Some(Step::Released)) => {
             format!(
-                ", which is changing: it is held once it has changed; `numo hold {node} --undo` ends the hold"
+                ", which is changing: it is held once it has changed, until `numo hold {node} --undo`, {}",
+                or_until_over(&change)
             )
         }
         (DirectiveAction::Hold, _) => {
             format!(
-                ": it stays where it is until `numo hold {node} --undo`; a rule that runs comes to its end"
+                ": it stays where it is until `numo hold {node} --undo`, {}; a rule that runs comes to its end",
+                or_until_over(&change)
             )
         }
         _ => String::new(),
@@ -176,6 +178,17 @@ pub async fn give(args: Wanted) -> Result<(), CliError> {
     )?;
     live::say_idle(&connection).await;
     Ok(())
+}
+
+/// What else ends a hold: whoever deletes a NodeMaintenance, say, wants its node back, whatever is held.
+fn or_until_over(change: &NodeChange) -> String {
+    let owner = &change.spec.owner_ref;
+    let namespace = owner.namespace.as_deref().unwrap_or_default();
+    let key = Key::new(namespace, &owner.name);
+    format!(
+        "or until {} {key} is deleted or given up, which restores the node all the same",
+        owner.kind
+    )
 }
 
 /// Takes a hold away: the node goes on from where it is.

@@ -71,7 +71,7 @@ pub const WAYS: [Way; 7] = [
     Way {
         name: "numo hold NODE",
         on: "one node",
-        effect: "it stays in its step; other nodes continue within their budgets",
+        effect: "it stays in its step until its owner is deleted or given up; other nodes continue within their budgets",
         undo: "numo hold NODE --undo",
     },
     Way {
@@ -94,6 +94,9 @@ pub const WAYS: [Way; 7] = [
     },
 ];
 
+/// Letters in a line of a page that clap does not lay out.
+const WIDTH: usize = 96;
+
 /// Puts the help together: groups, examples, and where the other flags are.
 pub fn helped(mut command: Command) -> Command {
     let groups = grouped(&command);
@@ -110,7 +113,7 @@ pub fn helped(mut command: Command) -> Command {
     for name in names {
         command = command.mut_subcommand(&name, |verb| exemplified(verb, &name));
     }
-    let stopping = table(96);
+    let stopping = table(WIDTH);
     command
         .mut_subcommand("stopping", |verb| verb.help_template(stopping.replace('{', "(")))
         .mut_subcommand("options", |verb| {
@@ -159,9 +162,13 @@ fn grouped(command: &Command) -> String {
 
 /// `numo options`: the flags that every verb takes.
 pub fn options(command: &Command) {
-    let mut text = "Every verb takes these flags, before it or after it. Where one stands on both sides, the one after the verb \
-                    counts.\n\n"
-        .to_owned();
+    print!("{}", options_in(command, WIDTH));
+}
+
+/// The same as text for a terminal, so many letters wide.
+fn options_in(command: &Command, width: usize) -> String {
+    let intro = "Every verb takes these flags, before it or after it. Where one stands on both sides, the one after the verb counts.";
+    let mut text = wrapped(intro, ("", ""), width - 1) + "\n";
     for flag in command.get_arguments().filter(|flag| flag.is_global_set()) {
         let long = flag.get_long().unwrap_or_default();
         let short = flag
@@ -174,10 +181,13 @@ pub fn options(command: &Command) {
             .and_then(|names| names.first())
             .map_or_else(String::new, |name| format!(" {name}"));
         let about = flag.get_help().map(ToString::to_string).unwrap_or_default();
-        let _ = write!(text, "  {short}--{long}{value}\n          {about}\n");
+        let _ = writeln!(text, "  {short}--{long}{value}");
+        let lead = " ".repeat(10);
+        text += &wrapped(&about, (&lead, &lead), width - 1);
     }
-    let _ = writeln!(text, "\n{}", refusals());
-    print!("{text}");
+    text.push('\n');
+    text += &wrapped(&refusals(), ("", ""), width - 1);
+    text
 }
 
 /// kubectl's global flags that numo refuses, and why.
@@ -221,7 +231,7 @@ pub fn refusals() -> String {
 
 /// `numo stopping`: the ways to stop.
 pub fn stopping() {
-    print!("{}", table(96));
+    print!("{}", table(WIDTH));
 }
 
 /// The ways to stop as text for a terminal, so many letters wide.
@@ -283,6 +293,23 @@ mod tests {
             !help.lines().next().unwrap_or_default().contains("operator"),
             "{help}"
         );
+    }
+
+    #[test]
+    fn no_line_of_the_flags_of_every_verb_is_wider_than_a_terminal() {
+        let text = options_in(&crate::cli::command(), WIDTH);
+        for words in [
+            "--kubeconfig FILE",
+            "Refused are --cache-dir",
+            "--request-timeout TIME",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        let wide: Vec<&str> = text
+            .lines()
+            .filter(|line| line.chars().count() >= WIDTH)
+            .collect();
+        assert_eq!(wide, Vec::<&str>::new());
     }
 
     /// The global flags of kubectl 1.36: who passes them to every call is not stopped by one, or is told why.

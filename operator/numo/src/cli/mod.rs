@@ -111,6 +111,9 @@ enum Verb {
     /// Resume an owner after `pause`
     Resume(pause::PauseArgs),
     /// Keep one node where it is
+    ///
+    /// The node stays in its step until you end the hold, or until the owner of its turn is deleted or given up: numo then restores the node all the
+    /// same. A node that was released completes its change first.
     Hold(directive::HoldArgs),
     /// Take a node out of service, and show what its drain waits for; put it back with --end
     Maintain(maintain::MaintainArgs),

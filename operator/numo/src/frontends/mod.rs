@@ -40,9 +40,30 @@ pub fn pruned(annotations: &BTreeMap<String, String>, own: &[(&'static str, bool
         .map(|(field, _)| *field)
 }
 
+/// The first names of a list and how many there are beyond them, for a column of `kubectl get`; none of an empty list.
+fn first_names<'n>(names: impl Iterator<Item = &'n str>) -> Option<String> {
+    const NAMED: usize = 5;
+    let names: Vec<&str> = names.collect();
+    let named = names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(NAMED) {
+        _ if named.is_empty() => None,
+        0 => Some(named),
+        more => Some(format!("{named} and {more} more")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_column_names_the_first_and_counts_the_rest() {
+        let said = |names: &[&str]| first_names(names.iter().copied());
+        assert_eq!(said(&[]), None);
+        assert_eq!(said(&["a", "b"]).as_deref(), Some("a, b"));
+        let many = ["a", "b", "c", "d", "e", "f", "g"];
+        assert_eq!(said(&many).as_deref(), Some("a, b, c, d, e and 2 more"));
+    }
 
     #[test]
     fn a_field_that_was_applied_and_is_not_there_was_pruned() {

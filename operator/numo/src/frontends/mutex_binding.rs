@@ -1,6 +1,6 @@
 //! MutexBinding: its status. What is wrong with a binding is decided in the core; here it becomes conditions.
 
-use super::conditions::Conditions;
+use super::{conditions::Conditions, first_names};
 use jiff::Timestamp;
 use numo_api::{MutexBindingStatus, Reason};
 use numo_core::{
@@ -28,26 +28,11 @@ pub fn status(view: &BindingView, observed: &Observed, now: Timestamp) -> MutexB
     }
 }
 
-/// Rules that are named in a column.
-const NAMED: usize = 5;
-
-/// The names of the first rules, and how many there are beyond them.
+/// The names of its rules, of its waves too.
 fn rules(view: &BindingView) -> Option<String> {
-    let waves = view.spec.settings.waves.iter().flatten();
+    let settings = &view.spec.settings;
+    let waves = settings.waves.iter().flatten();
     let of_waves = waves.flat_map(|wave| wave.rules.iter().flatten());
-    let rules: Vec<_> = view
-        .spec
-        .settings
-        .rules
-        .iter()
-        .flatten()
-        .chain(of_waves)
-        .collect();
-    let named = rules.iter().take(NAMED).filter_map(|rule| rule.name.as_deref());
-    let named = named.collect::<Vec<_>>().join(", ");
-    match rules.len().saturating_sub(NAMED) {
-        _ if named.is_empty() => None,
-        0 => Some(named),
-        more => Some(format!("{named} and {more} more")),
-    }
+    let rules = settings.rules.iter().flatten().chain(of_waves);
+    first_names(rules.filter_map(|rule| rule.name.as_deref()))
 }

@@ -3,6 +3,7 @@
 
 use super::{
     conditions::{Conditions, seconds},
+    first_names,
     shortfall::shortfall,
     standing::Standing,
 };
@@ -41,8 +42,14 @@ pub fn status(run: &RunConfigView, report: &Report, now: Timestamp) -> MutexRunC
         at: seconds(now),
         ..settled
     });
+    let named = run.spec.mutex_rules.iter().flatten();
+    let rules = named.filter_map(|rule| rule.name.as_deref());
+    let own_rules = run.spec.rules.iter().flatten().map(|rule| rule.name.as_str());
+    let targets = run.spec.mutex_targets.iter().flatten();
     MutexRunConfigStatus {
         observed_generation: Some(run.generation),
+        rules_summary: first_names(rules.chain(own_rules)),
+        targets_summary: first_names(targets.filter_map(|target| target.name.as_deref())),
         conditions: conditions.done(),
         run: run_status(run, report, now),
         settled: settled.or_else(|| run.status.settled.clone()),
@@ -549,6 +556,21 @@ mod tests {
             }],
             ..Report::default()
         }
+    }
+
+    /// A column of `kubectl get` shows the first element of a list only.
+    #[test]
+    fn the_names_of_all_rules_and_targets_are_in_a_column() {
+        let mut view = run(MutexRunConfigStatus::default());
+        let spec = serde_json::json!({
+            "mutexRules": [{"name": "backup"}, {"name": "quiet"}], "rules": [{"name": "own"}],
+            "mutexTargets": [{"name": "workers"}, {"name": "infra"}],
+        });
+        view.spec = serde_json::from_value(spec).unwrap();
+        let now = Timestamp::UNIX_EPOCH;
+        let said = status(&view, &report(RunPhase::Idle, "first"), now);
+        assert_eq!(said.rules_summary.as_deref(), Some("backup, quiet, own"));
+        assert_eq!(said.targets_summary.as_deref(), Some("workers, infra"));
     }
 
     /// A daemon that is stuck in Working says nothing of since when: the run does.

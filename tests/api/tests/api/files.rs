@@ -281,8 +281,9 @@ fn kinds_of_the_reference_keep_their_names_columns_and_lack_of_requirements() ->
             "mutexrunconfigs",
             &[
                 ("Canary", ".spec.canary"),
-                ("Rules", ".spec.mutexRules"),
-                ("Targets", ".spec.mutexTargets"),
+                // A list would show its first element only.
+                ("Rules", ".status.rulesSummary"),
+                ("Targets", ".status.targetsSummary"),
             ],
         ),
     ];

@@ -83,7 +83,7 @@ async fn kubectl_get_shows_the_references_columns_and_who_was_left_out() -> Resu
             &kube::api::Patch::Merge(nodes),
         )
         .await?;
-    let left_out = json!({"status": {"conditions": [{
+    let left_out = json!({"status": {"rulesSummary": "k8s-example, other", "targetsSummary": "worker-example", "conditions": [{
         "type": "Incomplete", "status": "True", "reason": "NodesLeftOut", "message": "worker-1 was left out",
         "lastTransitionTime": "2026-01-01T00:00:00Z"
     }]}});
@@ -115,7 +115,7 @@ async fn kubectl_get_shows_the_references_columns_and_who_was_left_out() -> Resu
             "mutexrunconfigs",
             vec![
                 ("Canary", json!("canary")),
-                ("Rules", json!("k8s-example")),
+                ("Rules", json!("k8s-example, other")),
                 ("Targets", json!("worker-example")),
                 ("Incomplete", json!("worker-1 was left out")),
             ],

@@ -1,8 +1,12 @@
 //! What is known of marks whose owner is gone: each is named, with the commands that put back what was there.
 
-use crate::cluster::{Cluster, RUN_UID, run_key};
+use crate::{
+    cluster::{Cluster, RUN_UID, run_key},
+    maintained::{NAME, UID},
+};
 use numo_api::marks;
 use numo_core::{
+    MaintenanceGroup, Owner,
     left::{self, MARKS},
     observed::Key,
 };
@@ -130,4 +134,37 @@ fn the_lease_of_a_maintenance_that_is_gone_is_named() {
     let mut of_other = cluster("of-other-operator");
     of_other.observed.maintenances.clear();
     assert_eq!(leases(&of_other), Vec::<String>::new());
+}
+
+/// The spec of a NodeMaintenance may name another node by now, and several may name one: whose turn it is holds the lease.
+#[test]
+fn the_lease_of_a_node_is_of_the_maintenance_that_has_its_turn() {
+    let lines = "node a worker 4.16.0
+         node b worker 4.16.0
+         maintenance a finalizer phase:Succeeded
+         maintenance a name:early
+         turn a Drained
+         kept a cordoned done";
+    let holder = |cluster: &Cluster| {
+        let mut all = left::all(&cluster.observed).into_iter();
+        all.find(|one| one.mark == left::LEASE_MARK).map(|one| one.owner)
+    };
+    let mut cluster = Cluster::parse(lines);
+    assert_eq!(
+        holder(&cluster).as_deref(),
+        Some(UID),
+        "not the first that names it"
+    );
+
+    let owner = Owner::maintenance(MaintenanceGroup::Medik8s, NAME);
+    let view = cluster.observed.maintenances.get_mut(&owner).unwrap();
+    view.spec.node_name = "b".to_owned();
+    assert_eq!(holder(&cluster).as_deref(), Some(UID), "its spec was edited");
+    assert_eq!(left::orphans(&cluster.observed), Vec::new(), "its owner lives");
+
+    // Who has the turn is gone: that another one names the node does not hide the lease.
+    cluster.observed.maintenances.remove(&owner);
+    let found = left::orphans(&cluster.observed).into_iter();
+    let found: Vec<String> = found.map(|one| one.left.object).collect();
+    assert!(found.contains(&"Lease node-a".to_owned()), "{found:?}");
 }

@@ -1,7 +1,7 @@
 //! Every example is accepted by the API server, and numo finds nothing wrong with it.
 
 use anyhow::{Context, Result};
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::{
     Api,
     api::{ListParams, Patch, PatchParams},
@@ -103,6 +103,46 @@ async fn every_manifest_in_the_docs_is_accepted() -> Result<()> {
     stage.strike().await
 }
 
+/// The rule that Artifact Hub shows of the chart passes a node, and stops one with the label that it names.
+async fn shown_rule_decides(stage: &Stage) -> Result<()> {
+    let chart = std::fs::read_to_string(manifests::root().join("deploy/helm/numo/Chart.yaml"))?;
+    let chart = manifests::parse(&chart)?.remove(0);
+    let shown = chart["annotations"]["artifacthub.io/crdsExamples"].as_str();
+    let shown = manifests::parse(shown.context("examples")?)?.remove(0);
+    let rule = shown.as_array().into_iter().flatten();
+    let mut rule = rule
+        .filter(|example| example["kind"] == "MutexRule")
+        .cloned()
+        .collect::<Vec<_>>();
+    assert_eq!(rule.len(), 1);
+    let name = format!(
+        "mutexrule/{}",
+        rule[0]["metadata"]["name"].as_str().context("a name")?
+    );
+    rule[0]["metadata"]["namespace"] = NAMESPACE.into();
+    manifests::apply(&stage.client, &rule, NAMESPACE).await?;
+    let preview = ["preview", &name, "-n", NAMESPACE, "--node", "worker-0"];
+    let passed = stage.call(&preview).await?;
+    assert_eq!(passed.code, Some(0), "{passed:?}");
+    let nodes: Api<Node> = Api::all(stage.client.clone());
+    let label = |value: serde_json::Value| {
+        let body = json!({"metadata": {"labels": {"storage.example.com/rebuilding": value}}});
+        let nodes = nodes.clone();
+        async move {
+            let params = PatchParams::default();
+            nodes.patch("worker-0", &params, &Patch::Merge(body)).await
+        }
+    };
+    label(json!("true")).await?;
+    let stopped = stage.call(&preview).await?;
+    label(serde_json::Value::Null).await?;
+    assert!(
+        stopped.code == Some(3) && stopped.out.contains("storage is being rebuilt"),
+        "{stopped:?}"
+    );
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_example_is_accepted_and_valid() -> Result<()> {
     let pools = ["infra", "app", "storage", "edge"].map(|pool| PoolSpec::new(pool, 1));
@@ -158,6 +198,7 @@ async fn every_example_is_accepted_and_valid() -> Result<()> {
             Ok((valid && rules.len() >= 12).then_some(()))
         })
         .await?;
+    shown_rule_decides(&stage).await?;
     stage
         .until("every run is validated", 60, || async {
             let runs = stage

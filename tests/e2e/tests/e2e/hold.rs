@@ -196,6 +196,12 @@ async fn a_node_is_taken_out_of_service_and_put_back_from_the_command_line() -> 
     );
     assert!(is_cordoned(&node(&stage, "worker-0").await?));
 
+    // Whoever holds it is told what ends the hold beside them.
+    let held = stage.say(&["hold", "worker-0"]).await?;
+    assert!(
+        held.contains("or until NodeMaintenance worker-0 is deleted"),
+        "{held}"
+    );
     let ended = stage.call(&["maintain", "worker-0", "--end"]).await?;
     assert!(
         ended.code == Some(0) && ended.err.contains("put back as it was"),

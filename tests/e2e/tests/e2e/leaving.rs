@@ -1,12 +1,12 @@
 //! Leaving a run never lets the MCO roll the rest ungated.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api,
-    api::{DeleteParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
 };
-use numo_api::{RunResult, Step, marks};
+use numo_api::{NodeChange, RunResult, Step, marks};
 use numo_e2e::{Answers, NAMESPACE, Sink, Stage};
 use numo_world::{Fault, Timings, WorldSpec};
 use serde_json::{Value, json};
@@ -202,6 +202,56 @@ async fn an_aborted_run_ends_aborted_and_goes_on_when_that_is_taken_back() -> Re
     let mut expected = judgement(&["gated"], &["gated"]);
     expected.retries = true;
     stage.judge(&expected).await?;
+    stage.strike().await
+}
+
+/// `numo abort --undo` takes an annotation off, which is not what gave this run up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_a_directive_gave_up_goes_on_by_the_command_that_numo_names() -> Result<()> {
+    let stage = set(workers(2), Vec::new()).await?;
+    let gate = Gate::new()?;
+    prepare(
+        &stage,
+        &[rule("gated", json!({"jobSpec": job(&gate.wait())}))],
+        json!({}),
+    )
+    .await?;
+    stage.world.upgrade_to(NEW).await?;
+    seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
+    let changes: Api<NodeChange> = Api::namespaced(stage.client.clone(), NAMESPACE);
+    let change = stage.change("worker-0").await?.context("a NodeChange")?;
+    let name = change.metadata.name.context("a name")?;
+    let say = |directive: serde_json::Value| {
+        let (changes, name) = (changes.clone(), name.clone());
+        async move {
+            let patch = Patch::Merge(json!({"spec": {"directive": directive}}));
+            changes.patch(&name, &PatchParams::default(), &patch).await
+        }
+    };
+    say(json!({"action": "Abort", "reason": "a bad disk", "by": "ada"})).await?;
+    let wanted = format!(
+        "kubectl -n {NAMESPACE} patch nodechange {name} --type merge -p '{{\"spec\":{{\"directive\":null}}}}'"
+    );
+    for asked in ["mutexrunconfig/upgrade", "worker-1"] {
+        stage
+            .until("the way back is named", 60, || async {
+                let said = stage.call(&["explain", asked, "-n", NAMESPACE]).await?;
+                assert!(!said.out.contains("abort upgrade"), "{said:?}");
+                Ok(said.out.contains(&wanted).then_some(()))
+            })
+            .await?;
+    }
+    let undone = stage
+        .call(&["abort", "upgrade", "-n", NAMESPACE, "--undo"])
+        .await?;
+    assert!(
+        undone.code == Some(2) && undone.err.contains("numo explain"),
+        "{undone:?}"
+    );
+    assert!(released_after_a_while(&stage).await.is_empty());
+    gate.open_for_all()?;
+    say(serde_json::Value::Null).await?;
+    finish(&stage).await?;
     stage.strike().await
 }
 

@@ -46,6 +46,8 @@ fn the_image_is_built_pushed_pulled_and_runs_as_any_user_on_a_read_only_root() -
         at("context/ca-certificates.crt"),
     )?;
     fs::copy(root().join("LICENSE"), at("context/LICENSE"))?;
+    let licences = third_party_licences()?;
+    fs::write(at("context/THIRD_PARTY_LICENSES"), &licences)?;
     let file = root().join("deploy/Dockerfile.prebuilt");
     let (file, context) = (
         file.to_string_lossy(),
@@ -114,6 +116,8 @@ fn the_image_is_built_pushed_pulled_and_runs_as_any_user_on_a_read_only_root() -
         )?;
     }
     assert!(image.join("licenses/LICENSE").is_file());
+    let packed = fs::read_to_string(image.join("licenses/THIRD_PARTY_LICENSES"))?;
+    assert!(packed == licences, "the image has the licences of others' code");
 
     let version = said(&mut in_image(&image, &["/numo", "--version"]))?;
     assert!(version.contains(env!("CARGO_PKG_VERSION")), "{version}");
@@ -127,6 +131,52 @@ fn the_image_is_built_pushed_pulled_and_runs_as_any_user_on_a_read_only_root() -
     // A new file: what runs there may be running.
     let _ = fs::remove_file(kept.join("numo"));
     fs::copy(image.join("numo"), kept.join("numo"))?;
+    Ok(())
+}
+
+/// What `deploy/Dockerfile` puts beside the program.
+fn third_party_licences() -> Result<String> {
+    let mut script = Command::new("sh");
+    script.current_dir(root()).args(["deploy/licences.sh", TARGET]);
+    said(&mut script)
+}
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// Whoever passes numo's image on passes on the code of some hundred crates, with their licences.
+#[test]
+fn the_licences_of_all_code_in_the_image_are_told_by_crate_and_in_full() -> Result<()> {
+    let licences = third_party_licences()?;
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
+        .current_dir(root())
+        .args(["tree", "--locked", "--package", "numo"]);
+    cargo.args(["--target", TARGET, "--edges", "normal,build", "--prefix", "none"]);
+    let tree = said(&mut cargo)?;
+    // What is of a path is numo's own.
+    let foreign = tree.lines().filter(|line| !line.contains(" (/"));
+    let mut number = 0;
+    for line in foreign {
+        let mut words = line.split_whitespace();
+        let (Some(name), Some(version)) = (words.next(), words.next()) else {
+            continue;
+        };
+        let begin = format!("\n{name} {}: ", version.trim_start_matches('v'));
+        let told = licences.split_once(&begin).map(|(_, rest)| rest.lines().next());
+        assert!(told.flatten().is_some_and(|licence| licence.len() > 2), "{line}");
+        number += 1;
+    }
+    assert!(number > 100, "{number} crates");
+    for text in [
+        "TERMS AND CONDITIONS FOR USE, REPRODUCTION, AND DISTRIBUTION",
+        "Permission is hereby granted, free of charge",
+    ] {
+        assert!(licences.contains(text), "{text}");
+    }
+    assert!(
+        !licences.contains("\nnumo-core "),
+        "numo's own crates are not others'"
+    );
     Ok(())
 }
 
@@ -212,8 +262,13 @@ fn the_files_for_users_have_what_a_certified_image_needs() -> Result<()> {
     ] {
         assert!(ubi.contains(label), "Dockerfile.ubi has no label {label}");
     }
+    assert!(
+        ubi.contains("COPY --from=numo /licenses/"),
+        "the texts of the image that it copies"
+    );
     let multi = read("Dockerfile")?;
     for words in [
+        "licences.sh \"$target\" >/image/licenses/THIRD_PARTY_LICENSES",
         "TARGETARCH",
         "BUILDPLATFORM",
         "--locked",

@@ -1,4 +1,4 @@
-//! Commands on an owner: resume it, take its abort back, acknowledge what it left out, or stop whoever works beside it.
+//! Commands on an owner: resume it, acknowledge what it left out, or stop whoever works beside it.
 
 use super::name::{NAMED, mentioned, named, of_kubectl};
 use super::wait::Wait;
@@ -66,15 +66,6 @@ impl Wait<'_> {
         vec![format!(
             "{patch} --type merge -p '{{\"spec\":{{\"suspend\":false}}}}'"
         )]
-    }
-
-    pub(super) fn undo(&self) -> Vec<String> {
-        let Key { namespace, name } = &self.owner.key;
-        let name = match self.owner.kind {
-            OwnerKind::Plan => format!("plan/{name}"),
-            _ => name.clone(),
-        };
-        vec![format!("numo abort {name} -n {namespace} --undo")]
     }
 
     /// Nodes that were left out are taken in again; and who has looked says so.

@@ -2,25 +2,23 @@
 
 use super::name::{NAMED, mentioned};
 use super::wait::Wait;
-use numo_api::{Reason, Step, marks};
+use numo_api::{Reason, Step};
 
 impl Wait<'_> {
     /// Pools that stay paused: take the run up again, take in again who was left out, or unpause.
     pub(super) fn held(&self) -> Vec<String> {
         let mut all = Vec::new();
         if let Some(report) = self.report.filter(|_| self.reason == Reason::PoolHeld) {
-            let aborted = self
-                .look
-                .annotations(self.owner)
-                .is_some_and(|all| all.contains_key(marks::ABORT));
-            if aborted {
+            if self.is_given_up() {
                 all.extend(self.undo());
             }
             let left_out = report
                 .nodes
                 .iter()
                 .filter(|(_, node)| matches!(node.step, Step::Skipped | Step::Failed));
-            all.extend(left_out.take(NAMED).map(|(name, _)| format!("numo retry {name}")));
+            let retries = left_out.map(|(name, _)| format!("numo retry {name}"));
+            let retries: Vec<String> = retries.filter(|retry| !all.contains(retry)).take(NAMED).collect();
+            all.extend(retries);
         }
         all.extend(self.of_pools("patch", " --type merge -p '{\"spec\":{\"paused\":false}}'"));
         all

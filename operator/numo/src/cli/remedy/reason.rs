@@ -33,7 +33,7 @@ impl Wait<'_> {
         let all = match self.reason {
             Reason::Suspended => self.resume(),
             Reason::Aborted => self.undo(),
-            Reason::RunGivenUp if self.is_aborted() => self.undo(),
+            Reason::RunGivenUp if self.is_given_up() => self.undo(),
             Reason::Stopped => {
                 let paused = observed.budgets.values().filter(|budget| budget.paused);
                 paused.map(|budget| ledger::start_command(&budget.name)).collect()
@@ -58,12 +58,6 @@ impl Wait<'_> {
             _ => return None,
         };
         Some(all)
-    }
-
-    /// Whether an annotation of the owner gives its run up.
-    fn is_aborted(&self) -> bool {
-        let annotations = self.look.annotations(self.owner);
-        annotations.is_some_and(|all| all.contains_key(marks::ABORT))
     }
 
     /// The sentence has the command.
@@ -306,7 +300,7 @@ impl Wait<'_> {
     }
 
     /// Namespace and name of a mentioned object; without one, the namespace is the owner's.
-    fn placed_name<'m>(&'m self, name: &'m str) -> (&'m str, &'m str) {
+    pub(super) fn placed_name<'m>(&'m self, name: &'m str) -> (&'m str, &'m str) {
         name.split_once('/').unwrap_or((&self.owner.key.namespace, name))
     }
 }

@@ -46,6 +46,12 @@ pub fn of_reason(reason: Reason) -> Vec<String> {
             "numo abort RUN -n NAMESPACE --undo".to_owned(),
             "numo retry NODE".to_owned(),
         ],
+        // By which of them it was given up, the sentence of the wait says.
+        Reason::Aborted => vec![
+            "numo abort NAME -n NAMESPACE --undo".to_owned(),
+            "kubectl -n NAMESPACE patch nodechange NODECHANGE --type merge -p '{\"spec\":{\"directive\":null}}'".to_owned(),
+            "numo retry NODE".to_owned(),
+        ],
         _ => Vec::new(),
     };
     all.extend(wait.commands());
@@ -136,6 +142,7 @@ mod tests {
         }
         for (reason, wanted) in [
             (Reason::PoolHeld, "numo abort RUN -n NAMESPACE --undo"),
+            (Reason::Aborted, "numo abort NAME -n NAMESPACE --undo"),
             (Reason::RuleNotFound, "kubectl -n NAMESPACE get mutexrules"),
             (
                 Reason::EvictionBlocked,
