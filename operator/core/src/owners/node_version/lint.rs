@@ -3,8 +3,8 @@
 use super::{
     etcd::member_left,
     intent::{Intent, rules_of, schedule},
+    known::is_let_go,
     sets::{Class, Sets},
-    turn::is_let_go,
     waves::of_control_plane,
 };
 use crate::{
@@ -296,7 +296,7 @@ impl Checks for Lint<'_> {
         match action {
             FleetAction::CreatePendingNode { spec, turn, .. } if spec.goal == Some(Goal::Leave) => {
                 let id = spec.provider_id.as_deref().unwrap_or_default();
-                if id.is_empty() || !is_let_go(observed, &self.view.uid, id) {
+                if !is_let_go(observed, &self.view.uid, id) {
                     let turn = turn.as_deref().unwrap_or("no turn");
                     return breach(5, format!("{turn} has not let machine {id} go"));
                 }

@@ -4,10 +4,9 @@
 use super::{
     etcd::keeps_member,
     heir::is_for,
-    known::{is_request, request},
+    known::{is_let_go, is_request, request},
     pass::Pass,
     sets::{Class, is_node_of, is_noted, is_older},
-    turn::is_let_go,
 };
 use crate::{
     action::{Action, Change, FleetAction, FleetQuestion},

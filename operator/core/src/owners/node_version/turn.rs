@@ -1,11 +1,7 @@
 //! A node that has its turn with a NodeVersion: what the steps of `turn/steps.rs` are for it. The node is the old one, and once that is
 //! gone the new one that has its place. Its release: the machine of the old node goes, and its Node after it.
 
-use super::{
-    known::{changes, is_held_for_joins},
-    pass::Pass,
-    sets::Class,
-};
+use super::{known::is_held_for_joins, pass::Pass, sets::Class};
 use crate::{
     action::{Event, EventAction, FleetAction},
     admit::{
@@ -14,7 +10,7 @@ use crate::{
     },
     key::Key,
     ledger, mark,
-    observed::{ChangeView, NodeView, Observed, PendingNodeView, RuleView, is_same},
+    observed::{ChangeView, NodeView, PendingNodeView, RuleView, is_same},
     owner::OwnerKind,
     probe::Look,
     quorum,
@@ -562,13 +558,4 @@ impl steps::Turn for Going<'_, '_> {
 /// Whether a node or what is noted on it is waited for: a person is told once that takes too long.
 const fn is_awaited(reason: Reason) -> bool {
     matches!(reason, Reason::Joining | Reason::AwaitingAnnotation)
-}
-
-/// Whether a turn of the NodeVersion let this machine go: it was journaled before anything was deleted.
-pub(super) fn is_let_go(observed: &Observed, uid: &str, provider_id: &str) -> bool {
-    changes(observed, uid).any(|change| {
-        let pin = change.status.pin.as_ref();
-        let machine = pin.and_then(|pin| pin.provider_id.as_deref()).unwrap_or_default();
-        is_same(machine, provider_id) && journal::entered(change, Step::Released).is_some()
-    })
 }
