@@ -321,7 +321,7 @@ impl<'a> Pass<'a> {
             return self.make_again_obsolete(pending, node);
         }
         if matches!(state, Some(CspState::Terminating | CspState::Terminated)) {
-            return;
+            return self.tell_left_node(pending, node);
         }
         // What runs in the cluster is deleted in a turn of its own, or not at all.
         match self.sets.class_of(node) {
