@@ -188,6 +188,15 @@ impl<'a> Pass<'a> {
             let why = Why::new(Reason::MachineLeaving, "its machine is to be deleted");
             return self.say(name, Step::Released, why, Some(change));
         };
+        if let Some(again) = self.come_again(change) {
+            // Once that has its turn, it says how it stands.
+            if self.turn_of(again).is_none() {
+                let why = self.undeleted(pending);
+                let why = why.unwrap_or_else(|| self.waits_for_again(change, again));
+                self.say(name, Step::Released, why, Some(change));
+            }
+            return;
+        }
         if let Some(why) = self.leave_etcd_alone(change) {
             return self.say(name, Step::Released, why, Some(change));
         }
