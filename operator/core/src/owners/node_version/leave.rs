@@ -30,6 +30,11 @@ impl<'a> Pass<'a> {
         } else {
             return false;
         };
+        let lost = self.words_of_lost(change);
+        let why = Why {
+            message: format!("{}{lost}", why.message).into(),
+            ..why
+        };
         self.end(donor, change, step, &why);
         true
     }

@@ -4,6 +4,7 @@ use super::{
     etcd::member_left,
     intent::{Intent, rules_of, schedule},
     known::is_let_go,
+    lost::surely_lost,
     sets::{Class, Sets},
     waves::of_control_plane,
 };
@@ -142,9 +143,12 @@ impl<'a> Lint<'a> {
         }
         let mut changes = super::known::changes(observed, &self.view.uid);
         let turn = changes.find(|change| {
-            change.in_flight()
-                && change.spec.node_name == name
-                && member_left(observed, change) == Some(address)
+            let is_its = || change.spec.node_name == name && member_left(observed, change) == Some(address);
+            let is_of_new = || {
+                let lost = surely_lost(observed, change);
+                lost.is_some_and(|lost| lost.name == name && lost.member == address)
+            };
+            change.in_flight() && (is_its() || is_of_new())
         });
         let Some(turn) = turn else {
             return breach(

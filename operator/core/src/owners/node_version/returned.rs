@@ -61,10 +61,9 @@ impl<'a> Pass<'a> {
         let Some(new) = pair.or_else(joined) else {
             return known;
         };
-        Some(Pin {
-            heir: Some(new.name.clone()),
-            ..known.unwrap_or_default()
-        })
+        let mut pin = known.unwrap_or_default();
+        self.pin_heir(&mut pin, new);
+        Some(pin)
     }
 
     /// The new node that has joined for the place of this one in an earlier turn of the run, and has no place yet.

@@ -86,7 +86,11 @@ impl<'a> Pass<'a> {
         if let Some(why) = held {
             return self.say(&change.spec.node_name, Step::Held, why, Some(change));
         }
-        let why = Why::new(Reason::Done, "its machine is gone");
+        if self.leaving.is_none() && self.await_lost(change) {
+            return;
+        }
+        let lost = self.words_of_lost(change);
+        let why = Why::new(Reason::Done, format!("its machine is gone{lost}"));
         self.end_journal(change, Step::Done, &why);
     }
 
@@ -369,7 +373,8 @@ impl steps::Turn for Going<'_, '_> {
             return ON;
         };
         // Of one that goes on, what it may leave behind is written down first.
-        let stays = self.pass.gives_up(donor, self.change) || self.pass.pin_member(donor, self.change);
+        let (pass, change) = (&mut *self.pass, self.change);
+        let stays = pass.gives_up(donor, change) || pass.await_lost(change) || pass.pin_member(donor, change);
         if stays { STAY } else { ON }
     }
 
@@ -473,6 +478,7 @@ impl steps::Turn for Going<'_, '_> {
     /// From here on the turn only finishes: that it was let go is journaled before anything is deleted, with the machine that goes.
     fn release(&mut self) {
         let Some(donor) = self.donor else { return };
+        let known = self.change.status.pin.clone().unwrap_or_default();
         let heir = self.pass.heir_of(donor);
         let member = Some(self.pass.address_of(donor)).filter(|_| quorum::is_control_plane(donor));
         let why = Why::new(
@@ -483,6 +489,8 @@ impl steps::Turn for Going<'_, '_> {
         journal.status.pin = Some(Pin {
             provider_id: Some(self.pass.fleet.machine_of(&donor.name).to_owned()),
             heir: heir.map(|heir| heir.name.clone()),
+            heir_provider_id: known.heir_provider_id,
+            heir_member: known.heir_member,
             member: member.filter(|address| !address.is_empty()).map(str::to_owned),
             from_version: donor
                 .annotation(annotations::NODE_IMAGE)
