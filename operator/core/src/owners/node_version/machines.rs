@@ -428,6 +428,7 @@ impl<'a> Pass<'a> {
     /// is not told again at once what it has done.
     pub(super) fn may_tell(&mut self, what: &str) -> bool {
         let did = self.fleet.provider.did.get(what);
+        let did = did.filter(|at| !self.is_ahead(**at));
         let again = did.map(|at| later(*at, self.fleet.provider.poll_seconds()));
         if let Some(again) = again.filter(|again| *again > self.now) {
             self.out.wake(again);
