@@ -105,8 +105,7 @@ impl<'a> Pass<'a> {
     /// anew. That the machine is to go is written down first.
     fn let_go(&mut self, change: &'a ChangeView, donor: &'a NodeView) {
         let Some(pending) = self.leaving_of(change) else {
-            self.write_leave(change);
-            let why = Why::new(Reason::MachineLeaving, "its machine is to be deleted");
+            let why = self.write_leave(change);
             return self.say(&donor.name, Step::Released, why, Some(change));
         };
         // Also where the machine is gone already: its member would count for ever among those that must agree.
@@ -146,9 +145,10 @@ impl<'a> Pass<'a> {
         Why::new(Reason::MachineLeaving, message)
     }
 
-    /// Writes down that a machine is to go.
-    fn write_leave(&mut self, change: &'a ChangeView) {
+    /// Writes down that a machine is to go, and returns what its turn waits for.
+    fn write_leave(&mut self, change: &'a ChangeView) -> Why {
         let node = &change.spec.node_name;
+        let going = Why::new(Reason::MachineLeaving, "its machine is to be deleted");
         let pin = change.status.pin.clone().unwrap_or_default();
         let known = self.observed.nodes.get(node);
         let group = known.map_or("", |node| node.annotation(annotations::SCALING_GROUP_ID));
@@ -165,7 +165,8 @@ impl<'a> Pass<'a> {
                 other.provider_id(),
                 pin.provider_id.as_deref().unwrap_or_default(),
             ) {
-                return self.write_pending(other, spec, Vec::new());
+                self.write_pending(other, spec, Vec::new());
+                return going;
             }
             let message = format!(
                 "PendingNode {node} has machine {}, and the one of Node {node} is {}: delete the PendingNode that is wrong",
@@ -173,7 +174,8 @@ impl<'a> Pass<'a> {
                 pin.provider_id.unwrap_or_default()
             );
             let why = Why::new(Reason::ProviderContradicts, message);
-            return self.out.report.problems.push(why);
+            self.out.report.problems.push(why.clone());
+            return why;
         }
         let action = FleetAction::CreatePendingNode {
             name: node.clone(),
@@ -182,14 +184,14 @@ impl<'a> Pass<'a> {
             turn: Some(change.key.name.clone()),
         };
         self.fleet(node, action);
+        going
     }
 
     /// Waits until the machine is gone.
     fn await_machine(&mut self, change: &'a ChangeView) {
         let name = &change.spec.node_name;
         let Some(pending) = self.leaving_of(change) else {
-            self.write_leave(change);
-            let why = Why::new(Reason::MachineLeaving, "its machine is to be deleted");
+            let why = self.write_leave(change);
             return self.say(name, Step::Released, why, Some(change));
         };
         if let Some(again) = self.come_again(change) {
