@@ -240,6 +240,14 @@ pub struct Pin {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub heir: Option<String>,
+    /// Machine of a new node of the control plane. (NodeVersion)
+    #[serde(rename = "heirProviderID", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 2048))]
+    pub heir_provider_id: Option<String>,
+    /// Address of the member of etcd of that new node. (NodeVersion)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub heir_member: Option<String>,
     /// Address of the node's member of etcd, if it was one of the control plane: it is taken out also where the Node is gone before. (NodeVersion)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]

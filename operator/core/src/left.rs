@@ -9,7 +9,7 @@ use crate::{
         PoolView,
     },
     owner::{Means, OwnerKind},
-    pools, release,
+    ownerless, pools, release,
     turn::{believed::Believed, lease, machine, quarantine},
     undo::{annotate, put_back, select_again, uncordon, unlabel, unshield},
     unknown::{self, Unknown},
@@ -264,15 +264,7 @@ fn of_pending(observed: &Observed, pending: &PendingNodeView) -> Option<Left> {
 /// The marks whose owner is gone, in the order in which they are safely taken back by hand: labels of the canary pool and
 /// selectors first, the pause of a pool last.
 pub fn orphans(observed: &Observed) -> Vec<Orphan> {
-    let runs = observed.runs.values();
-    let alive: BTreeSet<&str> = runs
-        .map(|run| run.uid.as_str())
-        .chain(observed.plans.values().map(|view| view.uid.as_str()))
-        .chain(observed.maintenances.values().map(|view| view.uid.as_str()))
-        .chain(observed.fleet.versions.values().map(|view| view.uid.as_str()))
-        // Who cannot be read is there all the same.
-        .chain(observed.unread.values().map(|unread| unread.uid.as_str()))
-        .collect();
+    let alive = ownerless::alive(observed);
     let mut found = on_objects(observed);
     found.retain(|one| !alive.contains(one.left.owner.as_str()));
     // Two marks do not hold the uid of their owner itself.

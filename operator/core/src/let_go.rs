@@ -1,12 +1,30 @@
-//! Machines that nobody goes on with where no operator is left: those of nodes that a NodeVersion has released, and those that were asked
-//! for. Nothing here writes.
+//! Which machines were let go; and those that nobody goes on with where no operator is left: those of nodes that a NodeVersion has released,
+//! and those that were asked for. Nothing here writes.
 
 use crate::{
-    observed::{NodeView, Observed, PendingNodeView, is_same},
+    observed::{ChangeView, NodeView, Observed, PendingNodeView, is_same},
     owner::{Means, OwnerKind},
     turn::journal,
 };
-use numo_api::{Step, machines::CspState, marks};
+use numo_api::{Pin, Step, machines::CspState, marks};
+
+/// Those of these turns that have let their node go, each with what was pinned then.
+pub(crate) fn turns<'c>(
+    changes: impl Iterator<Item = &'c ChangeView>,
+) -> impl Iterator<Item = (&'c ChangeView, &'c Pin)> {
+    let released = changes.filter(|change| journal::entered(change, Step::Released).is_some());
+    released.filter_map(|change| Some((change, change.status.pin.as_ref()?)))
+}
+
+/// Whether one of these turns has let this machine go: that was journaled before anything was deleted. What has no id was let go by none.
+pub(crate) fn has_released<'c>(changes: impl Iterator<Item = &'c ChangeView>, machine: &str) -> bool {
+    let is_its = |pin: &Pin| {
+        pin.provider_id
+            .as_deref()
+            .is_some_and(|one| is_same(one, machine))
+    };
+    !machine.is_empty() && turns(changes).any(|(_, pin)| is_its(pin))
+}
 
 /// A node that a NodeVersion has released, to be deleted with its machine.
 struct LetGo<'a> {

@@ -28,6 +28,7 @@ pub mod model;
 pub mod names;
 pub mod observed;
 pub mod owner;
+pub mod ownerless;
 pub mod owners;
 pub mod pace;
 pub mod pairs;

@@ -80,8 +80,13 @@ pub fn refusal_of_gone(observed: &Observed, gone: &str, turn: &ChangeView) -> Op
     let (members, what) = membership(observed);
     let others = members.iter().copied().filter(|name| *name != gone);
     let others = others.filter(|name| observed.nodes.contains_key(*name));
+    // The old node is in its own turn, and its member runs all the same.
+    let is_old = |name: &str| {
+        let old = observed.node_of(turn).filter(|old| old.name == name);
+        old.is_some_and(|old| is_up(observed, old) && !is_untold(old))
+    };
     let away: Vec<&str> = others
-        .filter(|name| !is_well(observed, name, Some(turn)))
+        .filter(|name| !is_old(name) && !is_well(observed, name, Some(turn)))
         .collect();
     let message = format!(
         "the member of Node {gone}, which is gone, cannot be taken out of etcd at this moment: of {} {what}, {} is away already",

@@ -6,8 +6,8 @@
 use crate::{
     action::{Action, FleetAction, NodePatch, NodePurpose, Planned},
     decision::{Decision, Snapshot},
-    mark,
-    observed::{ChangeView, NodeView, Observed, is_same},
+    let_go, mark,
+    observed::{ChangeView, NodeView, Observed},
     owner::{Means, OwnerKind},
     text::clip,
     time::later,
@@ -16,7 +16,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{
-    Phase, Pin, Reason, Step,
+    Phase, Reason, Step,
     machines::{Goal, annotations},
     marks,
 };
@@ -116,7 +116,7 @@ fn unmarks_heir(patch: &NodePatch, changes: &[&ChangeView]) -> bool {
     let mut notes = patch.annotations.iter();
     let unmarks = notes.all(|change| change.key == annotations::DONOR && change.to.is_none());
     let is_alone = patch.labels.is_empty() && patch.taints.is_none() && patch.unschedulable.is_none();
-    let mut released = released(changes);
+    let mut released = let_go::turns(changes.iter().copied());
     let is_heir = released.any(|(_, pin)| pin.heir.as_deref() == Some(&patch.node));
     unmarks && is_alone && is_heir
 }
@@ -124,11 +124,7 @@ fn unmarks_heir(patch: &NodePatch, changes: &[&ChangeView]) -> bool {
 /// Whether what is done to machines, or to the objects that stand for them, is of a machine that a turn has let go. All else is the rival's:
 /// its machines, nodes, groups and cluster autoscalers.
 fn lets_machine_go(action: &FleetAction, observed: &Observed, changes: &[&ChangeView]) -> bool {
-    let is_let_go = |machine: &str| {
-        let mut released = released(changes);
-        !machine.is_empty()
-            && released.any(|(_, pin)| is_same(pin.provider_id.as_deref().unwrap_or_default(), machine))
-    };
+    let is_let_go = |machine: &str| let_go::has_released(changes.iter().copied(), machine);
     match action {
         FleetAction::CreatePendingNode { spec, .. } | FleetAction::WritePendingNode { spec, .. } => {
             spec.goal == Some(Goal::Leave) && is_let_go(spec.provider_id.as_deref().unwrap_or_default())
@@ -139,7 +135,7 @@ fn lets_machine_go(action: &FleetAction, observed: &Observed, changes: &[&Change
         }
         FleetAction::DeleteMachine { provider_id, .. } => is_let_go(provider_id),
         FleetAction::DeleteNode { node, .. } => {
-            let mut released = released(changes);
+            let mut released = let_go::turns(changes.iter().copied());
             released.any(|(change, _)| change.spec.node_name == *node)
         }
         // That of a node that is gone in its turn goes too, and the rival does not know of it.
@@ -158,13 +154,6 @@ fn lets_machine_go(action: &FleetAction, observed: &Observed, changes: &[&Change
         | FleetAction::SetAutoscaler { .. }
         | FleetAction::DeleteJoiningNode { .. } => false,
     }
-}
-
-/// The turns that have let their node go, each with what was pinned then.
-fn released<'c>(changes: &[&'c ChangeView]) -> impl Iterator<Item = (&'c ChangeView, &'c Pin)> {
-    let released = changes.iter().copied();
-    let released = released.filter(|change| journal::entered(change, Step::Released).is_some());
-    released.filter_map(|change| Some((change, change.status.pin.as_ref()?)))
 }
 
 /// Renews no lease of a turn that has stood still for too long.

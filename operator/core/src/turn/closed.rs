@@ -64,9 +64,11 @@ pub(crate) fn close(out: &mut Decision, change: &ChangeView, why: &Why, now: Tim
 
 /// What is kept of the pin of a turn that is given back: the new node that had joined in the place of the old one.
 fn kept(pin: Pin) -> Option<Pin> {
-    let heir = pin.heir?;
+    pin.heir.as_ref()?;
     Some(Pin {
-        heir: Some(heir),
+        heir: pin.heir,
+        heir_provider_id: pin.heir_provider_id,
+        heir_member: pin.heir_member,
         ..Pin::default()
     })
 }

@@ -52,6 +52,7 @@ mod release;
 mod replaced;
 mod replaced_across;
 mod replaced_gone;
+mod replaced_lost;
 mod replaced_order;
 mod replaced_returned;
 mod replaced_silence;

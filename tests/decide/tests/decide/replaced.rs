@@ -10,7 +10,8 @@
 //! joining j node:a components:c2 late:-1           a JoiningNode
 //! strategy on replicas:1                           the AutoscalingStrategy, and its Deployment; `gone`, `deployment:<another name>`,
 //!                                                  `unfollowed`: nobody looks for that
-//! replacing a Cordoned since:-60 entries:…         the NodeChange of node a; `failed:2` machines did not join, `ended:1` turns ended before; `machine:`, `heir:`, `member:` its pin
+//! replacing a Cordoned since:-60 entries:…         the NodeChange of node a; `failed:2` machines did not join, `ended:1` turns ended before; `machine:`, `heir:`, `member:`,
+//!                                                  `heirmachine:`, `heirmember:` its pin; `gone:-60` since when its node is gone
 //! facts m-a img1 w                                 what the provider says: image and group; `facts m-a unknown:why`
 //! state m-b Ready at:-1                            the state of a machine
 //! image w img1 at:-1                               the image of a group
@@ -398,6 +399,12 @@ impl Cluster {
             _ => &[],
         };
         entries.extend(before.iter().map(|step| entry(*step, None)));
+        if line.option("gone").is_some() {
+            entries.push(Entry {
+                at: at(line.number("gone", 0)).to_string(),
+                ..entry(Step::PreRules, Some(Reason::NodeGone))
+            });
+        }
         if matches!(step, Some(Step::PostRules | Step::Done)) {
             entries.push(entry(Step::Changed, None));
         }
@@ -410,6 +417,8 @@ impl Cluster {
             provider_id: Some(machine.to_owned()),
             heir: line.option("heir").map(str::to_owned),
             member: line.option("member").map(str::to_owned),
+            heir_provider_id: line.option("heirmachine").map(str::to_owned),
+            heir_member: line.option("heirmember").map(str::to_owned),
             ..Pin::default()
         });
         let change = ChangeView {

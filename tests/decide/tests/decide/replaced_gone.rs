@@ -76,10 +76,10 @@ fn the_member_of_a_node_that_is_gone_with_its_machine_before_its_release_is_take
         &gone(""),
         "node cp1 Held MachineLeaving ~ member of etcd 192.0.2.11
          ? state m-cp1
-         > nothing",
+         > journal cp1 PreRules NodeGone",
     );
     check(
-        &gone("state m-cp1 Terminating"),
+        &gone("state m-cp1 Terminating").replace("member:192.0.2.11", "member:192.0.2.11 gone:-1"),
         "node cp1 Held MachineLeaving ~ it is being deleted
          > nothing",
     );
@@ -91,7 +91,7 @@ fn the_member_of_a_node_that_is_gone_with_its_machine_before_its_release_is_take
     // That was said of a machine that ran when the turn began.
     check(
         &gone("state m-cp1 Terminated at:-121"),
-        "? state m-cp1\n > nothing",
+        "? state m-cp1\n > journal cp1 PreRules NodeGone",
     );
     check(
         &gone("state m-cp1 Terminated").replace("node cp2 master v0", "node cp2 master v0 NotReady"),

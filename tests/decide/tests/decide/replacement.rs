@@ -1022,7 +1022,10 @@ fn the_control_plane_goes_first_and_keeps_its_quorum() {
     );
     // The new one is no member of etcd yet.
     let drained = going
-        .replace("Released cordoned machine:m-cp1 heir:cp4", "Drained cordoned")
+        .replace(
+            "Released cordoned machine:m-cp1 heir:cp4",
+            "Drained cordoned machine:m-cp1 heir:cp4 heirmachine:m-cp4 heirmember:192.0.2.1",
+        )
         .replace("pending cp1 leave group:cp node:cp1 machine:m-cp1", "");
     let members = "etcd cp1 ready\n etcd cp2 ready\n etcd cp3 ready";
     check(

@@ -31,6 +31,7 @@ mod edits;
 mod escapes;
 mod examples;
 mod fields;
+mod foreground;
 mod gcp;
 mod handed_over;
 mod hold;

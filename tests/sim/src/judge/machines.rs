@@ -339,12 +339,11 @@ impl Judge {
         }
     }
 
-    /// A turn writes down what its node may leave behind.
+    /// A turn writes down what its node may leave behind, and the new one.
     pub(super) fn note_pin(&mut self, status: &NodeChangeStatus) {
         let pin = status.pin.iter();
-        self.machines
-            .pinned
-            .extend(pin.filter_map(|pin| pin.provider_id.clone()));
+        let machines = pin.flat_map(|pin| [pin.provider_id.clone(), pin.heir_provider_id.clone()]);
+        self.machines.pinned.extend(machines.flatten());
     }
 
     /// The end: no node that was let go, or that was gone with its machine in its turn, has left its member of etcd behind.

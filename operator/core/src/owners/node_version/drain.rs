@@ -78,8 +78,8 @@ impl Pass<'_> {
             let Some(node) = node.filter(|node| node.uid == mark.node) else {
                 return false;
             };
-            // Where no operator is left, journals may be gone.
-            let is_let_go = || observed.fleet.abandoned && let_go::machine(observed, node).is_some();
+            // Its journal may be gone.
+            let is_let_go = || let_go::machine(observed, node).is_some();
             flying.iter().any(|change| across::is_of_turn(mark, change)) || is_let_go()
         };
         let left = across::left(observed, &self.view.uid, is_needed);

@@ -9,6 +9,7 @@ use crate::{
     turn::journal,
     why::Why,
 };
+use jiff::Timestamp;
 use numo_api::{Reason, Step, machines::CspState};
 
 impl<'a> Pass<'a> {
@@ -28,7 +29,8 @@ impl<'a> Pass<'a> {
         if let Some(why) = quorum::refusal_of_turn(self.observed, donor, change) {
             return Some(why);
         }
-        self.take_member_out(change, address)
+        let heir = change.status.pin.as_ref().and_then(|pin| pin.heir.clone());
+        self.take_member_out(change, (&donor.name, address), heir)
     }
 
     /// The same where the Node is gone before: its member is known by what was journaled when it was let go.
@@ -38,15 +40,20 @@ impl<'a> Pass<'a> {
         if let Some(why) = quorum::refusal_of_gone(self.observed, gone, change) {
             return Some(why);
         }
-        self.take_member_out(change, address)
+        let heir = change.status.pin.as_ref().and_then(|pin| pin.heir.clone());
+        self.take_member_out(change, (gone, address), heir)
     }
 
-    /// Has a member of etcd taken out; none once that is done.
-    pub(super) fn take_member_out(&mut self, change: &'a ChangeView, address: &str) -> Option<Why> {
+    /// Has the member of etcd at the address of a node taken out; none once that is done. The new node that has its place, if any, votes first.
+    pub(super) fn take_member_out(
+        &mut self,
+        change: &'a ChangeView,
+        (node, address): (&str, &str),
+        heir: Option<String>,
+    ) -> Option<Why> {
         if is_taken_out(self.observed, change, address) {
             return None;
         }
-        let node = &change.spec.node_name;
         let told = self.fleet.provider.told.get(address);
         let why = match told.and_then(|told| told.problem.as_ref()) {
             Some(problem) => {
@@ -55,17 +62,19 @@ impl<'a> Pass<'a> {
                 );
                 Why::new(Reason::ProviderUnavailable, message)
             }
+            None if node != change.spec.node_name => {
+                let message = format!("the member of etcd of Node {node}, which is gone, is taken out first");
+                Why::new(Reason::MachineLeaving, message)
+            }
             None => Why::new(Reason::MachineLeaving, "its member of etcd is taken out first"),
         };
         if self.may_tell(address) {
-            let pin = change.status.pin.as_ref();
-            let heir = pin.filter(|_| journal::entered(change, Step::Released).is_some());
             let action = FleetAction::RemoveEtcdMember {
-                node: node.clone(),
+                node: node.to_owned(),
                 address: address.to_owned(),
-                heir: heir.and_then(|pin| pin.heir.clone()),
+                heir,
             };
-            self.fleet(node, action);
+            self.fleet(&change.spec.node_name, action);
         }
         Some(why)
     }
@@ -77,15 +86,17 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Whether a member of etcd was taken out since the node was let go, or since its turn began where it was gone before: another machine may have
-/// had its address until then.
+/// Whether a member of etcd was taken out since the node was let go or a machine failed, or since its turn began where it was gone before: another
+/// machine may have had its address until then.
 fn is_taken_out(observed: &Observed, change: &ChangeView, address: &str) -> bool {
-    let since = match journal::entered(change, Step::Released) {
-        Some(released) => journal::time(Some(&released.at)),
-        None => Some(change.created),
-    };
+    let released = journal::entered(change, Step::Released);
+    let mut entries = change.status.entries.iter();
+    let failed = entries.rfind(|entry| entry.reason.as_deref() == Some(Reason::JoinFailed.name()));
+    let entered = released.into_iter().chain(failed);
+    let times = entered.map(|entry| journal::time(Some(&entry.at)).unwrap_or(Timestamp::MAX));
+    let since = times.fold(change.created, Timestamp::max);
     let did = observed.fleet.provider.did.get(address);
-    did.is_some_and(|did| since.is_some_and(|since| since <= *did))
+    did.is_some_and(|did| since <= *did)
 }
 
 /// Whether a Node that is there has the machine or the address of the node of this turn: it has come again, and its member is its own.

@@ -3,19 +3,22 @@
 
 use super::{
     etcd::{is_back, member_left},
+    lost::lost_heir,
     pass::Pass,
 };
 use crate::{
     action::{Action, Event, EventAction, FleetQuestion, Planned},
     observed::{ChangeView, NodeView, Observed},
     quorum,
+    time::later,
     turn::{
         directive,
         journal::{self, Journal},
     },
     why::Why,
 };
-use numo_api::{Pin, Reason, Step, machines::CspState};
+use jiff::Timestamp;
+use numo_api::{Pin, Reason, Step, conditions::Actor, machines::CspState};
 
 /// Whether a node is gone in its turn, was not let go, and may have left a member of etcd: only those of the control plane are pinned before.
 fn is_gone_with_member(observed: &Observed, change: &ChangeView) -> bool {
@@ -27,18 +30,43 @@ fn is_gone_with_member(observed: &Observed, change: &ChangeView) -> bool {
         && !is_back(observed, change)
 }
 
+/// Since when the Node of a turn that was not let go is gone, as far as that was written down.
+fn gone_since(change: &ChangeView) -> Option<Timestamp> {
+    let attempt = change.status.attempt.max(1);
+    let mut entries = change
+        .status
+        .entries
+        .iter()
+        .filter(|entry| entry.attempt == attempt);
+    let noted = entries.rfind(|entry| entry.reason.as_deref() == Some(Reason::NodeGone.name()))?;
+    journal::time(Some(&noted.at))
+}
+
 impl<'a> Pass<'a> {
-    /// Writes down machine and member of etcd of a node of the control plane, before anything is done to it; true if that was not written yet.
+    /// Writes down machine and member of etcd of a node of the control plane, before anything is done to it, and those of the new node; true if
+    /// that was not written yet.
     pub(super) fn pin_member(&mut self, donor: &NodeView, change: &'a ChangeView) -> bool {
         let (machine, address) = (self.fleet.machine_of(&donor.name), self.address_of(donor));
         let is_disrupted = journal::entered(change, Step::Cordoned).is_some();
-        if is_disrupted || machine.is_empty() || !quorum::is_control_plane(donor) {
+        if !quorum::is_control_plane(donor) {
             return false;
         }
         let mut pin = change.status.pin.clone().unwrap_or_default();
-        pin.provider_id = Some(machine.to_owned());
-        if !address.is_empty() {
-            pin.member = Some(address.to_owned());
+        if !is_disrupted && !machine.is_empty() {
+            pin.provider_id = Some(machine.to_owned());
+            if !address.is_empty() {
+                pin.member = Some(address.to_owned());
+            }
+        }
+        // Another one is written down once the member of the one before is taken out.
+        if let Some(heir) = self
+            .heir_of(donor)
+            .filter(|_| lost_heir(self.observed, change).is_none())
+        {
+            self.pin_heir(&mut pin, heir);
+        }
+        if pin == Pin::default() {
+            return false;
         }
         if change.status.pin.as_ref() == Some(&pin) {
             return false;
@@ -58,8 +86,13 @@ impl<'a> Pass<'a> {
 
     /// Ends the turn of a node that is gone and was not let go, once it has left no member of etcd behind.
     pub(super) fn end_gone(&mut self, change: &'a ChangeView) {
+        let is_given_up = self.leaving.is_some() || directive::skipped(change).is_some();
         let Some(why) = self.member_of_gone(change) else {
-            let mut ended = journal::end_gone(change, journal::gone(change), self.observed, self.now);
+            if !is_given_up && self.await_lost(change) {
+                return;
+            }
+            let words = format!("{}{}", journal::gone(change), self.words_of_lost(change));
+            let mut ended = journal::end_gone(change, words, self.observed, self.now);
             if let Some(Planned {
                 action: Action::WriteJournal { status, .. },
                 ..
@@ -70,13 +103,23 @@ impl<'a> Pass<'a> {
             return self.out.actions.extend(ended);
         };
         // Whoever gives up waits for what comes by itself, and for no person.
-        let is_given_up = self.leaving.is_some() || directive::skipped(change).is_some();
         let pin = change.status.pin.as_ref();
         let is_known = pin.is_some_and(|pin| pin.member.is_some());
-        if is_known && (!is_given_up || why.reason == Reason::MachineLeaving) {
+        let ends_by_itself = why.reason == Reason::MachineLeaving && !why.who().is_person();
+        if is_known && (!is_given_up || ends_by_itself) {
             return self.say(&change.spec.node_name, Step::Held, why, Some(change));
         }
         self.leave_member(change, &why);
+    }
+
+    /// Writes down since when a Node is gone whose machine is still to go: it has as long for that as one has to join.
+    fn note_gone(&mut self, change: &ChangeView, name: &str) {
+        let why = Why::new(Reason::NodeGone, format!("Node {name} no longer exists"));
+        let event = Event::warning(why.reason.name(), EventAction::Hold, &*why.message);
+        let mut journal = Journal::open(change, self.now);
+        // A person is not waited for yet.
+        journal.enter(change.status.step.unwrap_or(Step::Admitted), Some(&why));
+        self.tell(journal, event);
     }
 
     /// Ends the turn of a node whose member of etcd nobody takes out, and says which one that is.
@@ -118,11 +161,13 @@ impl<'a> Pass<'a> {
     /// What another node of the control plane waits for: a member of etcd of one that is gone counts among those that must agree.
     pub(super) fn member_left_behind(&self, node: &NodeView) -> Option<Why> {
         let mut flying = self.flying.iter().filter(|_| quorum::is_control_plane(node));
-        let gone = flying.find(|change| is_gone_with_member(self.observed, change))?;
-        let message = format!(
-            "Node {} is gone in its turn, and its member of etcd is not taken out yet",
-            gone.spec.node_name
-        );
+        let gone = flying.find_map(|change| {
+            let name = change.spec.node_name.as_str();
+            let is_gone = is_gone_with_member(self.observed, change);
+            let new = || lost_heir(self.observed, change).map(|lost| lost.name);
+            is_gone.then_some(name).or_else(new)
+        })?;
+        let message = format!("Node {gone} is gone in its turn, and its member of etcd is not taken out yet");
         Some(Why::new(Reason::EtcdQuorum, message))
     }
 
@@ -133,7 +178,7 @@ impl<'a> Pass<'a> {
         }
         let pin = change.status.pin.as_ref()?;
         let (machine, name) = (pin.provider_id.as_deref()?, &change.spec.node_name);
-        if let Some(why) = self.machine_of_gone(change, pin, machine) {
+        if let Some(why) = self.machine_of_gone(change, (name, pin.member.as_deref()), machine) {
             return Some(why);
         }
         let Some(address) = member_left(self.observed, change) else {
@@ -144,11 +189,16 @@ impl<'a> Pass<'a> {
         if let Some(why) = quorum::refusal_of_gone(self.observed, name, change) {
             return Some(why);
         }
-        self.take_member_out(change, address)
+        self.take_member_out(change, (name, address), None)
     }
 
     /// What the machine of a node that is gone does yet; none once it is gone, too.
-    fn machine_of_gone(&mut self, change: &ChangeView, pin: &Pin, machine: &str) -> Option<Why> {
+    pub(super) fn machine_of_gone(
+        &mut self,
+        change: &ChangeView,
+        (name, member): (&str, Option<&str>),
+        machine: &str,
+    ) -> Option<Why> {
         if let Some(why) = self.no_provider() {
             return Some(why);
         }
@@ -159,8 +209,7 @@ impl<'a> Pass<'a> {
             provider_id: machine.to_owned(),
         };
         self.ask_again(question, heard, self.fleet.provider.poll_seconds());
-        let name = &change.spec.node_name;
-        let member = pin.member.as_deref().unwrap_or("whose address is not known");
+        let address = member.unwrap_or("whose address is not known");
         let (reason, found) = match heard.map(|heard| &heard.said) {
             Some(Ok(CspState::Terminated)) => return None,
             None => (Reason::MachineLeaving, "the provider is asked for it".to_owned()),
@@ -168,8 +217,9 @@ impl<'a> Pass<'a> {
             Some(Ok(state)) => (
                 Reason::QuorumUnknown,
                 format!(
-                    "found {}, wanted Terminated. Have its kubelet join again, or delete the machine; `numo skip {name}` ends the turn",
-                    state.name()
+                    "found {}, wanted Terminated. Have its kubelet join again, or delete the machine; `numo skip {}` ends the turn",
+                    state.name(),
+                    change.spec.node_name
                 ),
             ),
             Some(Err(problem)) => (
@@ -178,8 +228,30 @@ impl<'a> Pass<'a> {
             ),
         };
         let message = format!(
-            "Node {name} is gone, and its member of etcd {member} is taken out once machine {machine} is gone, too: {found}"
+            "Node {name} is gone, and its member of etcd {address} is taken out once machine {machine} is gone, too: {found}"
         );
-        Some(Why::new(reason, message))
+        let why = Why::new(reason, message);
+        if reason != Reason::MachineLeaving {
+            return Some(why);
+        }
+        let since = gone_since(change);
+        if since.is_none() && member.is_some() {
+            self.note_gone(change, name);
+        }
+        Some(self.leaving_in_time(change, why, since.unwrap_or(self.now)))
+    }
+
+    /// The wait for a machine to go, which a person ends once that takes too long.
+    fn leaving_in_time(&mut self, change: &ChangeView, why: Why, since: Timestamp) -> Why {
+        let due = later(since, self.intent.join_seconds);
+        if due > self.now {
+            self.out.wake(due);
+            return why.until(due);
+        }
+        let message = format!(
+            "{}. That is not so by {due}: see at the provider what keeps the machine, or delete it there; `numo skip {}` ends the turn",
+            why.message, change.spec.node_name
+        );
+        Why::new(why.reason, message).ended_by(Actor::ClusterAdmin)
     }
 }

@@ -14,7 +14,7 @@ use crate::{
 use jiff::Timestamp;
 use numo_api::{
     Reason,
-    conditions::{Actor, Condition},
+    conditions::{Actor, Condition, types},
     machines::{NodeRole, ScalingGroupSpec, annotations},
 };
 
@@ -61,11 +61,32 @@ impl<'a> Pass<'a> {
         let groups = self.fleet.groups.values();
         let own = groups.filter(|group| owns(self.view, self.fleet, group));
         for group in own.collect::<Vec<_>>() {
-            self.keep_group(group);
+            match self
+                .fleet
+                .group(group.id())
+                .filter(|first| first.name != group.name)
+            {
+                Some(first) => self.tell_twice(group, first),
+                None => self.keep_group(group),
+            }
         }
         if is_first(self.view, self.fleet) {
             self.discover();
         }
+    }
+
+    /// Says that two ScalingGroups are of one group: only the first is seen to, or two NodeVersions would set its image in turns, for ever.
+    fn tell_twice(&mut self, group: &ScalingGroupView, first: &ScalingGroupView) {
+        let message = format!(
+            "ScalingGroup {} spec.groupId: found {}, which ScalingGroup {} has, too: only that one is seen to; delete one of them",
+            group.name,
+            group.id(),
+            first.name
+        );
+        self.out
+            .report
+            .problems
+            .push(Why::new(Reason::InvalidField, message));
     }
 
     /// What the provider has against saying or setting which image new machines of a group get, if so.
@@ -86,6 +107,9 @@ impl<'a> Pass<'a> {
     pub(super) fn image_unseen(&self, group: &ScalingGroupView) -> Option<Why> {
         let (provider, id) = (&self.fleet.provider, group.id().to_lowercase());
         let wanted = self.view.spec.image.as_deref().unwrap_or_default();
+        if self.observed.settings.only_looks {
+            return self.image_said_unseen(group, wanted);
+        }
         let told = provider
             .told_images
             .get(&id)
@@ -108,6 +132,19 @@ impl<'a> Pass<'a> {
             group.name
         );
         Some(Why::new(Reason::GroupImageOutdated, message).ended_by(Actor::ClusterAdmin))
+    }
+
+    /// The same as the operator says it: who only looks does not know how often an image was set.
+    fn image_said_unseen(&self, group: &ScalingGroupView, wanted: &str) -> Option<Why> {
+        let found = group.status.image_reference.as_deref().unwrap_or_default();
+        let mut conditions = self.view.status.conditions.iter();
+        let said = conditions.find(|one| one.type_ == types::STALLED && one.status == "True")?;
+        let begins = format!("ScalingGroup {}: the provider said at ", group.name);
+        let message = said.message.as_deref()?;
+        let message = message.get(message.find(&begins)?..)?;
+        // It is of another image, or of a time before the provider has shown it.
+        let is_so = !is_same(found, wanted) && message.contains(&format!("get image {wanted:?}"));
+        is_so.then(|| Why::new(Reason::GroupImageOutdated, message).ended_by(Actor::ClusterAdmin))
     }
 
     /// Whether the image of a group may be set now. One that the provider does not show is set again as seldom as groups are listed: each time

@@ -2,7 +2,7 @@
 
 use crate::{
     key::Key,
-    names,
+    let_go, names,
     observed::{
         ChangeView, FleetView, NodeVersionView, NodeView, Observed, PendingNodeView, ScalingGroupView,
     },
@@ -47,6 +47,11 @@ pub fn reservation(view: &NodeVersionView, node: &NodeView, namespace: &str) -> 
     };
     let owner = Owner::node_version(view.name.as_str());
     reservation::reservation((&owner, &view.uid), node, target, false, namespace)
+}
+
+/// Whether a turn of the NodeVersion, under way or over, has let this machine go.
+pub(super) fn is_let_go(observed: &Observed, uid: &str, machine: &str) -> bool {
+    let_go::has_released(changes(observed, uid), machine)
 }
 
 /// What ids of requests begin with.

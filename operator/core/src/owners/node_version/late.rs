@@ -93,6 +93,25 @@ impl Pass<'_> {
         why.map(|why| why.ended_by(Actor::ClusterAdmin))
     }
 
+    /// Says that a machine goes under its Node, and that no turn sees to that: somebody else deletes both, or the journal of the turn is gone. The
+    /// Node is left to who deletes those of machines that are gone, and after a while to a person.
+    pub(super) fn tell_left_node(&mut self, pending: &PendingNodeView, node: &NodeView) {
+        let due = self.due(pending);
+        let message = format!(
+            "machine {} is being deleted or is gone, Node {} is there, and no turn sees to it: delete the Node once its machine is gone",
+            pending.provider_id(),
+            node.name
+        );
+        let why = Why::new(Reason::MachineLeaving, message);
+        let why = if due > self.now {
+            self.out.wake(due);
+            why.until(due)
+        } else {
+            why.ended_by(Actor::ClusterAdmin)
+        };
+        self.out.report.problems.push(why);
+    }
+
     fn not_gone(&self, pending: &PendingNodeView, due: Timestamp) -> Option<Why> {
         let (provider, id) = (&self.fleet.provider, pending.provider_id());
         let key = id.to_lowercase();

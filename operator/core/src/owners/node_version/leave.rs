@@ -4,7 +4,7 @@ use super::{pass::Pass, sets::Class};
 use crate::{
     action::Action,
     let_go,
-    observed::{ChangeView, NodeView},
+    observed::{ChangeView, NodeView, PendingNodeView},
     owner::OwnerKind,
     turn::{cordon, directive, journal::Journal, lease, machine},
     why::Why,
@@ -29,6 +29,11 @@ impl<'a> Pass<'a> {
             (Step::Failed, Why::new(Reason::Superseded, message))
         } else {
             return false;
+        };
+        let lost = self.words_of_lost(change);
+        let why = Why {
+            message: format!("{}{lost}", why.message).into(),
+            ..why
         };
         self.end(donor, change, step, &why);
         true
@@ -81,17 +86,27 @@ impl<'a> Pass<'a> {
         self.say(&donor.name, step, why.clone(), Some(change));
     }
 
+    /// Nodes that were let go, also where the journal is gone: somebody has deleted it, or no operator is left and nobody has named its namespace.
+    fn nodes_let_go(&self) -> BTreeSet<&'a str> {
+        let observed = self.observed;
+        let pending = self.fleet.pending.values().filter(|one| one.leaves());
+        let turns = observed.changes.values().filter(|change| change.in_flight());
+        let turns = turns.map(|change| change.spec.node_name.as_str());
+        let mut names: BTreeSet<&str> = pending.map(PendingNodeView::node).chain(turns).collect();
+        names.retain(|name| {
+            let node = observed.nodes.get(*name);
+            node.is_some_and(|node| let_go::machine(observed, node).is_some())
+        });
+        names
+    }
+
     /// Takes our marks off nodes that have no turn any more.
     pub(super) fn give_back(&mut self) {
         let flying = self.flying.iter();
         let in_flight: BTreeSet<&str> = flying.map(|change| change.spec.node_name.as_str()).collect();
         let (observed, uid) = (self.observed, &self.view.uid);
-        // Journals may be gone, or in a namespace that nobody named, where no operator is left.
-        let is_let_go = |name: &str| {
-            let node = observed.nodes.get(name).filter(|_| observed.fleet.abandoned);
-            node.is_some_and(|node| let_go::machine(observed, node).is_some())
-        };
-        let stays = |name: &str| in_flight.contains(name) || is_let_go(name);
+        let let_go = self.nodes_let_go();
+        let stays = |name: &str| in_flight.contains(name) || let_go.contains(name);
         let before = self.out.actions.len();
         for node in observed.nodes.values() {
             if stays(&node.name) {

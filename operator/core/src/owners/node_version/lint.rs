@@ -3,8 +3,9 @@
 use super::{
     etcd::member_left,
     intent::{Intent, rules_of, schedule},
+    known::is_let_go,
+    lost::surely_lost,
     sets::{Class, Sets},
-    turn::is_let_go,
     waves::of_control_plane,
 };
 use crate::{
@@ -142,9 +143,12 @@ impl<'a> Lint<'a> {
         }
         let mut changes = super::known::changes(observed, &self.view.uid);
         let turn = changes.find(|change| {
-            change.in_flight()
-                && change.spec.node_name == name
-                && member_left(observed, change) == Some(address)
+            let is_its = || change.spec.node_name == name && member_left(observed, change) == Some(address);
+            let is_of_new = || {
+                let lost = surely_lost(observed, change);
+                lost.is_some_and(|lost| lost.name == name && lost.member == address)
+            };
+            change.in_flight() && (is_its() || is_of_new())
         });
         let Some(turn) = turn else {
             return breach(
@@ -296,7 +300,7 @@ impl Checks for Lint<'_> {
         match action {
             FleetAction::CreatePendingNode { spec, turn, .. } if spec.goal == Some(Goal::Leave) => {
                 let id = spec.provider_id.as_deref().unwrap_or_default();
-                if id.is_empty() || !is_let_go(observed, &self.view.uid, id) {
+                if !is_let_go(observed, &self.view.uid, id) {
                     let turn = turn.as_deref().unwrap_or("no turn");
                     return breach(5, format!("{turn} has not let machine {id} go"));
                 }

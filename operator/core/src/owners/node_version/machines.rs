@@ -4,10 +4,9 @@
 use super::{
     etcd::keeps_member,
     heir::is_for,
-    known::{is_request, request},
+    known::{is_let_go, is_request, request},
     pass::Pass,
     sets::{Class, is_node_of, is_noted, is_older},
-    turn::is_let_go,
 };
 use crate::{
     action::{Action, Change, FleetAction, FleetQuestion},
@@ -322,7 +321,7 @@ impl<'a> Pass<'a> {
             return self.make_again_obsolete(pending, node);
         }
         if matches!(state, Some(CspState::Terminating | CspState::Terminated)) {
-            return;
+            return self.tell_left_node(pending, node);
         }
         // What runs in the cluster is deleted in a turn of its own, or not at all.
         match self.sets.class_of(node) {
@@ -429,6 +428,7 @@ impl<'a> Pass<'a> {
     /// is not told again at once what it has done.
     pub(super) fn may_tell(&mut self, what: &str) -> bool {
         let did = self.fleet.provider.did.get(what);
+        let did = did.filter(|at| !self.is_ahead(**at));
         let again = did.map(|at| later(*at, self.fleet.provider.poll_seconds()));
         if let Some(again) = again.filter(|again| *again > self.now) {
             self.out.wake(again);

@@ -17,6 +17,7 @@ mod known;
 mod late;
 mod leave;
 mod lint;
+mod lost;
 mod machines;
 mod pass;
 mod returned;

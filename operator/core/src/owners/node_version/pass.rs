@@ -19,6 +19,9 @@ use jiff::Timestamp;
 use numo_api::{Step, machines::annotations, marks};
 use std::{collections::BTreeSet, sync::Arc};
 
+/// How far apart the clocks of API servers may be (seconds).
+const APART_SECONDS: i64 = 60;
+
 /// One decision in the making.
 pub(crate) struct Pass<'a> {
     pub(super) now: Timestamp,
@@ -79,6 +82,8 @@ impl<'a> Pass<'a> {
         heard: Option<&'h Heard<T>>,
         pause: i64,
     ) -> Option<&'h Heard<T>> {
+        // What was heard before the clock was put back would count for as long as that was ahead.
+        let heard = heard.filter(|heard| !self.is_ahead(heard.at));
         let again = heard.map(|heard| self.fleet.provider.again(&question, heard, pause));
         let Some(again) = again.filter(|again| *again > self.now) else {
             self.ask(question);
@@ -88,9 +93,15 @@ impl<'a> Pass<'a> {
         heard
     }
 
+    /// Whether a time has not come by far: the clock was put back since.
+    pub(super) fn is_ahead(&self, at: Timestamp) -> bool {
+        at > crate::time::later(self.now, APART_SECONDS)
+    }
+
     fn ask(&mut self, question: FleetQuestion) {
         // One that nobody answers is asked once more after a while.
         let asked = self.fleet.provider.asked.get(&question);
+        let asked = asked.filter(|at| !self.is_ahead(**at));
         let again = asked.map(|at| crate::time::later(*at, POLL_SECONDS));
         if let Some(again) = again.filter(|again| *again > self.now) {
             return self.out.wake(again);

@@ -5,8 +5,9 @@ use super::{pass::Pass, sets::Class};
 use crate::{
     observed::{ChangeView, NodeView, is_same},
     turn::journal,
+    why::Why,
 };
-use numo_api::{Pin, Reason, Step, machines::annotations};
+use numo_api::{Pin, Reason, Step, conditions::Actor, machines::annotations};
 
 /// The node that a journal names as the new one.
 fn heir(change: &ChangeView) -> Option<&String> {
@@ -14,6 +15,42 @@ fn heir(change: &ChangeView) -> Option<&String> {
 }
 
 impl<'a> Pass<'a> {
+    /// The Node that has come again by the machine of a turn that has let it go, and has not seen it gone yet. Nothing is deleted under it: it
+    /// goes in a turn of its own, as pods may run there by now, and that turn has the place of the other one.
+    pub(super) fn come_again(&self, change: &ChangeView) -> Option<&'a NodeView> {
+        let is_open = journal::entered(change, Step::Released).is_some()
+            && journal::entered(change, Step::Changed).is_none();
+        let node = self.observed.nodes.get(&change.spec.node_name)?;
+        let machine = change.status.pin.as_ref()?.provider_id.as_deref()?;
+        let is_its = !machine.is_empty() && is_same(self.fleet.machine_of(&node.name), machine);
+        (is_open && is_its && node.uid != change.spec.node_uid).then_some(node)
+    }
+
+    /// Whether a node is one that has come again after it was let go, and is known to go.
+    pub(super) fn goes_again(&self, node: &NodeView) -> bool {
+        let mut flying = self.flying.iter();
+        let is_it = |change: &&ChangeView| self.come_again(change).is_some_and(|again| again.uid == node.uid);
+        self.sets.class_of(node) == Some(Class::Obsolete) && flying.any(is_it)
+    }
+
+    /// What a turn waits for whose node has come again.
+    pub(super) fn waits_for_again(&self, change: &ChangeView, again: &NodeView) -> Why {
+        let name = &again.name;
+        let message = format!(
+            "Node {name} has come again by machine {}, which was let go: the machine is deleted once the Node was drained",
+            self.fleet.machine_of(name)
+        );
+        let Some(leaving) = &self.leaving else {
+            let why = Why::new(Reason::MachineLeaving, format!("{message} in a turn of its own"));
+            return why.ended_by(Actor::Numo);
+        };
+        let message = format!(
+            "{message}, and no turn begins any more ({}): drain it, stop its kubelet, delete the Node, and numo deletes the machine of NodeChange {}",
+            leaving.message, change.key
+        );
+        Why::new(Reason::MachineLeaving, message).ended_by(Actor::ClusterAdmin)
+    }
+
     /// The pin of a turn that ends before its node was let go, with the new node that has joined for it.
     pub(super) fn pin_of_joined(&self, change: &ChangeView) -> Option<Pin> {
         let known = change.status.pin.clone();
@@ -24,10 +61,9 @@ impl<'a> Pass<'a> {
         let Some(new) = pair.or_else(joined) else {
             return known;
         };
-        Some(Pin {
-            heir: Some(new.name.clone()),
-            ..known.unwrap_or_default()
-        })
+        let mut pin = known.unwrap_or_default();
+        self.pin_heir(&mut pin, new);
+        Some(pin)
     }
 
     /// The new node that has joined for the place of this one in an earlier turn of the run, and has no place yet.

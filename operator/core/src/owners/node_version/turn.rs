@@ -1,11 +1,7 @@
 //! A node that has its turn with a NodeVersion: what the steps of `turn/steps.rs` are for it. The node is the old one, and once that is
 //! gone the new one that has its place. Its release: the machine of the old node goes, and its Node after it.
 
-use super::{
-    known::{changes, is_held_for_joins},
-    pass::Pass,
-    sets::Class,
-};
+use super::{known::is_held_for_joins, pass::Pass, sets::Class};
 use crate::{
     action::{Event, EventAction, FleetAction},
     admit::{
@@ -14,7 +10,7 @@ use crate::{
     },
     key::Key,
     ledger, mark,
-    observed::{ChangeView, NodeView, Observed, PendingNodeView, RuleView, is_same},
+    observed::{ChangeView, NodeView, PendingNodeView, RuleView, is_same},
     owner::OwnerKind,
     probe::Look,
     quorum,
@@ -90,7 +86,11 @@ impl<'a> Pass<'a> {
         if let Some(why) = held {
             return self.say(&change.spec.node_name, Step::Held, why, Some(change));
         }
-        let why = Why::new(Reason::Done, "its machine is gone");
+        if self.leaving.is_none() && self.await_lost(change) {
+            return;
+        }
+        let lost = self.words_of_lost(change);
+        let why = Why::new(Reason::Done, format!("its machine is gone{lost}"));
         self.end_journal(change, Step::Done, &why);
     }
 
@@ -105,8 +105,7 @@ impl<'a> Pass<'a> {
     /// anew. That the machine is to go is written down first.
     fn let_go(&mut self, change: &'a ChangeView, donor: &'a NodeView) {
         let Some(pending) = self.leaving_of(change) else {
-            self.write_leave(change);
-            let why = Why::new(Reason::MachineLeaving, "its machine is to be deleted");
+            let why = self.write_leave(change);
             return self.say(&donor.name, Step::Released, why, Some(change));
         };
         // Also where the machine is gone already: its member would count for ever among those that must agree.
@@ -146,9 +145,10 @@ impl<'a> Pass<'a> {
         Why::new(Reason::MachineLeaving, message)
     }
 
-    /// Writes down that a machine is to go.
-    fn write_leave(&mut self, change: &'a ChangeView) {
+    /// Writes down that a machine is to go, and returns what its turn waits for.
+    fn write_leave(&mut self, change: &'a ChangeView) -> Why {
         let node = &change.spec.node_name;
+        let going = Why::new(Reason::MachineLeaving, "its machine is to be deleted");
         let pin = change.status.pin.clone().unwrap_or_default();
         let known = self.observed.nodes.get(node);
         let group = known.map_or("", |node| node.annotation(annotations::SCALING_GROUP_ID));
@@ -165,7 +165,8 @@ impl<'a> Pass<'a> {
                 other.provider_id(),
                 pin.provider_id.as_deref().unwrap_or_default(),
             ) {
-                return self.write_pending(other, spec, Vec::new());
+                self.write_pending(other, spec, Vec::new());
+                return going;
             }
             let message = format!(
                 "PendingNode {node} has machine {}, and the one of Node {node} is {}: delete the PendingNode that is wrong",
@@ -173,7 +174,8 @@ impl<'a> Pass<'a> {
                 pin.provider_id.unwrap_or_default()
             );
             let why = Why::new(Reason::ProviderContradicts, message);
-            return self.out.report.problems.push(why);
+            self.out.report.problems.push(why.clone());
+            return why;
         }
         let action = FleetAction::CreatePendingNode {
             name: node.clone(),
@@ -182,16 +184,25 @@ impl<'a> Pass<'a> {
             turn: Some(change.key.name.clone()),
         };
         self.fleet(node, action);
+        going
     }
 
     /// Waits until the machine is gone.
     fn await_machine(&mut self, change: &'a ChangeView) {
         let name = &change.spec.node_name;
         let Some(pending) = self.leaving_of(change) else {
-            self.write_leave(change);
-            let why = Why::new(Reason::MachineLeaving, "its machine is to be deleted");
+            let why = self.write_leave(change);
             return self.say(name, Step::Released, why, Some(change));
         };
+        if let Some(again) = self.come_again(change) {
+            // Once that has its turn, it says how it stands.
+            if self.turn_of(again).is_none() {
+                let why = self.undeleted(pending);
+                let why = why.unwrap_or_else(|| self.waits_for_again(change, again));
+                self.say(name, Step::Released, why, Some(change));
+            }
+            return;
+        }
         if let Some(why) = self.leave_etcd_alone(change) {
             return self.say(name, Step::Released, why, Some(change));
         }
@@ -364,7 +375,8 @@ impl steps::Turn for Going<'_, '_> {
             return ON;
         };
         // Of one that goes on, what it may leave behind is written down first.
-        let stays = self.pass.gives_up(donor, self.change) || self.pass.pin_member(donor, self.change);
+        let (pass, change) = (&mut *self.pass, self.change);
+        let stays = pass.gives_up(donor, change) || pass.await_lost(change) || pass.pin_member(donor, change);
         if stays { STAY } else { ON }
     }
 
@@ -468,6 +480,7 @@ impl steps::Turn for Going<'_, '_> {
     /// From here on the turn only finishes: that it was let go is journaled before anything is deleted, with the machine that goes.
     fn release(&mut self) {
         let Some(donor) = self.donor else { return };
+        let known = self.change.status.pin.clone().unwrap_or_default();
         let heir = self.pass.heir_of(donor);
         let member = Some(self.pass.address_of(donor)).filter(|_| quorum::is_control_plane(donor));
         let why = Why::new(
@@ -478,6 +491,8 @@ impl steps::Turn for Going<'_, '_> {
         journal.status.pin = Some(Pin {
             provider_id: Some(self.pass.fleet.machine_of(&donor.name).to_owned()),
             heir: heir.map(|heir| heir.name.clone()),
+            heir_provider_id: known.heir_provider_id,
+            heir_member: known.heir_member,
             member: member.filter(|address| !address.is_empty()).map(str::to_owned),
             from_version: donor
                 .annotation(annotations::NODE_IMAGE)
@@ -562,13 +577,4 @@ impl steps::Turn for Going<'_, '_> {
 /// Whether a node or what is noted on it is waited for: a person is told once that takes too long.
 const fn is_awaited(reason: Reason) -> bool {
     matches!(reason, Reason::Joining | Reason::AwaitingAnnotation)
-}
-
-/// Whether a turn of the NodeVersion let this machine go: it was journaled before anything was deleted.
-pub(super) fn is_let_go(observed: &Observed, uid: &str, provider_id: &str) -> bool {
-    changes(observed, uid).any(|change| {
-        let pin = change.status.pin.as_ref();
-        let machine = pin.and_then(|pin| pin.provider_id.as_deref()).unwrap_or_default();
-        is_same(machine, provider_id) && journal::entered(change, Step::Released).is_some()
-    })
 }

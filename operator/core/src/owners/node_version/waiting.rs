@@ -291,6 +291,8 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
 
     fn against(&mut self, node: &'a NodeView, gate: Gate) -> Option<Why> {
         match gate {
+            // What it waits for would wait for the turn that has let it go, and that waits for this node.
+            Gate::Wave | Gate::Domain | Gate::Room if self.pass.goes_again(node) => None,
             Gate::Owner => self.pass.hold.clone(),
             Gate::Person => self.change(node).and_then(directive::held),
             Gate::Unfit => self.unfit(node),
@@ -369,11 +371,22 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
     }
 
     fn say(&mut self, node: &'a NodeView, step: Step, why: Why) {
-        if self.pass.is_said_by_turn(node) {
-            return;
+        if !self.pass.is_said_by_turn(node) {
+            let said = self.change(node);
+            return self.pass.say(&node.name, step, why, said);
         }
-        let said = self.change(node);
-        self.pass.say(&node.name, step, why, said);
+        // The turn that has let it go waits for what this one waits for.
+        if self.pass.goes_again(node)
+            && let Some(turn) = self.pass.out.report.nodes.get_mut(&node.name)
+            && why.reason != Reason::Admitting
+            && !turn.why.who().is_person()
+        {
+            let message = format!("{}. It waits: {}", turn.why.message, why.message);
+            turn.why = Why {
+                message: message.into(),
+                ..why
+            };
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     error::ApplyError,
-    object::{create, delete, dynamic, keep, post},
+    object::{by_uid, create, delete, dynamic, keep, post},
 };
 use crate::shell::{kind::Kind, store::Store, watch};
 use kube::Client;
@@ -64,7 +64,17 @@ pub(super) async fn create_change(
     create(client, store, Kind::NodeChange, key, body).await
 }
 
-/// A NodeChange as it is created.
+/// Deletes a NodeChange whose owner is gone. That it is gone itself the watch tells.
+pub async fn delete_unowned(client: &Client, key: &Key, uid: &str) -> Result<(), ApplyError> {
+    let api = watch::api(client, Kind::NodeChange, &key.namespace);
+    match api.delete(&key.name, &by_uid(uid, None)).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(error) => Err(ApplyError::of(error, &format!("NodeChange {key}"))),
+    }
+}
+
+/// A NodeChange as it is created. It has no owner reference (`numo_core::ownerless`).
 pub fn change_body(key: &Key, spec: &numo_api::NodeChangeSpec) -> Value {
     let owner = &spec.owner_ref;
     json!({
@@ -77,14 +87,6 @@ pub fn change_body(key: &Key, spec: &numo_api::NodeChangeSpec) -> Value {
                 marks::CHANGE_NODE: numo_core::names::node_hash(&spec.node_name),
                 marks::CHANGE_OWNER: owner.uid,
             },
-            "ownerReferences": [{
-                "apiVersion": owner.api_version,
-                "kind": owner.kind,
-                "name": owner.name,
-                "uid": owner.uid,
-                "controller": true,
-                "blockOwnerDeletion": false,
-            }],
         },
         "spec": spec,
     })

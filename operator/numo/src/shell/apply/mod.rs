@@ -22,7 +22,7 @@ pub use self::{
     error::ApplyError,
     eviction::{evict, what_was_said},
     fleet::of_machines,
-    journal::change_body,
+    journal::{change_body, delete_unowned},
 };
 
 use self::{

@@ -16,6 +16,7 @@ mod namespaces;
 mod notices;
 mod oddities;
 mod orphans;
+mod ownerless;
 mod pods;
 mod reading;
 mod rivals;
@@ -33,6 +34,7 @@ use self::{
     namespaces::Namespaces,
     oddities::Oddities,
     orphans::Orphans,
+    ownerless::Ownerless,
     pods::PodWatches,
     rivals::Rivals,
     round::Rounds,
@@ -92,6 +94,7 @@ pub struct Planner {
     pods: PodWatches,
     oddities: Oddities,
     orphans: Orphans,
+    ownerless: Ownerless,
     unheard: Unheard,
     /// Owners that metrics show.
     shown: BTreeSet<Owner>,
@@ -139,6 +142,7 @@ impl Planner {
             pods: PodWatches::default(),
             oddities: Oddities::default(),
             orphans: Orphans::default(),
+            ownerless: Ownerless::default(),
             unheard: Unheard::default(),
             shown: BTreeSet::new(),
         }
@@ -192,6 +196,7 @@ impl Planner {
             }
             self.pass_over(std::mem::take(&mut dirty), &stop).await;
             self.unheard.tell(&self.context);
+            self.ownerless.sweep(&self.context);
             self.pods.follow(&mut self.context);
             // What was seen meanwhile may be a Plan, a rule, or the list that its judgement waited for.
             self.namespaces.follow(&mut self.context);
@@ -315,6 +320,7 @@ impl Planner {
         let owners = wakes::owners(&self.context.store.observed);
         for gone in self.shown.difference(&owners) {
             self.context.metrics.forget(gone);
+            self.ownerless.look_soon();
         }
         self.wakes.keep_only(&owners);
         self.rounds.keep_only(&owners);
