@@ -51,6 +51,11 @@ impl Simulation {
                 self.crash();
                 return Ok(true);
             }
+            if self.often(self.faults.away) {
+                self.dies_in(&planned.action);
+                self.goes_away();
+                return Ok(true);
+            }
             if self.faults.pause.1 > 0 {
                 let pause = self.rng.random_range(self.faults.pause.0..=self.faults.pause.1);
                 self.world.advance_to(self.world.now + pause);
