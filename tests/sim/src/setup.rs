@@ -45,6 +45,8 @@ pub struct Faults {
     pub pause: Span,
     /// The operator dies before the write of this number.
     pub crash_before: BTreeSet<usize>,
+    /// The operator dies before the write of this number, and is away for longer than an ended Job of a Plan is kept.
+    pub away_before: BTreeSet<usize>,
     /// The write of this number is refused.
     pub refuse_before: BTreeSet<usize>,
     /// What someone does before the write of a number.

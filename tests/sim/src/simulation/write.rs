@@ -51,7 +51,7 @@ impl Simulation {
                 self.crash();
                 return Ok(true);
             }
-            if self.often(self.faults.away) {
+            if self.faults.away_before.remove(&number) || self.often(self.faults.away) {
                 self.dies_in(&planned.action);
                 self.goes_away();
                 return Ok(true);
