@@ -8,6 +8,7 @@ use crate::{
     observed::{ChangeView, NodeView},
     time::later,
     turn::{
+        closed,
         journal::{self, Journal},
         ungated,
     },
@@ -53,6 +54,25 @@ impl<'a> Pass<'a> {
     fn kept_seconds(&self) -> i64 {
         let seconds = self.observed.settings.plan_jobs.ttl_seconds_after_finished;
         seconds.max(KEPT_SECONDS)
+    }
+
+    /// Whether a Job of a closed turn that is not there was deleted by numo, as no kubelet took it up: numo may have died before it could write
+    /// that the turn is given back. One that ended by itself meanwhile would still be there.
+    pub(super) fn has_deleted_job(&self, turn: &Turn<'a>) -> bool {
+        let closed = journal::time(turn.change.status.closed_since.as_deref());
+        let is_known = closed.is_some_and(|at| self.now < later(at, self.kept_seconds()));
+        is_known && closed::expires(turn.change, self.now)
+    }
+
+    /// Gives back a turn whose Job numo has deleted.
+    pub(super) fn give_back_unbegun(&mut self, turn: &Turn<'a>) {
+        let message = format!(
+            "no kubelet of Node {} took up its Job, which was deleted",
+            turn.node.name
+        );
+        let why = Why::new(Reason::NodeNotReady, message);
+        closed::close(&mut self.out, turn.change, &why, self.now);
+        self.say_turn(turn, Step::Selected, why);
     }
 
     /// Has the journal of a node tell that its Job is about to be made, unless it was written a moment ago; true once it was.

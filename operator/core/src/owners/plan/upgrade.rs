@@ -229,6 +229,8 @@ impl<'a> Pass<'a> {
         let Some((job, view)) = turn.job else {
             if turn.step() == Step::Held {
                 self.say_held(turn);
+            } else if self.has_deleted_job(turn) {
+                self.give_back_unbegun(turn);
             } else {
                 self.lose_job(turn);
             }
