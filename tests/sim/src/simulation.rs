@@ -73,6 +73,8 @@ pub struct Simulation {
     down_until: i64,
     /// Whether the operator was ever away for long.
     was_away: bool,
+    /// Whether the last write began a Job.
+    has_begun: bool,
     /// When a question was answered last.
     answered_at: BTreeMap<Owner, i64>,
     /// When something but a lease was written last.
@@ -143,6 +145,7 @@ impl Simulation {
             owners_kind: Owners::Runs,
             down_until: 0,
             was_away: false,
+            has_begun: false,
             answered_at: BTreeMap::new(),
             last_write: 0,
             listed: true,
