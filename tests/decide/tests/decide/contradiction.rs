@@ -256,6 +256,23 @@ fn a_turn_that_names_another_node_than_its_uid_keeps_what_it_has() {
          kept a cordoned
          turn a Drained
          pods a",
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 desired:4.17.0 turn
+         node b worker 4.16.0
+         run finalizer {maxUnavailable: 2}
+         change a Released pin:4.17.0 entries:PreRules,Released",
+        "node a worker v0
+         node b worker v0
+         node c worker v0
+         version img2 surge:3 finalizer
+         host a img1 heir:c
+         host b img1
+         host c img2 donor:a
+         group w image:img2
+         groups w
+         replacing a Drained machine:m-c heir:c cordoned
+         pods a",
     ] {
         for name in ["b", "gone"] {
             let mut cluster = Cluster::parse(text);

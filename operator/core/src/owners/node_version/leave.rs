@@ -6,7 +6,7 @@ use crate::{
     let_go,
     observed::{ChangeView, NodeView},
     owner::OwnerKind,
-    turn::{cordon, directive, journal::Journal, lease, machine},
+    turn::{contradiction, cordon, directive, journal::Journal, lease, machine},
     why::Why,
 };
 use numo_api::{Reason, Step, machines::annotations};
@@ -84,8 +84,17 @@ impl<'a> Pass<'a> {
     /// Takes our marks off nodes that have no turn any more.
     pub(super) fn give_back(&mut self) {
         let flying = self.flying.iter();
-        let in_flight: BTreeSet<&str> = flying.map(|change| change.spec.node_name.as_str()).collect();
         let (observed, uid) = (self.observed, &self.view.uid);
+        let misnamed = |change: &ChangeView| {
+            let found = contradiction::misnamed(observed, change);
+            found.map(|(node, _)| node.name.as_str())
+        };
+        let in_flight: BTreeSet<&str> = flying
+            .flat_map(|change| {
+                let named = change.spec.node_name.as_str();
+                std::iter::once(named).chain(misnamed(change))
+            })
+            .collect();
         // Journals may be gone, or in a namespace that nobody named, where no operator is left.
         let is_let_go = |name: &str| {
             let node = observed.nodes.get(name).filter(|_| observed.fleet.abandoned);
