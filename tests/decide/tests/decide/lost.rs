@@ -596,6 +596,11 @@ fn a_job_that_nobody_has_seen_is_lost_where_numo_drains_too() {
     let told = "> journal a PreRelease UpgradeStarting";
     check_cluster(&plan("applying:a", "Drained entered:Cordoned"), lost);
     check_cluster(&plan("", "Drained entered:Cordoned"), told);
+    // Where numo only cordons, the Job comes right after that.
+    let mut cordons = plan("applying:a cordon", "Cordoned");
+    let view = cordons.observed.plans.values_mut().next().expect("a Plan");
+    view.spec.drain = None;
+    check_cluster(&cordons, "node a Held JobLost");
     // While it is being drained no Job is next, whatever the status says.
     for more in ["", "applying:a"] {
         check_cluster(&plan(more, "Cordoned"), "> journal a Drained");

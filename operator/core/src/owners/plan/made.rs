@@ -40,7 +40,10 @@ impl<'a> Pass<'a> {
         if is_prepared {
             let rules = self.rules_of(&turn.node.name);
             let has_passed = ungated::not_passed(&rules, &turn.change.status).is_none();
-            return journal::is_drained(turn.change) && has_passed;
+            let is_cordoned = turn.entered(Step::Cordoned).is_some();
+            // Where it only cordons, no drain follows that the journal could tell of.
+            let drains = self.intent.drain.is_some();
+            return is_cordoned && (!drains || journal::is_drained(turn.change)) && has_passed;
         }
         let key = (turn.node.name.as_str(), self.hash.as_str(), true);
         !turn.tells_of_prepare(Reason::Upgrading) && !self.jobs.contains_key(&key)
