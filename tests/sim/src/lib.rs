@@ -45,7 +45,7 @@ pub enum Owners {
 }
 
 impl Owners {
-    /// Each, but for NodeVersions, of which some seeds yet show what is to be mended.
+    /// Each, but for NodeVersions alone, whose seeds take the longest: some of all owners have them.
     pub const EACH: [Self; 4] = [Self::Runs, Self::Plans, Self::Maintenances, Self::All];
 }
 

@@ -36,6 +36,8 @@ pub enum Mutation {
     AsksAgain,
     /// A Plan's Job is made once more while the first runs.
     UpgradesTwice,
+    /// No Job of a Plan is gone by its TTL, however long numo was away.
+    ForgetsAbsence,
     /// Cordons of numo's stay.
     ForgetsUncordon,
     /// Cordons of before go too.
@@ -180,7 +182,7 @@ pub enum Mutation {
 
 impl Mutation {
     /// Every one, with what the judge's verdict begins with.
-    pub const ALL: [(Self, &'static [&'static str]); 77] = [
+    pub const ALL: [(Self, &'static [&'static str]); 78] = [
         (Self::AsksNoRule, &["invariant 1:"]),
         (Self::BelievesOldPasses, &["invariant 1:"]),
         (Self::IgnoresBudgets, &["invariant 2:"]),
@@ -188,6 +190,7 @@ impl Mutation {
         (Self::IgnoresLimits, &["invariant 2:"]),
         (Self::AsksAgain, &["invariant 3:"]),
         (Self::UpgradesTwice, &["invariant 3:"]),
+        (Self::ForgetsAbsence, &["invariant 3:"]),
         (Self::TakesNewForOld, &["invariant 3:"]),
         (Self::ForgetsUncordon, &["invariant 4:"]),
         (Self::UncordonsEverything, &["invariant 4:"]),
@@ -294,6 +297,7 @@ impl Mutation {
                     rule.pass_seconds = 1_000_000;
                 }
             }
+            Self::ForgetsAbsence => view.settings.plan_jobs.ttl_seconds_after_finished = 10_000_000,
             Self::IgnoresBudgets => view.budgets.clear(),
             Self::IgnoresGroups => view
                 .budgets

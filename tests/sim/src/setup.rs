@@ -33,6 +33,8 @@ const SECOND: &str = "4.17.0";
 pub struct Faults {
     /// The operator dies before a write.
     pub crash: u32,
+    /// The operator dies before a write, and is away for longer than an ended Job of a Plan is kept.
+    pub away: u32,
     /// A write is refused with 403, 429 or 500.
     pub refuse: u32,
     /// A write of a decision comes late, from a leader that was replaced.
@@ -43,6 +45,8 @@ pub struct Faults {
     pub pause: Span,
     /// The operator dies before the write of this number.
     pub crash_before: BTreeSet<usize>,
+    /// The operator dies before the write of this number, and is away for longer than an ended Job of a Plan is kept.
+    pub away_before: BTreeSet<usize>,
     /// The write of this number is refused.
     pub refuse_before: BTreeSet<usize>,
     /// What someone does before the write of a number.
@@ -196,7 +200,7 @@ impl Setup {
         groups::add(&mut world, seed);
         approvals::add(&mut world, seed, people);
         let faults = if faults {
-            draw_faults(rng)
+            draw_faults(rng, seed)
         } else {
             Faults::default()
         };
@@ -209,7 +213,13 @@ impl Setup {
     }
 }
 
-fn draw_faults(rng: &mut SmallRng) -> Faults {
+/// How often the operator is away for long, of a thousand writes: not at all in most seeds. It has numbers of its own.
+fn draw_away(seed: u64) -> u32 {
+    let mut rng = SmallRng::seed_from_u64(seed ^ 0x6177_6179);
+    [0, 0, 2, 8][rng.random_range(0..4)]
+}
+
+fn draw_faults(rng: &mut SmallRng, seed: u64) -> Faults {
     let often = |rng: &mut SmallRng, most: u32| {
         if rng.random_bool(0.5) {
             0
@@ -223,6 +233,7 @@ fn draw_faults(rng: &mut SmallRng) -> Faults {
         zombie: often(rng, 60),
         lag: (0, [0, 0, 2, 20][rng.random_range(0..4)]),
         pause: (0, [0, 1, 15][rng.random_range(0..3)]),
+        away: draw_away(seed),
         ..Faults::default()
     }
 }

@@ -37,6 +37,9 @@ const SILENT_SECONDS: i64 = 600;
 const MAX_CALM_SECONDS: i64 = 6 * 24 * 3600;
 /// And in so many decisions for each node.
 const MAX_CALM_PASSES_PER_NODE: usize = 1500;
+/// For how long the operator is away where it is away for long (seconds): longer than an ended Job of a Plan is kept, and sometimes longer than a
+/// lease.
+const AWAY: (i64, i64) = (901, 5000);
 /// Of so many decisions one is made twice, and one that is known is made all the same: it must be the same.
 const TRIED_TWICE: usize = 16;
 
@@ -68,6 +71,10 @@ pub struct Simulation {
     passes: usize,
     owners_kind: Owners,
     down_until: i64,
+    /// Whether the operator was ever away for long.
+    was_away: bool,
+    /// Whether the last write began a Job.
+    has_begun: bool,
     /// When a question was answered last.
     answered_at: BTreeMap<Owner, i64>,
     /// When something but a lease was written last.
@@ -137,6 +144,8 @@ impl Simulation {
             passes: 0,
             owners_kind: Owners::Runs,
             down_until: 0,
+            was_away: false,
+            has_begun: false,
             answered_at: BTreeMap::new(),
             last_write: 0,
             listed: true,
@@ -291,7 +300,8 @@ impl Simulation {
     }
 
     fn had_faults(&self) -> bool {
-        self.faults.crash > 0
+        self.was_away
+            || self.faults.crash > 0
             || self.faults.refuse > 0
             || self.world.answered.iter().any(|one| !one.passed)
             || self.world.jobs_made.iter().any(|made| made.completed.is_none())
@@ -299,6 +309,7 @@ impl Simulation {
 
     fn calm(&mut self) {
         self.faults.crash = 0;
+        self.faults.away = 0;
         self.faults.refuse = 0;
         self.faults.zombie = 0;
         self.faults.lag = (0, 0);
@@ -578,6 +589,15 @@ impl Simulation {
         self.world
             .tell("numo", || "dies, and is started again".to_owned());
         let down = self.rng.random_range(1..90);
+        self.stop(down);
+    }
+
+    /// The same, and nothing is started for long.
+    fn goes_away(&mut self) {
+        let down = self.rng.random_range(AWAY.0..=AWAY.1);
+        self.world
+            .tell("numo", || format!("dies, and is away for {down} s"));
+        self.was_away = true;
         self.stop(down);
     }
 

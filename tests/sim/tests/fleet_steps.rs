@@ -69,6 +69,42 @@ fn the_operator_can_die_before_any_write() {
 }
 
 #[test]
+fn the_operator_can_be_away_for_long_before_any_write() {
+    check_writes("a long absence", |setup, number| {
+        setup.faults.away_before.insert(number);
+    });
+}
+
+/// What of a Plan's spec makes its nodes ready for the upgrade, and who does that.
+fn prepare_by_job(setup: &mut Setup, drains: Option<bool>, prepares: bool) {
+    for plan in setup.world.truth.plans.values_mut() {
+        plan.spec.drain = plan.spec.drain.take().filter(|_| drains == Some(true));
+        plan.spec.cordon = (drains == Some(false)).then_some(true);
+        plan.spec.prepare = prepares.then(|| plan.spec.upgrade.clone()).flatten();
+    }
+    for binding in setup.world.truth.bindings.values_mut() {
+        binding.spec.settings.drain_by = None;
+    }
+}
+
+/// Each Job runs once, unless a person has it run again; and no node is forgotten.
+#[test]
+fn the_operator_can_be_away_for_long_before_any_write_of_any_plan() {
+    for (drains, prepares) in [(None, false), (Some(false), true), (Some(true), false)] {
+        check_of(&[Owners::Plans], "a long absence", |setup, number| {
+            prepare_by_job(setup, drains, prepares);
+            setup.faults.away_before.insert(number);
+        });
+    }
+    check_of(&[Owners::Plans], "a long absence", |setup, number| {
+        for plan in setup.world.truth.plans.values_mut() {
+            plan.spec.prepare = plan.spec.upgrade.clone();
+        }
+        setup.faults.away_before.insert(number);
+    });
+}
+
+#[test]
 fn any_write_can_be_refused() {
     check_writes("a refusal", |setup, number| {
         setup.faults.refuse_before.insert(number);

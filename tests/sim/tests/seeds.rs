@@ -16,7 +16,7 @@ const fn seeds(options: Options) -> u64 {
         Owners::Plans => 1200,
         Owners::Maintenances => 5900,
         Owners::All if options.faults => 500,
-        // All have NodeVersions where nothing goes wrong, and those cost more.
+        // Those with NodeVersions cost more.
         Owners::All | Owners::Versions => 100,
     }
 }

@@ -239,6 +239,18 @@ pub fn ended_at(change: &ChangeView) -> Option<Timestamp> {
     })
 }
 
+/// When the journal was last written, as far as it tells; not before it was made.
+pub(crate) fn written_at(change: &ChangeView, now: Timestamp) -> Timestamp {
+    let status = &change.status;
+    let entries = status.entries.iter().map(|entry| entry.at.as_str());
+    let verdicts = status.verdicts.iter().map(|verdict| verdict.at.as_str());
+    let texts = entries.chain(verdicts).chain(status.since.as_deref());
+    let times = texts.filter_map(|text| time(Some(text)));
+    // A time that has not come is nothing to go by.
+    let times = times.filter(|at| *at <= now).max();
+    times.map_or(change.created, |at| at.max(change.created))
+}
+
 /// Parses a time the journal holds.
 pub fn time(text: Option<&str>) -> Option<Timestamp> {
     text?.parse().ok()

@@ -278,3 +278,87 @@ fn a_plan_without_concurrency_has_no_room() {
         ["Stopped", "MaxUnavailableZero"]
     );
 }
+
+/// What stands around node `a`, which waits: a stop, a person's hold, closed hours, its own going, another operator's lease, a wave and a
+/// domain that come first, an approval that nobody gave, and budgets that are spent.
+const ALL: &str = r#""first":{"matchLabels":{"early":"yes"}},"domains":{"key":"topology.kubernetes.io/zone"},"approval":{"begin":"Manual"},"maxUnavailable":1,"window":{"openings":[{"days":["mon"],"startTime":"22","endTime":"23"}]}"#;
+
+/// All gates at once, for each kind of owner, and in one order.
+#[test]
+fn a_report_names_every_gate_that_stands_against_a_node() {
+    let node = |version: &str| {
+        format!(
+            "node a worker {version} NotReady lease:somebody leaving:gone zone:z2
+             node b worker {version} zone:z1 label:early=yes
+             budget all max:0 paused"
+        )
+    };
+    let binding = |kind: &str| {
+        let reference = format!("\"ownerSelector\":{{\"kind\":\"{kind}\"}}");
+        format!("binding x spec {{{reference},\"takeNotReady\":false,{ALL}}}")
+    };
+    let gates = [
+        "Suspended",
+        "Stopped",
+        "HeldByPerson",
+        "OutsideWindow",
+        "NodeLeaving",
+        "NodeNotReady",
+        "NodeLeaseHeld",
+        "FirstNodes",
+        "OtherDomain",
+        "WaitsForApproval",
+        "WaitingForTurn",
+        "BudgetExhausted",
+    ];
+    let plan = format!(
+        "{}
+         plan concurrency:1 cordon finalizer suspended applying:b
+         {}
+         begun b Released boot:b1
+         begun a Selected directive:Hold
+         keeps b cordoned
+         planjob b running",
+        node("v0"),
+        binding("Plan")
+    );
+    assert_eq!(against(&plan), gates);
+    let version = format!(
+        "{}
+         node c worker v0
+         version img2 finalizer paused
+         host a img1
+         host b img1 heir:c
+         host c img2 donor:b
+         group w image:img2
+         groups w
+         {}
+         replacing b PreRules
+         replacing a Selected hold unleased",
+        node("v0"),
+        binding("NodeVersion")
+    );
+    assert_eq!(against(&version), gates);
+    let run = format!(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         {}
+         run {{suspend: true, {}}} finalizer
+         change b PreRules pin:4.17.0
+         change a Selected directive:Hold",
+        node("4.16.0"),
+        ALL.replace(":{", ": {").replace(":[", ": [")
+    );
+    assert_eq!(against(&run), gates);
+    let maintenance = format!(
+        "{}
+         {}
+         maintenance a finalizer suspended
+         turn a Selected hold
+         maintenance b name:other finalizer
+         turn b PreRules of:other",
+        node("4.16.0"),
+        binding("NodeMaintenance")
+    );
+    assert_eq!(against(&maintenance), gates);
+}

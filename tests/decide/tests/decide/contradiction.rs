@@ -12,7 +12,7 @@ use numo_core::{
 };
 
 /// A node of each kind of owner whose rules have passed: the next step lets it go.
-const OWNERS: [(&str, &str); 3] = [
+const OWNERS: [(&str, &str); 4] = [
     (
         "cluster 4.17.0
          pool worker 4.17.0 ours
@@ -40,6 +40,20 @@ const OWNERS: [(&str, &str); 3] = [
          pods a",
         "> cordon a with 2 taints",
     ),
+    (
+        "node a worker v0
+         node b worker v0
+         version img2 finalizer
+         host a img1 heir:b
+         host b img2 donor:a
+         group w image:img2
+         groups w
+         binding all spec {\"ownerSelector\":{\"kind\":\"NodeVersion\"},\"rules\":[{\"name\":\"before\"}]}
+         rule before Pre
+         replacing a PreRules verdict:before/Pre/1/Pass
+         pods a",
+        "> cordon a with the same taints",
+    ),
 ];
 
 fn journal(cluster: &mut Cluster) -> &mut ChangeView {
@@ -63,6 +77,7 @@ fn is_disruptive(action: &Action) -> bool {
             NodePurpose::Release | NodePurpose::Cordon | NodePurpose::Uncordon | NodePurpose::BringHome
         ),
         Action::Evict { .. } | Action::CreatePlanJob(_) | Action::StartPlanJob { .. } => true,
+        Action::Fleet(action) => action.disrupts(),
         _ => false,
     }
 }
@@ -159,7 +174,12 @@ fn two_verdicts_of_one_attempt_are_a_contradiction() {
 
 #[test]
 fn a_step_that_no_node_of_the_owner_goes_through_is_a_contradiction() {
-    for (index, step) in [(0, Step::Drained), (1, Step::Soaked), (2, Step::Released)] {
+    for (index, step) in [
+        (0, Step::Drained),
+        (1, Step::Soaked),
+        (2, Step::Released),
+        (3, Step::Ready),
+    ] {
         let mut cluster = Cluster::parse(OWNERS[index].0);
         journal(&mut cluster).status.step = Some(step);
         let words = format!("found step {}, wanted one that a ", step.name());
@@ -235,6 +255,23 @@ fn a_turn_that_names_another_node_than_its_uid_keeps_what_it_has() {
          maintenance a finalizer phase:Running
          kept a cordoned
          turn a Drained
+         pods a",
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 desired:4.17.0 turn
+         node b worker 4.16.0
+         run finalizer {maxUnavailable: 2}
+         change a Released pin:4.17.0 entries:PreRules,Released",
+        "node a worker v0
+         node b worker v0
+         node c worker v0
+         version img2 surge:3 finalizer
+         host a img1 heir:c
+         host b img1
+         host c img2 donor:a
+         group w image:img2
+         groups w
+         replacing a Drained machine:m-c heir:c cordoned
          pods a",
     ] {
         for name in ["b", "gone"] {
@@ -324,6 +361,31 @@ fn an_owner_that_is_deleted_gives_back_whatever_the_journal_says() {
          turn a Released entries:Released",
         "> uncordon a Some(false) with no taints",
     );
+}
+
+/// Its machine is not looked for, nor told to go, on the word of a journal that is not to be gone by.
+#[test]
+fn a_machine_whose_node_is_gone_is_left_alone_if_its_journal_contradicts_itself() {
+    let gone = |contradict: fn(&mut ChangeView)| {
+        let mut cluster = Cluster::parse(
+            "node a worker v0
+             node b worker v0
+             version img2 finalizer
+             host a img1 heir:b
+             host b img2 donor:a
+             group w image:img2
+             groups w
+             replacing a Released machine:m-a entries:Cordoned",
+        );
+        cluster.observed.nodes.remove("a");
+        contradict(journal(&mut cluster));
+        cluster
+    };
+    check_cluster(&gone(|_| {}), "> leave a m-a\n > note b -donor");
+    let held = "node a Held JournalContradicts\n > note b -donor";
+    check_cluster(&gone(|change| change.status.journal_version = 2), held);
+    check_cluster(&gone(|change| change.spec.owner_ref.name = "b".to_owned()), held);
+    check_cluster(&gone(|change| change.status.entries[0].attempt = 9), held);
 }
 
 /// Numbers that look like chance, the same in each run.

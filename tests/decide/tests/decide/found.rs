@@ -253,6 +253,11 @@ fn a_prepare_that_numo_deleted_to_give_its_turn_back_is_not_lost() {
         &preparing("NotReady", "begun a PreRules reason:Upgrading closed:60"),
         "node a Selected NodeNotReady\n > journal a Selected NodeNotReady attempt 2",
     );
+    // It may have run since, and be gone by its TTL.
+    check(
+        &preparing("NotReady", "begun a PreRules reason:Upgrading closed:901"),
+        "node a Held JobLost",
+    );
 }
 
 #[test]

@@ -464,7 +464,9 @@ fn a_node_of_a_maintenance_that_lost_its_mark_is_given_back_in_the_end() {
     check_cluster(&skipped, "> uncordon a Some(false) with no taints");
 }
 
-/// Its Job cordons the node, ends, and is gone before any numo has seen it, or could write so.
+/// A Job that was about to be made so long ago that it may have run, ended and gone before any numo has seen it.
+const LONG_AGO: &str = "made:-2000 since:-2000";
+
 #[test]
 fn a_job_that_nobody_has_seen_is_lost_and_the_cordon_is_its() {
     let at = |plan: &str, turn: &str, keeps: &str| {
@@ -472,9 +474,26 @@ fn a_job_that_nobody_has_seen_is_lost_and_the_cordon_is_its() {
             "node a worker v0\n plan concurrency:1 finalizer {plan}\n begun a {turn}\n keeps a {keeps}"
         ))
     };
-    let lost = "node a Held JobLost\n > journal a Held JobLost";
-    check_cluster(&at("cordon applying:a", "new", "cordoned"), lost);
-    check_cluster(&at("drain applying:a", "PreRelease", "cordoned"), lost);
+    let new = format!("new {LONG_AGO}");
+    let lost = "node a Held JobLost\n ends a ClusterAdmin\n plan false JobFailed applying a\n > journal a Held JobLost";
+    for (plan, keeps) in [
+        ("applying:a", "in-service"),
+        ("cordon applying:a", "cordoned"),
+        ("drain applying:a", "cordoned"),
+        // It may have rebooted the node before it did anything that is seen.
+        ("cordon applying:a", ""),
+        ("cordon applying:a", "prior"),
+    ] {
+        check_cluster(&at(plan, &new, keeps), lost);
+        let before = format!("PreRelease {LONG_AGO}");
+        check_cluster(&at(plan, &before, keeps), lost);
+        // It goes by the attempt: a person's word for another is none for a third.
+        let second = format!("Admitted attempt:2 {LONG_AGO}");
+        check_cluster(&at(plan, &second, keeps), lost);
+        // Whatever stands against the turn by now: it must not be forgotten.
+        let stopped = format!("{plan} suspended");
+        check_cluster(&at(&stopped, &new, keeps), lost);
+    }
     // It goes on by a person's word, and gives the node back.
     let again = "Admitted attempt:2";
     let mut retried = at("cordon applying:a", again, "cordoned");
@@ -488,12 +507,12 @@ fn a_job_that_nobody_has_seen_is_lost_and_the_cordon_is_its() {
     let entries = &mut change.status.entries;
     entries.insert(0, entry(numo_api::Step::Held, Some("JobLost")));
     check_cluster(&retried, "> job a");
-    // Who was not about to have a Job was cordoned by a person, and so was one that no Job has cordoned yet.
-    check_cluster(&at("cordon", "new", "cordoned"), "> shield a");
-    check_cluster(&at("cordon applying:a", "new", "prior"), "> job a");
-    check_cluster(&at("cordon applying:a", "new", ""), "> job a");
     // Another version does not take that cordon for a person's either.
-    let mut newer = at("cordon applying:a", "new hash:old", "cordoned");
+    let mut newer = at(
+        "cordon applying:a",
+        &format!("new hash:old {LONG_AGO}"),
+        "cordoned",
+    );
     check_cluster(
         &newer,
         "> shield a\n > journal a Failed Superseded\n > release lease a",
@@ -501,4 +520,140 @@ fn a_job_that_nobody_has_seen_is_lost_and_the_cordon_is_its() {
     newer = patched(newer);
     newer.observed.changes.clear();
     check_cluster(&newer, "> restore a uncordoned\n > release lease a\n > admit a");
+}
+
+/// Between the mark and the Job: as no ended Job can be gone yet, the cordon is a person's, and stays.
+#[test]
+fn a_persons_cordon_just_before_the_job_is_told_as_one() {
+    for plan in ["cordon", "cordon applying:a", "drain applying:a"] {
+        let mut cordoned = Cluster::parse(&format!(
+            "node a worker v0\n plan concurrency:1 finalizer {plan}\n begun a new\n keeps a cordoned\n pods a"
+        ));
+        check_cluster(&cordoned, "> shield a\n not > journal a Held JobLost");
+        cordoned = patched(cordoned);
+        let mark = numo_core::mark::cordoned_by(node(&mut cordoned)).expect("a mark");
+        assert!(mark.prior, "{plan}: it was there before");
+    }
+    check(
+        "node a worker v0\n plan concurrency:1 finalizer cordon applying:a\n begun a new\n keeps a prior",
+        "> job a",
+    );
+    check(
+        "node a worker v0\n plan concurrency:1 finalizer cordon applying:a\n begun a new\n keeps a",
+        "> job a",
+    );
+}
+
+/// A Job is made only soon after something was journaled: so the journal tells how long one may be gone of which nobody knows.
+#[test]
+fn a_job_is_announced_where_the_journal_is_old() {
+    let at = |plan: &str, turn: &str| {
+        format!(
+            "node a worker v0\n plan concurrency:1 finalizer {plan}\n begun a {turn}\n keeps a in-service"
+        )
+    };
+    let told = "node a PreRelease UpgradeStarting\n > journal a PreRelease UpgradeStarting";
+    // Its rules, or a window, took that long: no Job was about to be made.
+    check(
+        &at("", &format!("new {LONG_AGO}")),
+        &format!("{told}\n not > job a"),
+    );
+    check(&at("", "new made:-500 since:-500"), told);
+    // It was, and cannot be gone yet.
+    check(&at("applying:a", "new made:-500 since:-500"), told);
+    check(&at("applying:a", "new made:-400 since:-400"), "> job a");
+    let announced = "PreRelease reason:UpgradeStarting made:-2000";
+    check(&at("applying:a", announced), "> job a");
+    // Time and again, while it cannot be made.
+    check(
+        &at(
+            "applying:a",
+            "PreRelease reason:UpgradeStarting made:-2000 since:-500",
+        ),
+        "node a PreRelease UpgradeStarting\n > journal a",
+    );
+    // Who keeps Jobs for longer hears of it later.
+    let mut longer = Cluster::parse(&at("applying:a", &format!("new {LONG_AGO}")));
+    longer.observed.settings.plan_jobs.ttl_seconds_after_finished = 7200;
+    check_cluster(&longer, "> job a");
+}
+
+#[test]
+fn a_job_that_nobody_has_seen_is_lost_where_numo_drains_too() {
+    let plan = |plan: &str, step: &str| {
+        Cluster::parse(&format!(
+            "node a worker 4.16.0
+             rule last PreRelease
+             plan concurrency:1 drain finalizer {plan}
+             binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"drainBy\":\"Numo\"}}
+             begun a {step} {LONG_AGO}
+             keeps a cordoned done
+             pods a
+             drain a free"
+        ))
+    };
+    let lost = "node a Held JobLost\n > journal a Held JobLost";
+    let told = "> journal a PreRelease UpgradeStarting";
+    check_cluster(&plan("applying:a", "Drained entered:Cordoned"), lost);
+    check_cluster(&plan("", "Drained entered:Cordoned"), told);
+    // Where numo only cordons, the Job comes right after that.
+    let mut cordons = plan("applying:a cordon", "Cordoned");
+    let view = cordons.observed.plans.values_mut().next().expect("a Plan");
+    view.spec.drain = None;
+    check_cluster(&cordons, "node a Held JobLost");
+    // While it is being drained no Job is next, whatever the status says.
+    for more in ["", "applying:a"] {
+        check_cluster(&plan(more, "Cordoned"), "> journal a Drained");
+    }
+    // Nor while its last rule has not passed.
+    let asks = "spec {\"mutex\":{\"rules\":[{\"name\":\"last\",\"namespace\":\"numo\"}]}}";
+    let mut asked = plan(&format!("applying:a {asks}"), "Drained entered:Cordoned");
+    check_cluster(&asked, "> job last/PreRelease/1 of a\n > mark the gate");
+    let passed = crate::cluster::verdict("last/PreRelease/1/Pass", 1);
+    let change = asked.observed.changes.values_mut().next().expect("a journal");
+    change.status.verdicts.push(passed);
+    change.status.verdicts[0].at = crate::cluster::at(-1900).to_string();
+    check_cluster(&asked, &format!("{lost}\n > mark the gate"));
+    // The Job that prepares comes first.
+    let prepares = "spec {\"prepare\":{\"image\":\"i\"},\"upgrade\":{\"image\":\"u\"}}";
+    let prepare = |applying: &str, step: &str| {
+        let mut cluster = plan(&format!("{applying} {prepares}"), step);
+        node(&mut cluster).unschedulable = false;
+        cluster
+    };
+    check_cluster(&prepare("applying:a", "PreRules"), lost);
+    check_cluster(&prepare("", "PreRules"), told);
+    let prepared = "PreRules reason:Prepared";
+    check_cluster(
+        &prepare("applying:a", prepared),
+        "> cordon a with the same taints",
+    );
+}
+
+/// Nothing is done on the word of such a journal, and its Job is not forgotten over it.
+#[test]
+fn a_job_whose_journal_is_doubted_is_not_forgotten() {
+    let doubted = |turn: &str, more: &str| {
+        Cluster::parse(&format!(
+            "node a worker v0\n plan concurrency:1 finalizer applying:a\n begun a {turn}\n keeps a in-service\n {more}"
+        ))
+    };
+    let kept = "node a Held JournalContradicts\n plan false SyncJob applying a\n > nothing";
+    let edited = |edit: fn(&mut numo_core::observed::ChangeView)| {
+        let mut cluster = doubted("new", "planjob a running");
+        edit(cluster.observed.changes.values_mut().next().expect("a journal"));
+        cluster
+    };
+    check_cluster(&edited(|change| change.status.journal_version = 9), kept);
+    check_cluster(
+        &edited(|change| change.spec.owner_ref.name = "q".to_owned()),
+        kept,
+    );
+    check_cluster(&edited(|change| change.status.attempt = -3), "not > job a");
+    let mut twice = doubted("new", "planjob a running");
+    let mut other = twice.observed.changes.values().next().expect("a journal").clone();
+    other.key.name.push('x');
+    other.uid.push('x');
+    twice.observed.changes.insert(other.key.clone(), other);
+    check_cluster(&twice, kept);
 }

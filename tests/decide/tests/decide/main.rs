@@ -18,6 +18,7 @@ mod away;
 mod believed;
 mod bound;
 mod canary;
+mod capabilities;
 mod chaos;
 mod closed;
 mod cluster;

@@ -1117,6 +1117,25 @@ fn a_turn_whose_job_no_kubelet_takes_up_is_given_back() {
          > release lease a
          > admit b",
     );
+    // numo died after it deleted the Job, and before it wrote so.
+    let deleted = |closed: i64, node: &str| {
+        format!(
+            "node a worker v0 {node}
+             plan concurrency:1 cordon finalizer applying:a
+             begun a Released boot:b1 closed:{closed}
+             keeps a"
+        )
+    };
+    for node in ["NotReady", ""] {
+        check(
+            &deleted(70, node),
+            "node a Selected NodeNotReady\n > journal a Selected NodeNotReady attempt 2",
+        );
+        // It may have run since, and be gone by its TTL; or somebody else has deleted it.
+        for closed in [901, 59] {
+            check(&deleted(closed, node), "node a Held JobLost");
+        }
+    }
     // It is back before the minute is over: the minute begins anew the next time.
     check(
         &away("", "", "closed:59", "untouched"),

@@ -6,6 +6,7 @@
 //! node a … at:v1 disabled:p                          (on a node line) not used here; see `at` below
 //! at a                                               node a is labelled as done; `at a:disabled` is left out
 //! begun a Released of:v0 boot:b0 attempt:2           its NodeChange in that step, which is entered in this attempt
+//! begun a new made:-2000                             a NodeChange that was made so long ago
 //! held a JobFailed                                   it is held
 //! kept a cordoned prior                              (after `begun`) its marks: shield and cordon mark
 //! planjob a running|complete|failed|paused           its Job; `runs:drain ended:-5 at:v0 deleting prepares untouched`
@@ -313,7 +314,7 @@ impl Cluster {
             uid: format!("change-{name}"),
             resource_version: "1".to_owned(),
             generation: line.number("generation", 1),
-            created: at(-60),
+            created: at(line.number("made", -60)),
             deleting: false,
             annotations: if line.has("turn") {
                 [(marks::TURN.to_owned(), String::new())].into()

@@ -295,27 +295,12 @@ impl Judge {
             .key_of(owner, node)
             .and_then(|key| self.rounds.get(key))
             .map_or(0, |round| round.jobs.1);
-        let has_job = |uid: &String| world.truth.plan_jobs.values().any(|job| job.uid == *uid);
-        // Whether the journal of this attempt knows of a Job that has begun.
-        let is_known = self.key_of(owner, node).is_some_and(|key| {
-            let since = self.rounds.get(key).map_or(0, |round| round.at);
-            let entries = seen
-                .changes
-                .get(key)
-                .into_iter()
-                .flat_map(|change| &change.status.entries);
-            let mut entries = entries.filter(|entry| matches!(entry.step, Step::Released | Step::Changed));
-            entries.any(|entry| entry.at >= crate::world::timestamp(since).to_string())
-        });
         let twins = world.plan_jobs_made.iter().skip(began).filter(|other| {
             other.plan == made.plan
                 && other.node_uid == node.uid
                 && other.hash == made.hash
                 && other.parts == made.parts
                 && !other.deleted_by_others
-                // One of which nobody saw anything before its TTL was over is made once more, and one that only prepares is
-                // in no journal.
-                && (has_job(&other.uid) || is_known && other.parts != PlanParts::Prepare)
         });
         let count = twins.count();
         if count > 1 && !world.people.journals_deleted {

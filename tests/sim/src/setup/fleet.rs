@@ -179,7 +179,7 @@ impl Setup {
         super::approvals::add(&mut world, seed, people);
         super::maintained::add(&mut world, seed, people);
         let faults = if faults {
-            draw_faults(rng)
+            draw_faults(rng, seed)
         } else {
             Faults::default()
         };

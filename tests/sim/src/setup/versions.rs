@@ -81,10 +81,7 @@ pub(super) fn add(
     let rng = &mut rng;
     let is_meant = match owners {
         Owners::Versions => true,
-        // With faults too once all seeds of NodeVersions alone pass with them (`tests/seeds.rs`).
-        Owners::All => {
-            !faults && !people && world.truth.pools.is_empty() && rng.random_ratio(WITH_VERSIONS, 100)
-        }
+        Owners::All => world.truth.pools.is_empty() && rng.random_ratio(WITH_VERSIONS, 100),
         Owners::Runs | Owners::Plans | Owners::Maintenances => false,
     };
     if !is_meant {

@@ -51,6 +51,12 @@ impl Simulation {
                 self.crash();
                 return Ok(true);
             }
+            let away = self.away_now();
+            if self.faults.away_before.remove(&number) || self.often(away) {
+                self.dies_in(&planned.action);
+                self.goes_away();
+                return Ok(true);
+            }
             if self.faults.pause.1 > 0 {
                 let pause = self.rng.random_range(self.faults.pause.0..=self.faults.pause.1);
                 self.world.advance_to(self.world.now + pause);
@@ -90,6 +96,16 @@ impl Simulation {
         Ok(wrote)
     }
 
+    /// How often the operator is away for long before this write, of a thousand times: what has just begun no journal tells of yet.
+    fn away_now(&mut self) -> u32 {
+        let times = if std::mem::take(&mut self.has_begun) {
+            15
+        } else {
+            1
+        };
+        self.faults.away * times
+    }
+
     /// One write; whether it was accepted.
     fn carry_out(
         &mut self,
@@ -111,6 +127,7 @@ impl Simulation {
                 if !matches!(planned.action, Action::RenewLease { .. }) {
                     self.story.writes += 1;
                 }
+                self.has_begun = matches!(planned.action, Action::CreateJob(_) | Action::CreatePlanJob(_));
                 if let Action::WriteJournal { status, .. } = &planned.action
                     && status.step == Some(Step::Done)
                 {

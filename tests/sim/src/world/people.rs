@@ -1042,8 +1042,12 @@ impl World {
             change.status.step,
             Some(numo_api::Step::Held | numo_api::Step::Failed | numo_api::Step::Skipped)
         );
-        // A rule that was asked and is named no more holds its node, whatever the journal says of its step.
-        let is_asked = !change.status.rule_waits.is_empty();
+        // A rule that was asked, has not passed and is named no more holds its node, whatever the journal says of its step.
+        let status = &change.status;
+        let mut verdicts = status.verdicts.iter();
+        let has_not_passed = verdicts
+            .any(|verdict| verdict.round == status.attempt && verdict.outcome == numo_api::Outcome::Failure);
+        let is_asked = !status.rule_waits.is_empty() || has_not_passed && change.in_flight();
         let said = change.spec.directive.is_some();
         if !failed && !is_asked && !said {
             return;

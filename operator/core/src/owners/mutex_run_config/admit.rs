@@ -150,9 +150,8 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
             report_done(self.decision, member);
             return STAY;
         }
-        if let Some(why) = self.elsewhere.get(member.pool.name.as_str()) {
-            self.decision.report(member, Step::Selected, why.clone());
-            return STAY;
+        if self.elsewhere.contains_key(member.pool.name.as_str()) {
+            return ON;
         }
         if is_ungated(member) {
             self.tell_ungated(member);
@@ -169,7 +168,11 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
         if let Some(at) = view.leaves_out_at(member) {
             self.decision.wake(at);
         }
-        if let Some(change) = member.change
+        // That a node is held is a gate once it is journaled.
+        let is_heard = |change: &&ChangeView| {
+            change.status.step == Some(Step::Selected) && directive::held(change).is_some()
+        };
+        if let Some(change) = member.change.filter(|change| !is_heard(change))
             && obeys_directive(self.decision, member, change)
         {
             return STAY;
@@ -179,7 +182,12 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
 
     fn against(&mut self, member: Self::One, gate: Gate) -> Option<Why> {
         match gate {
-            Gate::Owner => self.hold.cloned(),
+            // What holds the other nodes of the run does not concern these yet.
+            Gate::Owner => {
+                let elsewhere = self.elsewhere.get(member.pool.name.as_str());
+                elsewhere.or(self.hold).cloned()
+            }
+            Gate::Person => member.change.and_then(directive::held),
             Gate::Wave => self.waves.refusal_of_row(member.row),
             Gate::Domain => self.domains.as_ref()?.refusal(member.node),
             Gate::Approval => self.approvals.refusal(&self.waves, &member.node.name),

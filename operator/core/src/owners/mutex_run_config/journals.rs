@@ -5,6 +5,7 @@ use crate::{
     key::Index,
     mark,
     observed::{ChangeView, NodeView, Observed, RunConfigView},
+    turn::contradiction,
 };
 use std::collections::hash_map::Entry;
 
@@ -44,6 +45,8 @@ pub(super) struct Journals<'a> {
     words: Named<'a>,
     /// In flight, of nodes that are gone.
     pub orphans: Vec<&'a ChangeView>,
+    /// In flight, of nodes that are there under another name.
+    misnamed: Vec<&'a ChangeView>,
     /// The owner, where this kind is not watched and anyone may have written a NodeChange: only a node that carries our shield had its turn.
     unwatched: Option<&'a str>,
 }
@@ -65,7 +68,13 @@ impl<'a> Journals<'a> {
         };
         for change in own.iter().copied() {
             if change.in_flight() && is_gone(change) {
-                found.orphans.push(change);
+                let is_misnamed = contradiction::misnamed(observed, change).is_some();
+                let of = if is_misnamed {
+                    &mut found.misnamed
+                } else {
+                    &mut found.orphans
+                };
+                of.push(change);
             } else if change.spec.target.run_id == run_id {
                 found.current.add(change);
             } else if change.is_word() {
@@ -86,7 +95,12 @@ impl<'a> Journals<'a> {
         if self.unwatched.is_some_and(|owner| !shielded_by(node, owner)) {
             return (None, None);
         }
-        let current = self.current.of(node).or_else(|| self.words.of(node));
+        let misnamed = || {
+            let mut misnamed = self.misnamed.iter().copied();
+            misnamed.find(|change| change.spec.node_uid == node.uid)
+        };
+        let current = self.current.of(node).or_else(misnamed);
+        let current = current.or_else(|| self.words.of(node));
         (current, self.superseded.of(node))
     }
 }

@@ -69,11 +69,10 @@ pub fn advance_all<'m>(decision: &mut RunDecision<'m>, pass: &Pass<'_, 'm>) {
         let Some(change) = member.in_flight() else {
             continue;
         };
-        match twice
-            .get(member.node.uid.as_str())
-            .filter(|_| pass.leaving.is_none())
-        {
-            Some(why) => decision.report(member, Step::Held, why.clone()),
+        let misnamed = || contradiction::misnamed(view.observed, change).map(|(_, why)| why);
+        let doubt = twice.get(member.node.uid.as_str()).cloned().or_else(misnamed);
+        match doubt.filter(|_| pass.leaving.is_none()) {
+            Some(why) => decision.report(member, Step::Held, why),
             None => advance(decision, pass, member, change),
         }
     }

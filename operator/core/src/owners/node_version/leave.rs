@@ -6,7 +6,7 @@ use crate::{
     let_go,
     observed::{ChangeView, NodeView, PendingNodeView},
     owner::OwnerKind,
-    turn::{cordon, directive, journal::Journal, lease, machine},
+    turn::{contradiction, cordon, directive, journal::Journal, lease, machine},
     why::Why,
 };
 use numo_api::{Reason, Step, machines::annotations};
@@ -103,8 +103,17 @@ impl<'a> Pass<'a> {
     /// Takes our marks off nodes that have no turn any more.
     pub(super) fn give_back(&mut self) {
         let flying = self.flying.iter();
-        let in_flight: BTreeSet<&str> = flying.map(|change| change.spec.node_name.as_str()).collect();
         let (observed, uid) = (self.observed, &self.view.uid);
+        let misnamed = |change: &ChangeView| {
+            let found = contradiction::misnamed(observed, change);
+            found.map(|(node, _)| node.name.as_str())
+        };
+        let in_flight: BTreeSet<&str> = flying
+            .flat_map(|change| {
+                let named = change.spec.node_name.as_str();
+                std::iter::once(named).chain(misnamed(change))
+            })
+            .collect();
         let let_go = self.nodes_let_go();
         let stays = |name: &str| in_flight.contains(name) || let_go.contains(name);
         let before = self.out.actions.len();

@@ -161,14 +161,15 @@ impl crate::pass::Pass for Pass<'_> {
         self.wave_rules.keep(self.flying.iter().copied());
         let twice = contradiction::twice(self.flying.iter().copied());
         for change in self.flying.clone() {
-            let name = &change.spec.node_name;
-            let misnamed = || contradiction::misnamed(self.observed, change).map(|(_, why)| why);
-            let doubt = twice
-                .get(change.spec.node_uid.as_str())
-                .cloned()
-                .or_else(misnamed);
+            let name = change.spec.node_name.as_str();
+            let misnamed = || {
+                let (node, why) = contradiction::misnamed(self.observed, change)?;
+                Some((node.name.as_str(), why))
+            };
+            let twice = twice.get(change.spec.node_uid.as_str());
+            let doubt = twice.map(|why| (name, why.clone())).or_else(misnamed);
             match doubt.filter(|_| self.leaving.is_none()) {
-                Some(why) => self.say(name, Step::Held, why, Some(change)),
+                Some((name, why)) => self.say(name, Step::Held, why, Some(change)),
                 None => self.advance(change),
             }
         }

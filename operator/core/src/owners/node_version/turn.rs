@@ -15,7 +15,7 @@ use crate::{
     probe::Look,
     quorum,
     turn::{
-        across, closed,
+        across, closed, contradiction,
         cordon::{Across, OwnDrain},
         directive, failed,
         journal::{self, Journal},
@@ -56,6 +56,9 @@ impl<'a> Pass<'a> {
 
     /// Moves a node that has its turn one step further.
     pub(super) fn advance(&mut self, change: &'a ChangeView) {
+        if let Some(why) = contradiction::of_other(change, self.owner) {
+            return self.say(&change.spec.node_name, Step::Held, why, Some(change));
+        }
         let donor = self.observed.node_of(change);
         if donor.is_none() && journal::entered(change, Step::Released).is_none() {
             return self.end_gone(change);
@@ -79,6 +82,10 @@ impl<'a> Pass<'a> {
 
     /// Ends the turn of a node that is gone and whose place no node has: it was to go, or the new one is gone too.
     fn finish_alone(&mut self, change: &'a ChangeView) {
+        let doubt = || contradiction::of(change, self.now, true, <Going<'_, '_> as steps::Turn>::before);
+        if let Some(why) = self.leaving.is_none().then(doubt).flatten() {
+            return self.say(&change.spec.node_name, Step::Held, why, Some(change));
+        }
         if journal::entered(change, Step::Changed).is_none() {
             return self.await_machine(change);
         }

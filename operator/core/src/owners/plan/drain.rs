@@ -40,7 +40,7 @@ impl Going<'_, '_> {
         }
         let has_begun = turn.tells_of_prepare(Reason::Upgrading);
         // While the turn is closed, numo itself deletes a Job that no kubelet takes up.
-        let is_awaited = has_begun && turn.change.status.closed_since.is_none();
+        let is_awaited = has_begun && !pass.has_deleted_job(&turn);
         let key = (turn.node.name.as_str(), pass.hash.as_str(), true);
         let found = pass.jobs.get(&key).copied();
         if let Some(job) = found.filter(|(_, view)| is_awaited || !view.deleting) {

@@ -128,6 +128,17 @@ impl<'a> Pass<'a> {
         self.hold_node(turn, Why::new(Reason::JobLost, message), None);
     }
 
+    /// Holds the node: its Job was about to be made, and nobody has seen whether it ran.
+    pub(super) fn lose_unseen(&mut self, turn: &Turn<'a>) {
+        let told = journal::written_at(turn.change, self.now);
+        let name = &turn.node.name;
+        let message = format!(
+            "the Job of Node {name} was about to be made at {told}, and is not there: it may have run while numo was away, and be gone by its \
+             TTL; look at the node; `numo retry {name}` runs it again, `numo skip {name}` leaves the node out"
+        );
+        self.hold_node(turn, Why::new(Reason::JobLost, message), None);
+    }
+
     /// The Jobs of a node that failed, or are on their way out.
     pub(super) fn failed_jobs(&self, turn: &Turn<'a>) -> Vec<(&'a Key, &'a PlanJobView)> {
         let prepares = (turn.node.name.as_str(), self.hash.as_str(), true);
@@ -146,7 +157,6 @@ impl<'a> Pass<'a> {
             return false;
         };
         self.delete_job(turn.node, job, view);
-        self.applies(turn.node);
         let message = format!("Job {job} of the attempt before is being deleted");
         self.say_turn(turn, turn.step(), Why::new(Reason::JobBeingDeleted, message));
         true

@@ -102,24 +102,6 @@ impl<'a> Pass<'a> {
         Some(cordon::marking(node, &cordon::lost(&self.view.uid, true)))
     }
 
-    /// Whether the Job of a node may have run and be gone, and nothing tells so but the cordon that came since: it was about to be created
-    /// (`status.applying`), and no journal tells that it began. numo may have been away for longer than an ended Job is kept, or its
-    /// writes were refused for as long.
-    pub(super) fn may_have_run(&self, turn: &Turn<'a>) -> bool {
-        let (node, uid) = (turn.node, &self.view.uid);
-        let is_free = turn.job.is_none() && !turn.was_cordoned() && turn.step() != Step::Held;
-        // Where numo drains, its journal tells of the cordon before there is such a Job.
-        let by_job = self.intent.cordons && !self.intent.drains && !turn.change.spec.in_service;
-        if !(is_free && by_job && node.unschedulable && self.is_applying(node)) {
-            return false;
-        }
-        match mark::cordoned_by(node) {
-            Some(mark) => mark.owner == *uid && !mark.prior && !mark.done,
-            // Both were put on together: somebody took this one off.
-            None => self.is_shielded(node),
-        }
-    }
-
     pub(super) fn release_lease(&mut self, node: &NodeView) {
         let holder = lease::holder_of(OwnerKind::Plan, &self.view.uid);
         if let Some(action) = lease::release(self.observed, &node.name, &holder) {

@@ -77,7 +77,8 @@ impl<'a> Pass<'a> {
     /// service while it changes; true if so.
     pub(super) fn begin_anew(&mut self, turn: &Turn<'a>) -> bool {
         let same = turn.change.spec.in_service != self.intent.cordons;
-        if same || turn.is_changed() || turn.runs() || self.preparing(turn).is_some() {
+        let runs = turn.runs() || self.preparing(turn).is_some();
+        if same || turn.is_changed() || runs || self.may_have_run(turn) {
             return false;
         }
         let failed = self.failed_jobs(turn);
@@ -114,7 +115,7 @@ impl<'a> Pass<'a> {
             if let Some(patch) = cordon::given_back(turn.node, uid) {
                 self.act(&turn.node.name, Action::PatchNode(patch), None);
             }
-        } else if (turn.has_begun() || turn.was_begun() || self.may_have_run(turn))
+        } else if (turn.has_begun() || turn.was_begun() || turn.node.unschedulable && self.may_have_run(turn))
             && let Some(mark) = cordon::of(turn.node, uid).filter(|mark| !mark.done)
         {
             // The next turn must not take the Job's cordon for a person's.

@@ -17,6 +17,7 @@ mod jobs;
 mod known;
 mod leave;
 mod lint;
+mod made;
 mod pass;
 mod resolve;
 mod told;
@@ -216,7 +217,7 @@ impl crate::pass::Pass for Pass<'_> {
                     self.in_flight.insert(node.name.as_str());
                     let why = twice.get(node.uid.as_str()).filter(|_| self.leaving.is_none());
                     match why {
-                        Some(why) => self.say(node, Step::Held, why.clone(), Some(change)),
+                        Some(why) => self.stand_still(node, change, why.clone()),
                         None => self.advance(node, change),
                     }
                 }
@@ -315,12 +316,12 @@ impl<'a> Pass<'a> {
     }
 
     /// A node that is gone, or was made again under its name, has no turn any more.
-    fn end_orphan(&mut self, change: &ChangeView) {
+    fn end_orphan(&mut self, change: &'a ChangeView) {
         let misnamed = contradiction::misnamed(self.observed, change);
         if let Some((node, why)) = misnamed.filter(|_| self.leaving.is_none()) {
             // What the Plan has put on that node stays.
             self.in_flight.insert(&node.name);
-            return self.say(node, Step::Held, why, Some(change));
+            return self.stand_still(node, change, why);
         }
         let ended = journal::end_gone(change, journal::gone(change), self.observed, self.now);
         self.out.actions.extend(ended);

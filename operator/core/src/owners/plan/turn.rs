@@ -181,6 +181,9 @@ impl steps::Turn for Going<'_, '_> {
     }
 
     fn say(&mut self, step: Step, why: Why) {
+        if why.reason == Reason::JournalContradicts {
+            return self.pass.stand_still(self.turn.node, self.turn.change, why);
+        }
         self.pass.say_turn(&self.turn, step, why);
     }
 
@@ -218,7 +221,7 @@ impl steps::Turn for Going<'_, '_> {
             return STAY;
         }
         if pass.may_have_run(turn) {
-            pass.lose_job(turn);
+            pass.lose_unseen(turn);
             return STAY;
         }
         ON
@@ -255,9 +258,7 @@ impl steps::Turn for Going<'_, '_> {
         if !self.drains() {
             return ON;
         }
-        self.prepare(closed)?;
-        self.pass.applies(self.turn.node);
-        ON
+        self.prepare(closed)
     }
 
     fn own_drain(&self) -> Option<OwnDrain> {

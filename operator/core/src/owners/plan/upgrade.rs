@@ -63,35 +63,45 @@ impl<'a> Pass<'a> {
 
     /// Creates the Job, once the node is in `status.applying`; true once it is there.
     pub(super) fn create_job(&mut self, turn: &Turn<'a>, parts: PlanParts) -> bool {
-        let starting = || Why::new(Reason::UpgradeStarting, "its Job is about to start");
-        if !self.applies(turn.node) {
-            self.out.wake(self.now);
-            self.say_turn(turn, Step::PreRelease, starting());
-            return false;
-        }
-        let prepares = parts == PlanParts::Prepare;
-        let key = (turn.node.name.as_str(), self.hash.as_str(), prepares);
-        if let Some((job, view)) = self.jobs.get(&key) {
-            if view.deleting {
-                let why = Why::new(Reason::JobBeingDeleted, format!("Job {job} is being deleted"));
-                self.say_turn(turn, Step::PreRelease, why);
-                return false;
-            }
-            self.say_turn(turn, Step::PreRelease, starting());
-            return true;
-        }
+        let key = (
+            turn.node.name.as_str(),
+            self.hash.as_str(),
+            parts == PlanParts::Prepare,
+        );
+        let known = self.jobs.get(&key).copied();
         let request = self.request(turn, parts);
-        if let Some(other) = self.observed.plan_jobs.get(&request.job) {
-            let message = format!(
-                "Job {} exists already, for Node {} of Plan {}: it is waited for until it is gone",
-                request.job, other.node, other.plan
-            );
-            self.say_turn(turn, Step::PreRelease, Why::new(Reason::JobBeingDeleted, message));
+        if let Some(why) = self.in_the_way(known, &request) {
+            self.say_turn(turn, Step::PreRelease, why);
             return false;
         }
-        self.act(&turn.node.name, Action::CreatePlanJob(Box::new(request)), None);
-        self.say_turn(turn, Step::PreRelease, starting());
-        false
+        if known.is_none() && !self.tell_first(turn) {
+            return false;
+        }
+        let is_written = self.applies(turn.node);
+        if !is_written {
+            self.out.wake(self.now);
+        } else if known.is_none() {
+            self.act(&turn.node.name, Action::CreatePlanJob(Box::new(request)), None);
+        }
+        let why = Why::new(Reason::UpgradeStarting, "its Job is about to start");
+        self.say_turn(turn, Step::PreRelease, why);
+        is_written && known.is_some()
+    }
+
+    /// The Job that must go before one can be made. The node is not in `status.applying` for it: none is about to be made.
+    fn in_the_way(&self, known: Option<(&Key, &PlanJobView)>, request: &PlanJobRequest) -> Option<Why> {
+        let message = match known {
+            Some((job, view)) if view.deleting => format!("Job {job} is being deleted"),
+            Some(_) => return None,
+            None => {
+                let (job, other) = (&request.job, self.observed.plan_jobs.get(&request.job)?);
+                format!(
+                    "Job {job} exists already, for Node {} of Plan {}: it is waited for until it is gone",
+                    other.node, other.plan
+                )
+            }
+        };
+        Some(Why::new(Reason::JobBeingDeleted, message))
     }
 
     /// The Job that prepares the node for numo's drain, while it runs.
@@ -219,6 +229,8 @@ impl<'a> Pass<'a> {
         let Some((job, view)) = turn.job else {
             if turn.step() == Step::Held {
                 self.say_held(turn);
+            } else if self.has_deleted_job(turn) {
+                self.give_back_unbegun(turn);
             } else {
                 self.lose_job(turn);
             }

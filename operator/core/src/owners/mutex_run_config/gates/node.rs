@@ -30,8 +30,8 @@ pub(crate) fn against(view: &RunView<'_>, member: &Member<'_>, gate: Gate) -> Op
         Gate::State if !view.busy.contains_key(node.name.as_str()) => not_fit(member),
         Gate::Lease => leased(view, member),
         Gate::Window => view.closed_to(node),
-        // Directives are carried out before (`obeys_directive`). The MCO guards etcd when it takes a master, and numo pauses
-        // no pool of those.
+        // What a person says of a node in its turn is carried out before (`obeys_directive`). The MCO guards etcd when it takes a
+        // master, and numo pauses no pool of those.
         Gate::Owner
         | Gate::Person
         | Gate::Waits
