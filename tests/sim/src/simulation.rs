@@ -45,6 +45,7 @@ const TRIED_TWICE: usize = 16;
 
 /// A simulation under way.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a state of its own")]
 pub struct Simulation {
     seed: u64,
     world: World,

@@ -110,7 +110,7 @@ fn journals_are_unowned_once_no_owner_of_their_uid_is_seen() {
         },
         view.uid.clone(),
     );
-    assert_eq!(unowned(&cluster), [gone.clone()]);
+    assert_eq!(unowned(&cluster), std::slice::from_ref(&gone));
     // One of its name is another one.
     let mut other = view;
     other.uid = "uid-other".to_owned();
