@@ -18,7 +18,7 @@ use crate::{
     quorum, rules,
     turn::lease,
 };
-use numo_api::{Phase, Step, marks};
+use numo_api::{Phase, Reason, Step, marks};
 
 /// A Plan whose writes are checked.
 pub(crate) struct Lint<'a> {
@@ -68,10 +68,14 @@ impl Lint<'_> {
     }
 }
 
-/// Whether the journal tells of a disruption of the node, in this attempt or an earlier one.
+/// Whether the journal tells of a disruption of the node, in this attempt or an earlier one; or of a Job that nobody has seen, and that may
+/// have cordoned the node: it is brought to its end like one that has.
 fn is_disrupted(change: &ChangeView) -> bool {
+    let lost = Reason::JobLost.name();
     let mut entries = change.status.entries.iter();
-    entries.any(|entry| matches!(entry.step, Step::Cordoned | Step::Released))
+    entries.any(|entry| {
+        matches!(entry.step, Step::Cordoned | Step::Released) || entry.reason.as_deref() == Some(lost)
+    })
 }
 
 impl Checks for Lint<'_> {
