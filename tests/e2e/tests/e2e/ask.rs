@@ -12,7 +12,7 @@ use numo_cluster::{Cluster, Options, User};
 use numo_e2e::{NAMESPACE, Stage, manifests, process::call};
 use serde_json::{Value, json};
 
-use crate::{Gate, NEW, job, prepare, rule, rule_began, seen, set, workers};
+use crate::{Gate, NEW, job, prepare, prepare_gated, rule, rule_began, seen, set, workers};
 
 /// What a verb prints as JSON.
 async fn json_of(stage: &Stage, arguments: &[&str]) -> Result<Value> {
@@ -59,13 +59,7 @@ async fn told(stage: &Stage, kind: &str, name: &str) -> Result<Vec<(String, Stri
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_asked_is_answered_in_every_format_and_what_is_wrong_is_named() -> Result<()> {
     let mut stage = set(workers(3), Vec::new()).await?;
-    let gate = Gate::new()?;
-    prepare(
-        &stage,
-        &[rule("gated", json!({"jobSpec": job(&gate.wait())}))],
-        json!({}),
-    )
-    .await?;
+    let gate = prepare_gated(&stage).await?;
     stage.world.upgrade_to(NEW).await?;
     seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
 
@@ -350,13 +344,7 @@ async fn what_is_asked_is_answered_in_every_format_and_what_is_wrong_is_named() 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_paused_what_and_why_is_kept_and_told_and_a_dry_run_writes_nothing() -> Result<()> {
     let stage = set(workers(2), Vec::new()).await?;
-    let gate = Gate::new()?;
-    prepare(
-        &stage,
-        &[rule("gated", json!({"jobSpec": job(&gate.wait())}))],
-        json!({}),
-    )
-    .await?;
+    let gate = prepare_gated(&stage).await?;
     let budgets: Api<MutexBudget> = Api::all(stage.client.clone());
 
     // Dry runs: said, judged, not written.

@@ -8,13 +8,13 @@ use kube::{
     api::{DeleteParams, ListParams},
 };
 use numo_api::{NodeChange, Step, marks};
-use numo_e2e::{
-    NAMESPACE, Stage,
-    machines::{Group, Machines, without_nodes},
-};
+use numo_e2e::{NAMESPACE, Stage, machines::Machines};
 use serde_json::json;
 
-use crate::{gone, replace::VERSION};
+use crate::{
+    gone,
+    replace::{VERSION, begin_one},
+};
 
 async fn journals(stage: &Stage) -> Result<Vec<NodeChange>> {
     let api: Api<NodeChange> = Api::namespaced(stage.client.clone(), NAMESPACE);
@@ -38,15 +38,7 @@ async fn let_go(stage: &Stage, machines: &Machines) -> Result<()> {
 
 #[tokio::test]
 async fn a_nodeversion_that_is_deleted_in_the_foreground_keeps_its_journals_to_its_end() -> Result<()> {
-    let (mut stage, machines) = without_nodes(vec!["--machine-provider", "sim"]).await?;
-    let group = Group {
-        name: "red",
-        nodes: &["old-0"],
-        ..Group::default()
-    };
-    machines.group(group).await?;
-    machines.ask_for(VERSION, json!({"image": "img2"})).await?;
-    stage.start_numo()?;
+    let (stage, machines) = begin_one(json!({"image": "img2"})).await?;
     let_go(&stage, &machines).await?;
     let versions = machines.api("NodeVersion", "nodeversions");
     versions.delete(VERSION, &DeleteParams::foreground()).await?;

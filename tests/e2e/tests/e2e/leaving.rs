@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use crate::{
     Gate, NEW, OLD, apply, canary, condition, delete_run, finish, gone, job, judgement, mark,
-    notifiers::notifier, pool, prepare, quick, released, released_after_a_while, rule, rule_began, run_of,
-    seen, set, target, with, with_canary, workers,
+    notifiers::notifier, pool, prepare, prepare_gated, quick, released, released_after_a_while, rule,
+    rule_began, run_of, seen, set, target, with, with_canary, workers,
 };
 
 /// The pool `worker` stays paused, and its mark says how many nodes would roll.
@@ -209,13 +209,7 @@ async fn an_aborted_run_ends_aborted_and_goes_on_when_that_is_taken_back() -> Re
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_a_directive_gave_up_goes_on_by_the_command_that_numo_names() -> Result<()> {
     let stage = set(workers(2), Vec::new()).await?;
-    let gate = Gate::new()?;
-    prepare(
-        &stage,
-        &[rule("gated", json!({"jobSpec": job(&gate.wait())}))],
-        json!({}),
-    )
-    .await?;
+    let gate = prepare_gated(&stage).await?;
     stage.world.upgrade_to(NEW).await?;
     seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
     let changes: Api<NodeChange> = Api::namespaced(stage.client.clone(), NAMESPACE);

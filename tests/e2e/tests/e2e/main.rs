@@ -243,6 +243,14 @@ pub async fn prepare(stage: &Stage, rules: &[Value], spec: Value) -> Result<()> 
     Ok(())
 }
 
+/// The same with one rule, `gated`, whose Job ends once the gate is open.
+pub async fn prepare_gated(stage: &Stage) -> Result<Gate> {
+    let gate = Gate::new()?;
+    let gated = rule("gated", json!({"jobSpec": job(&gate.wait())}));
+    prepare(stage, &[gated], json!({})).await?;
+    Ok(gate)
+}
+
 /// What is expected of an upgrade with these rules before and after.
 pub fn judgement(pre: &[&str], post: &[&str]) -> Judgement {
     let names = |rules: &[&str]| rules.iter().map(|rule| (*rule).to_owned()).collect();

@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use crate::{
     Gate, NEW, OLD, apply, canary, explained, finish, happened, job, judgement,
     maintenance::{self, is_cordoned, maintain, node},
-    prepare, quick, released, released_after_a_while, rule, rule_began, run_of, seen, set, target, waits,
-    with_canary, workers,
+    prepare, prepare_gated, quick, released, released_after_a_while, rule, rule_began, run_of, seen, set,
+    target, waits, with_canary, workers,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -315,13 +315,7 @@ async fn a_node_in_flight_is_shielded_and_leased_and_nothing_of_it_stays() -> Re
     let before = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "false"}}});
     stage.patch_node("worker-0", before).await?;
     stage.world.remember().await?;
-    let gate = Gate::new()?;
-    prepare(
-        &stage,
-        &[rule("gated", json!({"jobSpec": job(&gate.wait())}))],
-        json!({}),
-    )
-    .await?;
+    let gate = prepare_gated(&stage).await?;
     stage.world.upgrade_to(NEW).await?;
     seen(&stage, "a rule runs", |w| rule_began(w, "gated", "worker-0")).await?;
     let node = stage.world.node("worker-0").unwrap();

@@ -13,7 +13,7 @@ use numo_api::{Condition, MutexRule, MutexTarget};
 use numo_e2e::Stage;
 use serde_json::json;
 
-use crate::{Gate, NEW, finish, job, prepare, rule, rule_began, seen, set, workers};
+use crate::{NEW, finish, prepare_gated, rule_began, seen, set, workers};
 
 /// Heartbeats and other people's labels reach the API server many times a second.
 async fn noise(stage: &Stage, number: u32) -> Result<()> {
@@ -96,13 +96,7 @@ fn is_sound(about: &str, conditions: &[Condition], generation: Option<i64>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn heartbeats_make_numo_write_nothing_and_conditions_speak_of_their_generation() -> Result<()> {
     let stage = set(workers(3), Vec::new()).await?;
-    let gate = Gate::new()?;
-    prepare(
-        &stage,
-        &[rule("gated", json!({"jobSpec": job(&gate.wait())}))],
-        json!({}),
-    )
-    .await?;
+    let gate = prepare_gated(&stage).await?;
     let run = stage.run("upgrade").await?;
     is_sound("idle", &run.status.unwrap_or_default().conditions, Some(1));
     assert_eq!(

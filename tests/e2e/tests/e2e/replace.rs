@@ -162,6 +162,20 @@ async fn three_groups_roll_to_a_new_image() -> Result<()> {
     stage.strike().await
 }
 
+/// numo runs, and is asked for another image of the group `red`, which has one node, `old-0`.
+pub async fn begin_one(spec: Value) -> Result<(Stage, Machines)> {
+    let (mut stage, machines) = without_nodes(vec!["--machine-provider", "sim"]).await?;
+    let group = Group {
+        name: "red",
+        nodes: &["old-0"],
+        ..Group::default()
+    };
+    machines.group(group).await?;
+    machines.ask_for(VERSION, spec).await?;
+    stage.start_numo()?;
+    Ok((stage, machines))
+}
+
 /// Waits until numo has begun with a node: its machine is made, which nobody boots here.
 async fn begun(stage: &Stage, machines: &Machines, node: &str) -> Result<()> {
     let pending = machines.api("PendingNode", "pendingnodes");
@@ -179,15 +193,7 @@ async fn begun(stage: &Stage, machines: &Machines, node: &str) -> Result<()> {
 /// be deleted.
 #[tokio::test]
 async fn what_a_node_version_put_on_a_node_is_taken_back_without_an_operator() -> Result<()> {
-    let (mut stage, machines) = without_nodes(vec!["--machine-provider", "sim"]).await?;
-    let group = Group {
-        name: "red",
-        nodes: &["old-0"],
-        ..Group::default()
-    };
-    machines.group(group).await?;
-    machines.ask_for(VERSION, json!({"image": "img2"})).await?;
-    stage.start_numo()?;
+    let (mut stage, machines) = begin_one(json!({"image": "img2"})).await?;
     begun(&stage, &machines, "old-0").await?;
     stage.kill_numo().await?;
 
@@ -457,16 +463,8 @@ fn name_of_lease(node: &str) -> String {
 /// leaves none behind. One that somebody else has made stays.
 #[tokio::test]
 async fn another_operator_drains_the_old_nodes() -> Result<()> {
-    let (mut stage, machines) = without_nodes(vec!["--machine-provider", "sim"]).await?;
-    let group = Group {
-        name: "red",
-        nodes: &["old-0"],
-        ..Group::default()
-    };
-    machines.group(group).await?;
     let spec = json!({"image": "img2", "mutex": {"drainBy": "NodeMaintenance"}});
-    machines.ask_for(VERSION, spec).await?;
-    stage.start_numo()?;
+    let (stage, machines) = begin_one(spec).await?;
     let explains = |wanted: &'static str| {
         let (stage, machines) = (&stage, &machines);
         async move {
