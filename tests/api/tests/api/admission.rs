@@ -86,7 +86,7 @@ async fn what_the_references_schemas_admitted_and_could_work_is_admitted() -> Re
         created.data["spec"],
         json!({"mutexTargets": targets, "skipTLSVerify": false})
     );
-    cluster.stop().await;
+    cluster.give_back().await;
     Ok(())
 }
 
@@ -128,7 +128,7 @@ async fn statuses_of_the_reference_can_be_written_and_read() -> Result<()> {
             _ => drop(serde_json::from_value::<numo_api::MutexRunConfig>(text)?),
         }
     }
-    cluster.stop().await;
+    cluster.give_back().await;
     Ok(())
 }
 
@@ -302,7 +302,7 @@ async fn what_can_never_have_worked_is_refused_by_the_name_of_its_field() -> Res
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    cluster.stop().await;
+    cluster.give_back().await;
     Ok(())
 }
 
@@ -327,7 +327,7 @@ async fn hours_are_admitted_as_the_page_writes_them() -> Result<()> {
     let binding = json!({"ownerSelector": {"kind": "NodeMaintenance"}, "window": window});
     let kept = apply(&client, &object("MutexBinding", "nightly", binding)).await?;
     assert_eq!(kept.data["spec"]["window"], window, "as it was given");
-    cluster.stop().await;
+    cluster.give_back().await;
     Ok(())
 }
 
@@ -351,6 +351,6 @@ async fn fields_of_a_job_that_numo_does_not_know_are_kept() -> Result<()> {
         Some(&spec["jobSpec"]),
         "and through numo's own type"
     );
-    cluster.stop().await;
+    cluster.give_back().await;
     Ok(())
 }

@@ -30,7 +30,7 @@ async fn takes_the_page(emulated_version: Option<&str>) -> Result<()> {
         let stored = serde_json::to_value(&stored)?;
         assert_eq!(stored["spec"], object["spec"], "{kind} is kept as given");
     }
-    cluster.stop().await;
+    cluster.give_back().await;
     Ok(())
 }
 
@@ -144,7 +144,7 @@ async fn kubectl_get_shows_the_references_columns_and_who_was_left_out() -> Resu
             );
         }
     }
-    cluster.stop().await;
+    cluster.give_back().await;
     Ok(())
 }
 
@@ -177,6 +177,6 @@ async fn node_changes_are_found_by_the_name_of_their_node() -> Result<()> {
         .collect();
     names.sort();
     assert_eq!(names, ["three", "two"]);
-    cluster.stop().await;
+    cluster.give_back().await;
     Ok(())
 }

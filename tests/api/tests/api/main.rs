@@ -52,13 +52,27 @@ pub fn parse(text: &str) -> Result<Vec<Value>> {
         .collect())
 }
 
-/// A control plane with `deploy/crds`, OpenShift's pools and the page's namespace.
+/// A control plane with `deploy/crds`, OpenShift's pools and the page's namespace; it may have served other tests, and is as it was
+/// before them. One of another version than the tests' own is started for the test.
 pub async fn start(emulated_version: Option<&str>) -> Result<(Cluster, Client)> {
-    let cluster = Cluster::start(Options {
-        emulated_version: emulated_version.map(str::to_owned),
-        ..Options::default()
-    })
-    .await?;
+    let cluster = match emulated_version {
+        None => Cluster::prepared("deploy/crds", prepare).await?,
+        Some(version) => {
+            let emulated_version = Some(version.to_owned());
+            let cluster = Cluster::start(Options {
+                emulated_version,
+                ..Options::default()
+            })
+            .await?;
+            prepare(&cluster).await?;
+            cluster
+        }
+    };
+    let client = cluster.client(User::Person).await?;
+    Ok((cluster, client))
+}
+
+async fn prepare(cluster: &Cluster) -> Result<()> {
     let client = cluster.client(User::Person).await?;
     let mut crds = parse(&read("tests/world/crds/machineconfigpools.yaml")?)?;
     for resource in parse(&read("deploy/crds/kustomization.yaml")?)?[0]["resources"]
@@ -73,14 +87,11 @@ pub async fn start(emulated_version: Option<&str>) -> Result<(Cluster, Client)> 
     define(&client, &crds).await?;
     let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+    let params = PatchParams::apply("kubectl");
     namespaces
-        .patch(
-            NAMESPACE,
-            &PatchParams::apply("kubectl"),
-            &Patch::Apply(&namespace),
-        )
+        .patch(NAMESPACE, &params, &Patch::Apply(&namespace))
         .await?;
-    Ok((cluster, client))
+    Ok(())
 }
 
 /// Adds the definitions of machines that are replaced, which an administrator asks for.

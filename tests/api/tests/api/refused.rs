@@ -1009,7 +1009,7 @@ async fn each_is_refused(slips: Vec<Slip>) -> Result<()> {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    cluster.stop().await;
+    cluster.give_back().await;
     Ok(())
 }
 
@@ -1210,7 +1210,7 @@ async fn node_versions_that_can_work_are_admitted() -> Result<()> {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    cluster.stop().await;
+    cluster.give_back().await;
     Ok(())
 }
 
@@ -1251,7 +1251,7 @@ async fn an_empty_spec_is_refused_for_every_kind() -> Result<()> {
             );
         }
     }
-    cluster.stop().await;
+    cluster.give_back().await;
     Ok(())
 }
 
@@ -1266,7 +1266,7 @@ async fn an_approval_cannot_be_edited() -> Result<()> {
     let refused = apply(&client, &edited).await.expect_err("it was edited");
     let words = format!("{refused:?}");
     assert!(words.contains("delete the object to withdraw it"), "{words}");
-    cluster.stop().await;
+    cluster.give_back().await;
     Ok(())
 }
 
@@ -1285,7 +1285,7 @@ async fn an_approval_has_a_status_that_its_author_does_not_write() -> Result<()>
         .await?;
     assert_eq!(stored.data["spec"]["digest"], json!("d"));
     assert_eq!(stored.data["status"], status);
-    cluster.stop().await;
+    cluster.give_back().await;
     Ok(())
 }
 
@@ -1325,7 +1325,7 @@ async fn of_a_node_change_only_the_directive_may_be_changed() -> Result<()> {
     spec["directive"] = json!({"action": "Hold", "reason": "a fan is out", "by": "me"});
     spec["inService"] = json!(false);
     apply(&client, &object("NodeChange", "turn", spec)).await?;
-    cluster.stop().await;
+    cluster.give_back().await;
     Ok(())
 }
 
@@ -1416,7 +1416,7 @@ async fn whatever_the_operator_takes_is_admitted() -> Result<()> {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    cluster.stop().await;
+    cluster.give_back().await;
     Ok(())
 }
 
@@ -1498,6 +1498,6 @@ async fn every_example_and_every_manifest_of_the_reference_is_admitted() -> Resu
         let taken = dry_run(&client, &object(kind, "reference", spec)).await;
         taken.with_context(|| kind.to_owned())?;
     }
-    cluster.stop().await;
+    cluster.give_back().await;
     Ok(())
 }

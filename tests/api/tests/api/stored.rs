@@ -169,7 +169,7 @@ async fn what_is_stored_already_is_served_and_its_status_can_be_written() -> Res
         of.delete(&name, &DeleteParams::default()).await?;
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    cluster.stop().await;
+    cluster.give_back().await;
     Ok(())
 }
 
@@ -205,6 +205,6 @@ async fn of_what_is_stored_one_field_can_be_mended_alone() -> Result<()> {
     set(json!({"maxUnavailable": 1})).await?;
     let kept = of.get("slip").await?;
     assert_eq!(kept.data["spec"]["failureBudget"], -1);
-    cluster.stop().await;
+    cluster.give_back().await;
     Ok(())
 }
