@@ -25,14 +25,3 @@ pub fn on_all_cores<R: Send>(count: usize, work: impl Fn(usize) -> R + Sync) -> 
     all.sort_unstable_by_key(|(number, _)| *number);
     all.into_iter().map(|(_, done)| done).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_is_done_once_and_in_order() {
-        assert_eq!(on_all_cores(7, |one| one * 2), [0, 2, 4, 6, 8, 10, 12]);
-        assert!(on_all_cores(0, |one| one).is_empty());
-    }
-}

@@ -1,10 +1,13 @@
 //! One thing goes wrong before each single write of a whole upgrade, in both strategies.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "tests")]
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "tests")]
+
+#[path = "steps/hours.rs"]
+mod hours;
 
 use numo_api::Strategy;
 use numo_sim::{
-    Setup, Simulation, Story,
+    Options, Owners, Setup, Simulation, Story, on_all_cores, run,
     world::{Act, MeantHours},
 };
 
@@ -172,6 +175,27 @@ fn no_node_rolls_while_the_run_is_broken_before_its_first_upgrade() {
                 story.writes > 30,
                 "{strategy:?}: {broken:?}: after the mend it goes on"
             );
+        }
+    }
+}
+
+#[test]
+fn what_is_split_over_cores_is_done_once_and_in_order() {
+    assert_eq!(on_all_cores(7, |one| one * 2), [0, 2, 4, 6, 8, 10, 12]);
+    assert!(on_all_cores(0, |one| one).is_empty());
+}
+
+/// What is kept of the view is compared with what was seen, before each write of a story that is told.
+#[test]
+fn what_is_kept_is_all_that_was_seen() {
+    for owners in Owners::EACH {
+        for seed in 0..3 {
+            let options = Options {
+                owners,
+                tell: true,
+                ..Options::default()
+            };
+            run(seed, options).unwrap();
         }
     }
 }
