@@ -37,3 +37,11 @@ require (
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.3 // indirect
 )
+
+// The versions that the control plane is built with: what both use is compiled once.
+replace (
+	golang.org/x/net => golang.org/x/net v0.49.0
+	golang.org/x/text => golang.org/x/text v0.33.0
+	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.36.3
+	k8s.io/apimachinery => k8s.io/apimachinery v0.36.3
+)

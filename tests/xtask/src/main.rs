@@ -35,6 +35,8 @@ mod release;
 #[cfg(feature = "whole")]
 mod room;
 mod setup;
+#[cfg(test)]
+mod shared;
 mod step;
 #[cfg(feature = "whole")]
 mod structure;
