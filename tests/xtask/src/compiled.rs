@@ -4,13 +4,12 @@
 //! It runs nothing that it compiles.
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
-
-use crate::step;
+use start::by_clippy;
 
 /// What was compiled.
 pub struct Compiled {
@@ -61,24 +60,15 @@ struct Diagnostic {
     rendered: Option<String>,
 }
 
-/// The same cargo with Clippy's driver as compiler of what is in the workspace. What others wrote is compiled by rustc, once for all.
-pub fn by_clippy(mut cargo: Command) -> Command {
-    cargo.env(step::WRAPPER, driver(Path::new(cargo.get_program())));
-    cargo
-}
-
-/// That of cargo's own toolchain; where cargo lies by itself, that on the PATH.
-fn driver(cargo: &Path) -> PathBuf {
-    let beside = cargo.with_file_name("clippy-driver");
-    let is_there = cargo.is_absolute() && beside.is_file();
-    if is_there { beside } else { "clippy-driver".into() }
-}
-
 /// Compiles all targets of a workspace with these features. Warnings are printed as they come.
 ///
 /// # Errors
 /// It does not compile.
 pub fn whole(cargo: Command, features: &[&str]) -> Result<Compiled> {
+    ensure!(
+        start::has_clippy(),
+        "there is no clippy-driver: rustup component add clippy"
+    );
     let mut command = by_clippy(cargo);
     command.args(["build", "--workspace", "--all-targets", "--message-format=json"]);
     let mut child = command
@@ -171,18 +161,5 @@ mod tests {
         };
         assert_eq!(compiled(&line("warning")).warnings, 1);
         assert_eq!(compiled(&line("note")).warnings, 0);
-    }
-
-    /// The lints of Clippy are what the workspace's own manifest asks for: with a driver that does not lint, nothing would be found.
-    #[test]
-    fn the_driver_is_clippys() {
-        let cargo = step::cargo();
-        let mut driver = Command::new(driver(Path::new(cargo.get_program())));
-        let said = driver.arg("--version").output().unwrap();
-        let said = String::from_utf8(said.stdout).unwrap();
-        assert!(said.starts_with("clippy "), "{said}");
-        let wrapped = by_clippy(cargo);
-        let mut variables = wrapped.get_envs();
-        assert!(variables.any(|(name, value)| name == step::WRAPPER && value.is_some()));
     }
 }

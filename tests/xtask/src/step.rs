@@ -1,6 +1,5 @@
 //! Running other programs from the repository's root.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -9,21 +8,12 @@ use anyhow::{Context, Result, bail};
 /// be left out.
 pub const WHOLE: &str = "xtask/whole";
 
-/// The repository's root.
-pub fn root() -> PathBuf {
-    // This file's crate is two folders below it.
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(2).unwrap_or(here).to_owned()
-}
-
-/// The variable by which cargo compiles what is in a workspace with something else than rustc.
-pub const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
+pub use start::root;
 
 /// The cargo that runs us, in the repository's root. It compiles with rustc, also where this program was made with Clippy's driver.
 pub fn cargo() -> Command {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.current_dir(root()).env_remove(WRAPPER);
+    let mut command = start::cargo();
+    command.current_dir(root());
     command
 }
 

@@ -5,6 +5,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use start::{WRAPPER, by_clippy};
 
 use crate::beside::Beside;
 use crate::counts::{Counts, STARVED_WORDS, counted};
@@ -584,7 +585,7 @@ impl TestBinary {
         command
             .current_dir(&self.folder)
             .env("CARGO_MANIFEST_DIR", &self.folder)
-            .env_remove(step::WRAPPER)
+            .env_remove(WRAPPER)
             .args(filter);
         command.env("NUMO_BIN", numo).envs(self.variables.iter().copied());
         command.env("NUMO_RULES", step::root().join(COMPONENTS));
@@ -596,7 +597,7 @@ impl TestBinary {
 }
 
 fn doc_tests(filter: &[String], counts: &mut Counts) -> Result<Outcome> {
-    let mut command = compiled::by_clippy(step::cargo());
+    let mut command = by_clippy(step::cargo());
     // The profile and the features of the build: with those of tests all libraries would be compiled once more.
     command
         .args(["test", "--quiet", "--workspace", "--doc", "--profile", "dev"])
@@ -606,7 +607,7 @@ fn doc_tests(filter: &[String], counts: &mut Counts) -> Result<Outcome> {
 }
 
 fn plugins_tests(filter: &[String], counts: &mut Counts) -> Result<Outcome> {
-    let mut command = compiled::by_clippy(lint::plugins(step::cargo()));
+    let mut command = by_clippy(lint::plugins(step::cargo()));
     command
         .args(["test", "--quiet", "--workspace", "--"])
         .args(filter);

@@ -1,10 +1,8 @@
-//! Tasks that are not in this program: cargo builds the one that has them, and it is run with the same words.
+//! Tasks that are not in this program: the one that has them is run with the same words, as `cargo xtask` does.
 
 use std::{ffi::OsString, process::ExitCode};
 
 use anyhow::Result;
-
-use crate::{compiled, step};
 
 /// What is said to a task that is not here.
 #[derive(clap::Args)]
@@ -16,22 +14,11 @@ pub struct Passed {
 
 /// Runs the whole program in the folder that this one was started in. Its exit code is ours.
 pub fn run() -> Result<ExitCode> {
-    // The tests are compiled so, too: what both need is compiled once.
-    let mut command = compiled::by_clippy(step::cargo());
-    command
-        .current_dir(std::env::current_dir()?)
-        .args([
-            "run",
-            "--package",
-            "xtask",
-            "--features",
-            "whole",
-            "--manifest-path",
-        ])
-        .arg(step::root().join("Cargo.toml"))
-        .arg("--")
-        .args(std::env::args_os().skip(1));
-    let status = command.status()?;
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let task = words.first().map(|task| task.to_string_lossy().into_owned());
+    let status = start::program_of(task.as_deref().unwrap_or_default())
+        .args(&words)
+        .status()?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }

@@ -165,7 +165,6 @@ fn config() -> Config {
         relaxed_simd_enabled: false,
         memory64_enabled: false,
         wide_arithmetic_enabled: false,
-        compact_imports_enabled: false,
         max_memory32_bytes: 32 << 20,
         max_table_elements: 30_000,
         max_funcs: 12,

@@ -253,7 +253,8 @@ async fn build(progress: &Progress, control_plane: bool) -> Result<()> {
     let registry = tokio::task::spawn_blocking(|| Kind::GoContainerRegistry.program());
     // Together with ourselves: alone it would be built with other features, and all it needs once more.
     let numo = tokio::task::spawn_blocking(|| {
-        step::must(step::cargo().args(["build", "--quiet", "--package", "numo", "--package", "xtask"]))
+        let mut cargo = start::by_clippy(step::cargo());
+        step::must(cargo.args(["build", "--quiet", "--package", "numo", "--package", "xtask"]))
     });
     if control_plane {
         tokio::task::spawn_blocking(numo_cluster::binary).await??;
