@@ -8,6 +8,7 @@
 use super::output::OutputArgs;
 use clap::{Args, ValueEnum};
 use numo_cli::CliError;
+use numo_core::text::first_of;
 use serde_json::json;
 use std::{io::Write as _, path::PathBuf};
 
@@ -199,18 +200,12 @@ pub(crate) fn new(args: &NewArgs) -> Result<(), CliError> {
         .iter()
         .map(|(path, text)| (folder.join(path), fill(path, text, &args.name)))
         .collect();
-    let there: Vec<_> = files
-        .iter()
-        .filter(|(path, _)| path.symlink_metadata().is_ok())
-        .collect();
-    if let Some((first, _)) = there.first() {
-        let more = match there.len() {
-            1 => String::new(),
-            many => format!(" and {} more", many - 1),
-        };
+    let there = files.iter().map(|(path, _)| path);
+    let there = there.filter(|path| path.symlink_metadata().is_ok());
+    let there = first_of(there.map(|path| path.display()), 1);
+    if !there.is_empty() {
         return Err(CliError::Wrong(format!(
-            "{}{more}: found a file, wanted none; nothing is overwritten",
-            first.display()
+            "{there}: found a file, wanted none; nothing is overwritten"
         )));
     }
     for (path, text) in &files {

@@ -3,7 +3,7 @@
 
 use crate::{
     observed::{ChangeView, IntOrPercent, Observed},
-    text::counted,
+    text::{counted, first_of},
     turn::journal::is_for,
     why::Why,
 };
@@ -149,13 +149,9 @@ impl Budget<'_> {
         let way_on = way_on
             .unwrap_or_else(|| format!("`numo retry {first}` or `numo skip {first}` ends this failure"));
         let by_default = if self.is_default { ", the default" } else { "" };
-        let named = failed.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
-        let more = match failed.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
+        let named = first_of(failed, NAMED);
         let message = format!(
-            "Stopped after {}{} ({} {}{by_default}): {named}{more}; `numo explain {first}` says why; {way_on}, and a higher \
+            "Stopped after {}{} ({} {}{by_default}): {named}; `numo explain {first}` says why; {way_on}, and a higher \
              failureBudget goes on beside it",
             counted(failed.len(), "failed node"),
             self.whose,

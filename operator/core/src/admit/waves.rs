@@ -20,7 +20,7 @@ use crate::{
     observed::{IntOrPercent, NodeView, Values},
     report::{NO_WAVE, WaveOver, WaveReport},
     selector::{self, Selector},
-    text::counted,
+    text::{counted, first_of},
     why::Why,
 };
 use jiff::Timestamp;
@@ -379,12 +379,7 @@ impl<'a> Waves<'a> {
         } else {
             format!("waits for the waves before it, now for {before}")
         };
-        let named = group.behind.iter().take(NAMED).copied();
-        let mut named = named.collect::<Vec<_>>().join(", ");
-        let more = group.behind.len().saturating_sub(NAMED);
-        if more > 0 {
-            named = format!("{named} and {more} more");
-        }
+        let named = first_of(&group.behind, NAMED);
         let are = if group.behind.len() == 1 { "is" } else { "are" };
         let message = format!("{wave} {after}: {named} {are} not");
         let why = Why::new(Reason::WaitsForWave, message);

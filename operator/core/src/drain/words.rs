@@ -1,6 +1,6 @@
 //! Pods, their controllers and a drain of them in words.
 
-use crate::{key::Key, observed::PodView, time::later, why::Why};
+use crate::{key::Key, observed::PodView, text::first_of, time::later, why::Why};
 use jiff::Timestamp;
 use numo_api::Reason;
 
@@ -32,12 +32,7 @@ pub fn controller_of(pod: &PodView) -> String {
 
 /// The first few of a list, and how many more there are.
 pub(crate) fn some<T: std::fmt::Display>(all: impl Iterator<Item = T>) -> String {
-    let all: Vec<String> = all.map(|one| one.to_string()).collect();
-    let shown = all.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-    match all.len().saturating_sub(NAMED) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
+    first_of(all, NAMED)
 }
 
 pub(super) fn seconds(at: Timestamp) -> Timestamp {

@@ -14,7 +14,7 @@ use crate::{
     mark,
     observed::{ChangeView, ForeignController, MaintenanceView, NodeView, Observed},
     owner::{MaintenanceGroup, Owner},
-    text::clip,
+    text::{clip, first_of},
     time::later,
     why::Why,
 };
@@ -391,12 +391,8 @@ fn words(view: &MaintenanceView) -> String {
     let pods = view.status.pending_pods.as_deref().unwrap_or_default();
     let mut words = String::new();
     if !pods.is_empty() {
-        let named: Vec<String> = pods.iter().take(PODS).map(|pod| clip(pod, 253)).collect();
-        let more = match pods.len() - named.len() {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        words = format!(": pods {}{more} are yet to go", named.join(", "));
+        let named = first_of(pods.iter().map(|pod| clip(pod, 253)), PODS);
+        words = format!(": pods {named} are yet to go");
     }
     match view
         .status

@@ -18,7 +18,7 @@ use kube::{
     core::DynamicObject,
 };
 use numo_api::marks;
-use numo_core::{ledger, names};
+use numo_core::{ledger, names, text::first_of};
 use serde_json::{Value, json};
 
 /// Arguments of `numo stop`.
@@ -252,12 +252,7 @@ impl Selected {
         let Self::Nodes(nodes) = self else {
             return String::new();
         };
-        let named: Vec<&str> = nodes.iter().take(NAMED).map(String::as_str).collect();
-        let more = match nodes.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        format!(" on {}{more}", named.join(", "))
+        format!(" on {}", first_of(nodes, NAMED))
     }
 }
 

@@ -22,6 +22,7 @@ pub mod silence;
 pub mod spans;
 pub mod standing;
 
+use numo_core::text::first_of;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -43,13 +44,7 @@ pub fn pruned(annotations: &BTreeMap<String, String>, own: &[(&'static str, bool
 /// The first names of a list and how many there are beyond them, for a column of `kubectl get`; none of an empty list.
 fn first_names<'n>(names: impl Iterator<Item = &'n str>) -> Option<String> {
     const NAMED: usize = 5;
-    let names: Vec<&str> = names.collect();
-    let named = names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(NAMED) {
-        _ if named.is_empty() => None,
-        0 => Some(named),
-        more => Some(format!("{named} and {more} more")),
-    }
+    Some(first_of(names, NAMED)).filter(|named| !named.is_empty())
 }
 
 #[cfg(test)]

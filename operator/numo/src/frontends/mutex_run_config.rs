@@ -18,6 +18,7 @@ use numo_core::{
     observed::RunConfigView,
     report::{LastWord, NodeReport, Report, RunPhase, WaveReport, Why},
     rules::{clip, later},
+    text::first_of,
     time::STUCK_SECONDS,
     turn::overdue,
 };
@@ -281,19 +282,11 @@ const fn needs_person(who: Actor) -> bool {
 fn who_runs(report: &Report, done: usize) -> String {
     const NAMED: usize = 5;
     let (total, target) = (report.nodes.len(), report.target.as_deref().unwrap_or_default());
-    let mut rest = report.nodes.iter().filter(|(_, node)| node.step != Step::Done);
-    let names: Vec<&str> = rest.by_ref().take(NAMED).map(|(name, _)| name.as_str()).collect();
-    if names.is_empty() {
-        return format!("all {total} nodes run {target}");
+    let rest = report.nodes.iter().filter(|(_, node)| node.step != Step::Done);
+    match first_of(rest.map(|(name, _)| name), NAMED) {
+        none if none.is_empty() => format!("all {total} nodes run {target}"),
+        names => format!("{done} of {total} nodes run {target}, not: {names}"),
     }
-    let more = match rest.count() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    format!(
-        "{done} of {total} nodes run {target}, not: {}{more}",
-        names.join(", ")
-    )
 }
 
 fn held_pools(report: &Report) -> String {

@@ -11,6 +11,7 @@ use numo_core::{
     action::{Earlier, EvaluationRequest},
     names,
     observed::{RuleAnswer, RuleWords},
+    text::first_of,
 };
 use numo_plugin::prometheus::{Answer, Sample};
 use serde_json::{Value, json};
@@ -320,11 +321,7 @@ fn series(sample: &Sample) -> String {
 }
 
 fn named(all: &[String]) -> String {
-    let first = all.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-    match all.len().saturating_sub(NAMED) {
-        0 => first,
-        more => format!("{first} and {more} more"),
-    }
+    first_of(all, NAMED)
 }
 
 /// It is as wanted now; whether it has been for long enough.

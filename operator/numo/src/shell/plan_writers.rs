@@ -5,7 +5,7 @@ use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
 };
 use kube::ResourceExt;
-use numo_core::rules::clip;
+use numo_core::{rules::clip, text::first_of};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Who is named, at most.
@@ -132,18 +132,7 @@ fn rank(who: &str) -> u8 {
 }
 
 fn places_named(namespaces: &BTreeSet<String>) -> String {
-    let named: Vec<String> = namespaces
-        .iter()
-        .take(NAMESPACES)
-        .map(|one| clip(one, NAME))
-        .collect();
-    let more = namespaces.len().saturating_sub(NAMESPACES);
-    let more = if more > 0 {
-        format!(" and {more} more")
-    } else {
-        String::new()
-    };
-    format!("{}{more}", named.join(", "))
+    first_of(namespaces.iter().map(|one| clip(one, NAME)), NAMESPACES)
 }
 
 #[cfg(test)]

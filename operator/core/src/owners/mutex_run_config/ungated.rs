@@ -5,6 +5,7 @@ use crate::{
     intent::InForce,
     observed::ChangeView,
     rules::inline,
+    text::first_of,
     turn::{journal, ungated::let_go_by_other},
 };
 use numo_api::Step;
@@ -110,14 +111,11 @@ pub(super) fn why(view: &RunView<'_>, member: &Member<'_>) -> String {
 }
 
 fn no_rule_asked(view: &RunView<'_>) -> String {
-    let mut rules = view.intent.rules.iter().map(|(key, _)| key);
-    let first = rules.next().map_or_else(String::new, |key| {
-        let more = match rules.count() {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        format!(": {}{more}", inline::named(key))
-    });
+    let rules = view.intent.rules.iter().map(|(key, _)| inline::named(key));
+    let first = match first_of(rules, 1) {
+        none if none.is_empty() => none,
+        first => format!(": {first}"),
+    };
     let cause = if view.intent.roll_on_refusal {
         "its pool was not held (spec.onRefusal: Roll)"
     } else {

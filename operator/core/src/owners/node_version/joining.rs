@@ -9,6 +9,7 @@ use super::{
 use crate::{
     action::{Change, FleetAction, FleetQuestion},
     observed::{FleetView, NodeView, is_same},
+    text::first_of,
     time::later,
     turn::journal,
     why::Why,
@@ -38,12 +39,7 @@ pub(super) fn asked_again(fleet: &FleetView, machine: &str) -> String {
 
 /// The names of nodes, a few of them.
 fn named(nodes: &[&NodeView]) -> String {
-    let names: Vec<&str> = nodes.iter().take(NAMED).map(|node| node.name.as_str()).collect();
-    let names = names.join(", ");
-    match nodes.len().saturating_sub(NAMED) {
-        0 => names,
-        more => format!("{names} and {more} more"),
-    }
+    first_of(nodes.iter().map(|node| &node.name), NAMED)
 }
 
 impl Pass<'_> {

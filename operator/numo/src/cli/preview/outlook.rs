@@ -2,7 +2,10 @@
 
 use crate::cli::output::{self, paint};
 use numo_api::{Reason, Step};
-use numo_core::{report::NO_WAVE, text::counted};
+use numo_core::{
+    report::NO_WAVE,
+    text::{counted, first_of},
+};
 use serde::Serialize;
 use std::{
     collections::BTreeMap,
@@ -368,12 +371,8 @@ impl Preview {
         }
         for ((reason, message), nodes) in alike.iter().take(SHOWN) {
             let reason = paint(output::of_reason(*reason), reason.name());
-            let named = nodes.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
-            let more = match nodes.len().saturating_sub(SHOWN) {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            let _ = writeln!(text, "  no turn {named}{more}: {reason}: {message}");
+            let named = first_of(nodes, SHOWN);
+            let _ = writeln!(text, "  no turn {named}: {reason}: {message}");
         }
         if alike.len() > SHOWN {
             let _ = writeln!(

@@ -4,6 +4,7 @@ use super::finding::Findings;
 use crate::shell::{client::Connection, kind::Kind, watch};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, ResourceExt, api::ListParams, core::DynamicObject};
+use numo_core::text::first_of;
 use serde_json::Value;
 
 /// The definition of that kind.
@@ -39,18 +40,9 @@ pub(super) async fn drains(connection: &Connection, found: &mut Findings) {
                 Some(_) => format!("CustomResourceDefinition {DEFINITION} does not serve version {version}"),
                 None => format!("CustomResourceDefinition {DEFINITION} is not there"),
             };
-            let more = asking.len().saturating_sub(NAMED);
-            asking.truncate(NAMED);
-            let more = if more == 0 {
-                String::new()
-            } else {
-                format!(" and {more} more")
-            };
+            let asking = first_of(asking, NAMED);
             found.wrong(
-                format!(
-                    "{}{more}: found {ACROSS}, and {lacks}: numo begins no node of theirs",
-                    asking.join(", ")
-                ),
+                format!("{asking}: found {ACROSS}, and {lacks}: numo begins no node of theirs"),
                 "install node-maintenance-operator with its definition, or set drainBy to Numo",
             );
         }

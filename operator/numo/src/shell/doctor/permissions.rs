@@ -15,6 +15,7 @@ use k8s_openapi::api::{
 };
 use kube::{Api, api::ListParams};
 use numo_api::marks;
+use numo_core::text::first_of;
 use serde_json::Value;
 
 /// What numo is granted, as it is installed: one source.
@@ -137,15 +138,9 @@ pub(super) async fn permissions(connection: &Connection, namespace: &str, found:
     if lacks.is_empty() {
         return found.ok(format!("ServiceAccount {namespace}/numo has all {number} rights"));
     }
-    let more = lacks.len().saturating_sub(5);
-    let more = if more > 0 {
-        format!(" and {more} more")
-    } else {
-        String::new()
-    };
-    let first = lacks.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
+    let first = first_of(lacks, 5);
     found.wrong(
-        format!("ServiceAccount {namespace}/numo may not {first}{more}"),
+        format!("ServiceAccount {namespace}/numo may not {first}"),
         "install numo's roles and bindings of this version, and look for who takes them away",
     );
 }
