@@ -31,6 +31,35 @@ const START_TIMEOUT: Duration = Duration::from_mins(3);
 /// watchers, far longer than anyone wants to.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// Controllers of what no kubelet and no cloud is here for: disks of machines, their certificates, load balancers, routes, devices. Each lists and
+/// watches, and some look again every few seconds, in every one of a dozen control planes.
+const NOT_RUN: [&str; 24] = [
+    "certificatesigningrequest-approving-controller",
+    "certificatesigningrequest-cleaner-controller",
+    "certificatesigningrequest-signing-controller",
+    "cloud-node-lifecycle-controller",
+    "cronjob-controller",
+    "device-taint-eviction-controller",
+    "endpointslice-mirroring-controller",
+    "ephemeral-volume-controller",
+    "horizontal-pod-autoscaler-controller",
+    "kube-apiserver-serving-clustertrustbundle-publisher-controller",
+    "legacy-serviceaccount-token-cleaner-controller",
+    "node-ipam-controller",
+    "node-route-controller",
+    "persistentvolume-attach-detach-controller",
+    "persistentvolume-expander-controller",
+    "persistentvolume-protection-controller",
+    "persistentvolumeclaim-protection-controller",
+    "podcertificaterequest-cleaner-controller",
+    "replicationcontroller-controller",
+    "resourceclaim-controller",
+    "resourcepoolstatusrequest-controller",
+    "service-lb-controller",
+    "storage-version-migrator-controller",
+    "volumeattributesclass-protection-controller",
+];
+
 /// How a cluster is started.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -367,6 +396,7 @@ impl Cluster {
                 "--kube-api-qps=5000".to_owned(),
                 "--kube-api-burst=10000".to_owned(),
                 format!("--flex-volume-plugin-dir={}", path("volume-plugins")),
+                format!("--controllers=*,-{}", NOT_RUN.join(",-")),
             ],
             Component::Scheduler => vec![
                 format!("--kubeconfig={}", auth(self.credentials.kubeconfig(SCHEDULER))),
