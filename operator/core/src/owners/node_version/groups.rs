@@ -1,7 +1,7 @@
 //! ScalingGroups: which image new machines of a group get, and which groups there are.
 
 use super::{
-    known::{is_first, owns},
+    known::{is_first, owner_of, owns},
     pass::Pass,
 };
 use crate::{
@@ -71,7 +71,30 @@ impl<'a> Pass<'a> {
             }
         }
         if is_first(self.view, self.fleet) {
+            self.tell_unowned();
             self.discover();
+        }
+    }
+
+    /// Says which groups are of no NodeVersion: nothing is done to their nodes.
+    fn tell_unowned(&mut self) {
+        for group in self.fleet.groups.values() {
+            if owner_of(self.fleet, group).is_some() {
+                continue;
+            }
+            let (name, found) = (&group.name, group.node_version());
+            let message = match found {
+                Some(found) => format!(
+                    "ScalingGroup {name} spec.nodeImage: found {found}, and there is no such NodeVersion: its nodes are left as they are; name \
+                     one that is there"
+                ),
+                None => format!(
+                    "ScalingGroup {name} spec.nodeImage: found none, and there are several NodeVersions: its nodes are left as they are; name \
+                     the one of its nodes"
+                ),
+            };
+            let why = Why::new(Reason::InvalidField, message);
+            self.out.report.problems.push(why);
         }
     }
 
@@ -173,6 +196,7 @@ impl<'a> Pass<'a> {
             let why = Why::new(Reason::InvalidField, message);
             return self.out.report.problems.push(why);
         }
+        self.tell_sizes(group);
         let heard = self.fleet.provider.images.get(&id.to_lowercase());
         let wanted = self.view.spec.image.as_deref().unwrap_or_default();
         let image = heard.and_then(|heard| heard.said.as_deref().ok());
@@ -232,8 +256,12 @@ impl<'a> Pass<'a> {
                 return self.out.report.problems.push(why);
             }
         };
-        for group in found {
-            self.meet(group, &self.name_for(group, found));
+        for (at, group) in found.iter().enumerate() {
+            let mut before = found[..at].iter();
+            // One that is listed twice has one object: two would be of one group.
+            if !before.any(|one| is_same(&one.group_id, &group.group_id)) {
+                self.meet(group, &self.name_for(group, found));
+            }
         }
         // A provider that has no group at all has lost its memory, not its machines.
         if !found.is_empty() {

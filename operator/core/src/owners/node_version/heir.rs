@@ -2,7 +2,7 @@
 //! a pair with the old node, gets its labels, and is waited for.
 
 use super::{
-    known::{failed_joins_now, for_change, has_failed, is_held_for_joins, request},
+    known::{failed_joins_now, for_change, has_failed, is_held_for_joins, request, version},
     pass::Pass,
     sets::Class,
     turn::Going,
@@ -44,6 +44,16 @@ fn is_mark(key: &str) -> bool {
         || key == marks::EXCLUDE_FROM_REMEDIATION
         || key.starts_with(marks::PLAN_HASH_PREFIX)
 }
+
+/// Taints by which others say that they drain, remediate or remove a node: they are of the old one alone, which may have got them in its turn.
+const LEAVING_TAINTS: [&str; 6] = [
+    marks::MEDIK8S_DRAIN,
+    marks::KUBEVIRT_DRAIN,
+    "medik8s.io/remediation",
+    "karpenter.sh/disrupted",
+    "ToBeDeletedByClusterAutoscaler",
+    "DeletionCandidateOfClusterAutoscaler",
+];
 
 impl<'a> Pass<'a> {
     /// The PendingNode of a turn, that is to join or has.
@@ -88,6 +98,17 @@ impl<'a> Pass<'a> {
         let mut changes = self.flying.iter().chain(&self.over);
         changes
             .any(|change| change.key.name == for_change(pending) && change.spec.target.run_id != self.run_id)
+    }
+
+    /// Whether a machine was made for a turn of another version, as the journal of that has it: it would join with what nobody asks for any more,
+    /// and until its time is over no other one might be made in its place. With other components alone it joins with those of now.
+    pub(super) fn is_of_other_version(&self, pending: &PendingNodeView) -> bool {
+        let wanted = version(self.view);
+        let mut changes = self.flying.iter().chain(&self.over);
+        let of = changes.find(|change| change.key.name == for_change(pending));
+        let target = of.map(|change| &change.spec.target);
+        let is_other = target.is_some_and(|of| of.run_id != self.run_id && !is_same(&of.version, wanted));
+        is_other && self.intent.problem.is_none()
     }
 
     /// What new machines of the group wait for, as others of the run did not join.
@@ -159,9 +180,19 @@ impl<'a> Pass<'a> {
             );
             Why::new(Reason::WaitingForTurn, message)
         };
-        self.autoscaler_runs()
+        self.autoscaler_runs_in(change)
             .or_else(|| self.others_failed(change, group_id))
-            .or_else(|| full.then(|| self.stuck_machine().unwrap_or_else(no_room)))
+            .or_else(|| {
+                let person = self.no_surge().or_else(|| self.stuck_machine());
+                full.then(|| person.unwrap_or_else(no_room))
+            })
+    }
+
+    /// That no machine may be made at all, which a person has said.
+    pub(super) fn no_surge(&self) -> Option<Why> {
+        let message = "spec.surge: found 0, wanted at least 1: no machine is made before it is raised";
+        let why = Why::new(Reason::WaitingForTurn, message);
+        (self.surge() == 0).then(|| why.ended_by(Actor::ClusterAdmin))
     }
 }
 
@@ -251,7 +282,7 @@ impl<'a> Going<'_, 'a> {
             if is_waited_for || is_in_vain {
                 self.close(Step::PreRules, why);
             } else {
-                self.say(Step::PreRules, why);
+                self.wait(why);
             }
             return;
         }
@@ -261,6 +292,14 @@ impl<'a> Going<'_, 'a> {
             return self.say(Step::PreRules, has_joined(new));
         }
         self.intend_machine(donor, name);
+    }
+
+    /// Waits, and looks again when the wait is said to end.
+    fn wait(&mut self, why: Why) {
+        if let Some(until) = why.until {
+            self.pass.out.wake(until);
+        }
+        self.say(Step::PreRules, why);
     }
 
     /// Writes down that a machine is to be made.
@@ -303,6 +342,9 @@ impl<'a> Going<'_, 'a> {
 
     /// A machine is on its way: it is made, it joins, and it becomes a pair with the old node.
     fn await_join(&mut self, donor: &NodeView, pending: &'a PendingNodeView, closed: Option<&Why>) {
+        if let Some(why) = self.pass.contradicted(pending) {
+            return self.say(Step::PreRules, why);
+        }
         let pass = &mut *self.pass;
         let node = pass.observed.nodes.get(pending.node());
         if let Some(mint) = node.filter(|node| pass.sets.class_of(node) == Some(Class::Mint)) {
@@ -333,8 +375,8 @@ impl<'a> Going<'_, 'a> {
             }
             let pass = &mut *self.pass;
             // It may have been started since its PendingNode was written, and would take the new machine away.
-            if let Some(why) = pass.autoscaler_runs() {
-                return self.say(Step::PreRules, why);
+            if let Some(why) = pass.autoscaler_runs_in(self.change) {
+                return self.wait(why);
             }
             // One that is given up in this very pass is not made.
             let is_late = pending.deadline().is_some_and(|deadline| deadline <= pass.now);
@@ -347,17 +389,11 @@ impl<'a> Going<'_, 'a> {
             }
         }
         let why = self.joining(pending);
-        if let Some(until) = why.until {
-            self.pass.out.wake(until);
-        }
-        self.say(Step::PreRules, why);
+        self.wait(why);
     }
 
     /// What a machine on its way waits for.
     fn joining(&self, pending: &PendingNodeView) -> Why {
-        if let Some(why) = self.pass.contradicted(pending) {
-            return why;
-        }
         let told = self.pass.fleet.provider.told.get(&pending.name);
         if let Some(problem) = told.and_then(|told| told.problem.as_ref()) {
             let message = format!(
@@ -418,7 +454,11 @@ impl<'a> Going<'_, 'a> {
     fn equip(&mut self, donor: &'a NodeView, heir: &'a NodeView, closed: Option<&Why>) -> Next {
         let pass = &mut *self.pass;
         let mut pending = pass.sets.pending.iter().copied();
-        if let Some(pending) = pending.find(|one| !one.leaves() && one.node() == heir.name) {
+        // One that another turn has, and that cannot be so, is for a person.
+        let is_its = |one: &&PendingNodeView| {
+            !one.leaves() && one.node() == heir.name && pass.contradicted(one).is_none()
+        };
+        if let Some(pending) = pending.find(is_its) {
             if !pending.deleting {
                 pass.delete_pending(&donor.name, pending);
             }
@@ -514,10 +554,11 @@ fn taints(donor: &NodeView, heir: &NodeView) -> Option<(Value, Value)> {
     let mut wanted = heir.taints.as_array().cloned().unwrap_or_default();
     let found = wanted.len();
     for taint in donor.taints.as_array().into_iter().flatten() {
-        let own = is_of_kubernetes(&key(taint)) || is_mark(&key(taint));
+        let key_of = key(taint);
+        let own = is_of_kubernetes(&key_of) || is_mark(&key_of) || LEAVING_TAINTS.contains(&key_of.as_str());
         let is_there = wanted
             .iter()
-            .any(|one| key(one) == key(taint) && one["effect"] == taint["effect"]);
+            .any(|one| key(one) == key_of && one["effect"] == taint["effect"]);
         if !own && !is_there {
             wanted.push(taint.clone());
         }
