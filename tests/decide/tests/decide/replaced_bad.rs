@@ -185,6 +185,61 @@ fn sizes_of_a_group_that_cannot_be_are_told_once_with_and_without_an_autoscaler(
     );
 }
 
+/// Both would go, and the fleet would have one less.
+#[test]
+fn a_node_that_is_to_go_itself_takes_the_place_of_none() {
+    let pair = |new: &str| {
+        format!(
+            "node a worker v0\n node new worker v0\n version img2 finalizer\n host a img1 heir:new\n host new {new}
+             group w image:img2\n groups w\n pods a\n replacing a Drained cordoned"
+        )
+    };
+    check(&pair("img2 donor:a"), "> journal a Released MachineLeaving");
+    for new in ["img2 donor:a obsolete", "img0 donor:a"] {
+        check(&pair(new), "not > journal a Released");
+    }
+    // Nor does a node that is told to take its own.
+    let own = pair("img2").replace("heir:new", "heir:a donor:a");
+    check(&own, "not > journal a Released");
+}
+
+/// The spec was edited there and back: what was told meanwhile may come true at any moment, and the machine would count as one that failed.
+#[test]
+fn no_machine_is_made_while_the_provider_may_yet_give_it_another_image() {
+    for turn in [
+        "replacing a PreRules",
+        "replacing a PreRules\n pending request for:a",
+    ] {
+        let taken = |at: i64| two(&format!("{turn}\n taken w img3 at:{at}"));
+        check(
+            &taken(-119),
+            "node a PreRules GroupImageOutdated ~ the provider was told image \"img3\" before \"img2\"
+             wake 1
+             > nothing",
+        );
+        let made = if turn.contains("pending") {
+            "> make a machine of G-w"
+        } else {
+            "> intend a machine of G-w"
+        };
+        check(&taken(-120), made);
+        // It was told the image that is asked for.
+        check(&taken(-60).replace("img3", "img2"), made);
+        // Whether it does what it was told is not known yet; or it has refused that.
+        let told = |more: &str| {
+            let mut cluster = Cluster::parse(&format!("{}\n told G-w again:10 {more}", taken(-1)));
+            let told = cluster.observed.fleet.provider.told_images.values_mut();
+            told.for_each(|told| told.since = None);
+            cluster
+        };
+        check_cluster(&told(""), "node a PreRules GroupImageOutdated\n > nothing");
+        check_cluster(&told("problem:quota"), made);
+    }
+    // It is looked at soon, and not in a quarter of an hour.
+    let seen = two("replacing a PreRules\n taken w img3 at:-60\n image w img2 at:-31");
+    check(&seen, "? image G-w");
+}
+
 /// With an image that never boots the next one would have to wait until its time is over.
 #[test]
 fn a_machine_of_a_version_that_nobody_asks_for_any_more_is_given_up_at_once() {

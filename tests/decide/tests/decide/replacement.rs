@@ -2003,6 +2003,15 @@ fn what_the_reference_has_begun_is_adopted() {
         &two("pending old leave node:old machine:m-old Terminated reached"),
         "> forget old",
     );
+    // It has made one half of a pair, the new node first.
+    let half = two("pending new node:new machine:m-new Ready reached")
+        .replace("version img2", "node new worker v0\n version img2")
+        .replace("group w", "host new img2 donor:a\n group w");
+    check(&half, "> note a heir=new");
+    check(
+        &half.replace("host a img1", "host a img1 heir:new"),
+        "> forget new\n > admit a",
+    );
     // It has made a pair.
     check(&pair(""), "> admit a");
     check(&pair("replacing a PreRules"), "> cordon a with the same taints");

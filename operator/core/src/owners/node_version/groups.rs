@@ -170,6 +170,41 @@ impl<'a> Pass<'a> {
         is_so.then(|| Why::new(Reason::GroupImageOutdated, message).ended_by(Actor::ClusterAdmin))
     }
 
+    /// Why a new machine of a group would get another image than the one that is asked for, or might.
+    pub(super) fn other_image(&self, group: &ScalingGroupView) -> Option<Why> {
+        let wanted = self.view.spec.image.as_deref().unwrap_or_default();
+        let found = group.status.image_reference.as_deref().unwrap_or_default();
+        let name = &group.name;
+        if is_same(found, wanted) {
+            return self.image_unsettled(group);
+        }
+        let message =
+            format!("ScalingGroup {name} status.imageReference: found {found:?}, wanted {wanted:?}");
+        let why = Why::new(Reason::GroupImageOutdated, message);
+        let person = self.group_unheard(group).or_else(|| self.image_unseen(group));
+        person.or(Some(why))
+    }
+
+    /// That the provider was told another image, as the spec was edited there and back: new machines may get that at any moment, whatever it has
+    /// shown last.
+    fn image_unsettled(&self, group: &ScalingGroupView) -> Option<Why> {
+        let (provider, id) = (&self.fleet.provider, group.id().to_lowercase());
+        let wanted = self.view.spec.image.as_deref().unwrap_or_default();
+        let told = provider.told_images.get(&id);
+        let told = told.filter(|told| !is_same(&told.image, wanted))?;
+        let is_asked = provider.told.get(&id).is_some_and(|one| one.problem.is_none());
+        let until = told
+            .since
+            .map(|since| later(since, LOOKS * provider.poll_seconds()));
+        let until = until.filter(|until| *until > self.now);
+        let message = format!(
+            "ScalingGroup {}: the provider was told image {:?} before {wanted:?}, and may yet give it to new machines",
+            group.name, told.image
+        );
+        let why = Why::new(Reason::GroupImageOutdated, message).until(until);
+        (is_asked || until.is_some()).then_some(why)
+    }
+
     /// Whether the image of a group may be set now. One that the provider does not show is set again as seldom as groups are listed: each time
     /// it may make something new for it.
     fn may_set_image(&mut self, group: &ScalingGroupView) -> bool {
@@ -202,7 +237,8 @@ impl<'a> Pass<'a> {
         let image = heard.and_then(|heard| heard.said.as_deref().ok());
         let is_outdated = image.is_some_and(|image| !is_same(image, wanted));
         let is_doubted = heard.is_some_and(|heard| self.is_refused_in(Some(id), heard.at));
-        let pause = if image.is_some() && !is_outdated && !is_doubted {
+        let is_settled = !is_outdated && !is_doubted && self.image_unsettled(group).is_none();
+        let pause = if image.is_some() && is_settled {
             DISCOVERY_SECONDS
         } else {
             self.fleet.provider.poll_seconds()

@@ -160,16 +160,8 @@ impl<'a> Pass<'a> {
             );
             return Some(Why::new(why.reason, message));
         }
-        let wanted = self.view.spec.image.as_deref().unwrap_or_default();
-        let found = group.status.image_reference.as_deref().unwrap_or_default();
-        if !is_same(found, wanted) {
-            let message = format!(
-                "ScalingGroup {} status.imageReference: found {found:?}, wanted {wanted:?}",
-                group.name
-            );
-            let why = Why::new(Reason::GroupImageOutdated, message);
-            let person = self.group_unheard(group).or_else(|| self.image_unseen(group));
-            return person.or(Some(why));
+        if let Some(why) = self.other_image(group) {
+            return Some(why);
         }
         let surge = self.surge();
         let full = self.sets.surplus() + self.made >= surge;
@@ -218,7 +210,8 @@ pub(super) fn no_group(group_id: &str, node: &str) -> Why {
 impl<'a> Going<'_, 'a> {
     /// Waits until a new node is there that takes the place of the old one, and has what that has.
     pub(super) fn await_heir(&mut self, donor: &'a NodeView, closed: Option<&Why>) -> Next {
-        if let Some(heir) = self.pass.heir_of(donor) {
+        let heir = self.pass.heir_of(donor);
+        if let Some(heir) = heir.filter(|heir| self.pass.is_heir(heir)) {
             return self.equip(donor, heir, closed);
         }
         if let Some(pending) = self.pass.pending_of(self.change) {
@@ -375,7 +368,9 @@ impl<'a> Going<'_, 'a> {
             }
             let pass = &mut *self.pass;
             // It may have been started since its PendingNode was written, and would take the new machine away.
-            if let Some(why) = pass.autoscaler_runs_in(self.change) {
+            let group = pass.fleet.group(pending.group_id());
+            let runs = pass.autoscaler_runs_in(self.change);
+            if let Some(why) = runs.or_else(|| pass.other_image(group?)) {
                 return self.wait(why);
             }
             // One that is given up in this very pass is not made.

@@ -280,6 +280,7 @@ impl<'a> Pass<'a> {
             // Its turn goes on with it.
             Some(Class::Heir | Class::Mint) if flies => {}
             Some(Class::AwaitingAnnotation | Class::Invalid) => {}
+            Some(Class::Heir) if self.completes_pair(node) => {}
             Some(Class::Mint) if self.has_partner(node) && self.leaving.is_none() => {}
             // Its turn notes first that it is not what was asked for.
             Some(Class::Outdated) if is_own => {}
@@ -300,6 +301,23 @@ impl<'a> Pass<'a> {
         outdated.any(|node| {
             is_same(node.annotation(annotations::SCALING_GROUP_ID), group) && !self.is_left_out(node)
         })
+    }
+
+    /// Notes on the old node which new one takes its place, where that is noted on the new one alone: the operator that numo replaces was stopped
+    /// between the two. True if so; without its PendingNode the new one would be a node like any other, and one more than before.
+    fn completes_pair(&mut self, heir: &NodeView) -> bool {
+        let group = heir.annotation(annotations::SCALING_GROUP_ID);
+        let donor = self.observed.nodes.get(heir.annotation(annotations::DONOR));
+        let donor = donor.filter(|donor| {
+            self.sets.class_of(donor) == Some(Class::Outdated)
+                && is_same(donor.annotation(annotations::SCALING_GROUP_ID), group)
+                && !self.is_left_out(donor)
+        });
+        let Some(donor) = donor.filter(|_| self.leaving.is_none()) else {
+            return false;
+        };
+        self.note(donor, annotations::HEIR, Some(&heir.name));
+        true
     }
 
     /// Nothing needs the new node: it goes.

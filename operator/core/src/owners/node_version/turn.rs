@@ -4,6 +4,7 @@
 use super::{
     etcd::heir_gone,
     known::{is_held_for_joins, version},
+    late::being_deleted,
     pass::Pass,
     sets::Class,
 };
@@ -138,14 +139,10 @@ impl<'a> Pass<'a> {
                 node: donor.name.clone(),
                 uid: donor.uid.clone(),
             };
-            let is_going = donor
-                .leaving
-                .as_ref()
-                .is_some_and(|how| how.why == "it is being deleted");
-            if !is_going {
+            if being_deleted(donor).is_none() {
                 self.fleet(&donor.name, action);
             }
-            let why = Why::new(Reason::MachineLeaving, "its machine is gone, and its Node goes");
+            let why = self.node_goes(donor);
             return self.say(&donor.name, Step::Released, why, Some(change));
         }
         self.delete_machine(&donor.name, pending, state);
