@@ -185,6 +185,21 @@ fn sizes_of_a_group_that_cannot_be_are_told_once_with_and_without_an_autoscaler(
     );
 }
 
+/// Whoever is held for that looks at the quota, and not at the image.
+#[test]
+fn a_machine_that_was_never_made_says_why_when_its_time_is_over() {
+    let late = "replacing a PreRules\n pending request for:a leave";
+    check(
+        &two(&format!("{late} said:Exhausted")),
+        "node a PreRules JoinFailed ~ in time: Exhausted",
+    );
+    check(&two(late), "node a PreRules JoinFailed ~ did not join");
+    check(
+        &two(&format!("{late} node:new machine:m-new said:Exhausted")),
+        "node a PreRules JoinFailed ~ m-new of PendingNode",
+    );
+}
+
 /// Both would go, and the fleet would have one less.
 #[test]
 fn a_node_that_is_to_go_itself_takes_the_place_of_none() {

@@ -221,15 +221,7 @@ impl<'a> Going<'_, 'a> {
         let name = request(self.change);
         let failed = self.pass.fleet.pending.get(&name).filter(|one| one.leaves());
         if let Some(pending) = failed {
-            let id = match pending.provider_id() {
-                "" => "the machine",
-                id => id,
-            };
-            let pass = &*self.pass;
-            let gone = pass.group_is_gone(pending.group_id(), pending.created);
-            let gone = gone.filter(|_| pending.provider_id().is_empty());
-            let why = gone.map_or_else(String::new, |why| format!(": {}", why.message));
-            self.note_failed(format!("{id} of PendingNode {} did not join{why}", pending.name));
+            self.note_failed(self.pass.words_of_failed(pending));
             return STAY;
         }
         let tries = self.pass.intent.joins;

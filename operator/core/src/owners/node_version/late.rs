@@ -11,7 +11,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Reason, conditions::Actor, machines::CspState};
+use numo_api::{Reason, conditions::Actor, machines::CspState, marks};
 
 /// Since when a Node is being deleted, if it is.
 pub(super) fn being_deleted(node: &NodeView) -> Option<&Leaving> {
@@ -36,6 +36,24 @@ impl Pass<'_> {
             return Why::new(Reason::MachineLeaving, message).ended_by(Actor::ClusterAdmin);
         }
         Why::new(Reason::MachineLeaving, message)
+    }
+
+    /// What is said of a machine that was given up. Of one that was never made, why: no image is at fault.
+    pub(super) fn words_of_failed(&self, pending: &PendingNodeView) -> String {
+        let (name, id) = (&pending.name, pending.provider_id());
+        if !id.is_empty() {
+            return format!("{id} of PendingNode {name} did not join");
+        }
+        let gone = self.group_is_gone(pending.group_id(), pending.created);
+        let told = self.fleet.provider.told.get(name);
+        let problem = told.and_then(|told| told.problem.as_deref());
+        // After a new start nothing was said yet.
+        let problem = problem.or_else(|| pending.annotations.get(marks::PROVIDER_SAID).map(String::as_str));
+        let words = gone.as_ref().map(|why| &*why.message).or(problem);
+        words.map_or_else(
+            || format!("the machine of PendingNode {name} did not join"),
+            |words| format!("no machine was made for PendingNode {name} in time: {words}"),
+        )
     }
 
     /// That the provider does not say how a machine stands, or whether it was made, if so.
