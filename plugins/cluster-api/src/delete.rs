@@ -23,7 +23,7 @@ use crate::{
     group::{Kind, Loaded, contended},
     hold,
     ledger::Ledger,
-    machine::{self, DELETE, Machine, REQUEST},
+    machine::{self, DELETE, MARK, Machine, REQUEST},
     sets::{self, Set},
 };
 use numo_provider_sdk::{
@@ -34,8 +34,6 @@ use numo_provider_sdk::{
     serde_json::{Value, json},
 };
 
-/// What numo marks a Machine with.
-const MARK: &str = "numo";
 /// How often a group that others write is read anew in one call.
 const TRIES: usize = 4;
 
@@ -137,12 +135,7 @@ fn take(host: &impl Host, config: &Config, loaded: &Loaded, machine: &Machine) -
         }
         Way::Set(set) => set,
     };
-    if !hold::begin(host, config, loaded, ledger, (machine, &set))? {
-        return Ok(false);
-    }
-    let held = loaded.group.clone().load(host, config)?;
-    hold::finish(host, config, &held)?;
-    Ok(true)
+    hold::take(host, config, loaded, ledger, (machine, &set))
 }
 
 /// Whether the group was lowered for a Machine.

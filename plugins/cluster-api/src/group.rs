@@ -288,8 +288,34 @@ impl Loaded {
         host: &impl Host,
         config: &Config,
         ledger: Option<&Ledger>,
-        mut changes: Vec<Value>,
+        changes: Vec<Value>,
     ) -> Result<bool, Failure> {
+        Ok(self.write(host, config, ledger, changes)?.is_some())
+    }
+
+    /// The same, and how it is then; none if it was not changed.
+    pub fn patched(
+        &self,
+        host: &impl Host,
+        config: &Config,
+        ledger: &Ledger,
+        changes: Vec<Value>,
+    ) -> Result<Option<Self>, Failure> {
+        let Some(json) = self.write(host, config, Some(ledger), changes)? else {
+            return Ok(None);
+        };
+        let value = objects::parse(&json, self.group.kind.name())?;
+        Self::of(self.group.clone(), value, config).map(Some)
+    }
+
+    /// Writes the patch: the object as it is then; none if it was not changed.
+    fn write(
+        &self,
+        host: &impl Host,
+        config: &Config,
+        ledger: Option<&Ledger>,
+        mut changes: Vec<Value>,
+    ) -> Result<Option<String>, Failure> {
         let at = format!("/metadata/annotations/{}", token(LEDGER));
         let test =
             |pointer: &str| json!({"op": "test", "path": pointer, "value": self.value.pointer(pointer)});
@@ -308,8 +334,8 @@ impl Loaded {
         }
         let reference = self.group.reference(config);
         match host.patch_object(&reference, &Value::Array(patch).to_string()) {
-            Ok(_) => Ok(true),
-            Err(error) if status(&error) == Some(422) => Ok(false),
+            Ok(json) => Ok(Some(json)),
+            Err(error) if status(&error) == Some(422) => Ok(None),
             Err(error) => Err(of_object(&error, &reference)),
         }
     }

@@ -13,7 +13,7 @@ use crate::{
     config::Config,
     group::{Loaded, PAUSED, contended},
     ledger::{Hold, Ledger},
-    machine::{self, Machine},
+    machine::{self, MARK, Machine},
     sets::{self, Set},
 };
 use numo_provider_sdk::{
@@ -24,34 +24,51 @@ use numo_provider_sdk::{
     serde_json::json,
 };
 
-/// Begins one, for a Machine of a MachineSet. Whether it has begun.
-pub fn begin(
+/// Takes a Machine out of its MachineSet by a hold. Whether it has begun; else the group was written by others meanwhile.
+pub fn take(
     host: &impl Host,
     config: &Config,
     loaded: &Loaded,
     mut ledger: Ledger,
     (machine, set): (&Machine, &Set),
 ) -> Result<bool, Failure> {
-    ledger.hold = Some(Hold {
+    let is_marked_now = machine.mark() != Some(MARK);
+    let hold = Hold {
         machine: machine.name().to_owned(),
         uid: machine.uid().to_owned(),
         set: set.name.clone(),
         from: set.replicas,
-    });
+    };
+    ledger.hold = Some(hold.clone());
     let why = format!("numo deletes Machine {}", machine.name());
     let changes = vec![
         json!({"op": "replace", "path": "/spec/replicas", "value": loaded.replicas()? - 1}),
         json!({"op": "add", "path": format!("/metadata/annotations/{}", token(PAUSED)), "value": why}),
     ];
-    loaded.patch(host, config, Some(&ledger), changes)
+    let Some(held) = loaded.patched(host, config, &ledger, changes)? else {
+        return Ok(false);
+    };
+    // A Machine that was marked by this very call was there a moment ago, and the patch tests the MachineSet: neither is read once more.
+    if is_marked_now && lower(host, config, &held, &hold)? {
+        end(host, config, &held)?;
+    } else {
+        finish(host, config, &held)?;
+    }
+    Ok(true)
 }
 
-/// Ends the hold of a group, if there is one. Whether there was: what was read of the group is then old.
+/// Ends the hold of a group that a crash has left, if there is one. Whether there was: what was read of the group is then old.
 pub fn finish(host: &impl Host, config: &Config, loaded: &Loaded) -> Result<bool, Failure> {
     let Some(hold) = &loaded.ledger.hold else {
         return Ok(false);
     };
-    lower_set(host, config, loaded, hold)?;
+    lower_anew(host, config, loaded, hold)?;
+    end(host, config, loaded)?;
+    Ok(true)
+}
+
+/// Ends a hold whose MachineSet is lowered.
+fn end(host: &impl Host, config: &Config, loaded: &Loaded) -> Result<(), Failure> {
     let wanted = sets::sum(&sets::of(host, config, loaded)?);
     let replicas = loaded.replicas()?.max(wanted);
     let paused = format!("/metadata/annotations/{}", token(PAUSED));
@@ -66,13 +83,13 @@ pub fn finish(host: &impl Host, config: &Config, loaded: &Loaded) -> Result<bool
         ..loaded.ledger.clone()
     };
     if loaded.patch(host, config, Some(&ledger), changes)? {
-        return Ok(true);
+        return Ok(());
     }
     Err(contended(&loaded.group.shown()))
 }
 
 /// Makes the MachineSet smaller, if that was not done yet and the Machine is still there.
-fn lower_set(host: &impl Host, config: &Config, loaded: &Loaded, hold: &Hold) -> Result<(), Failure> {
+fn lower_anew(host: &impl Host, config: &Config, loaded: &Loaded, hold: &Hold) -> Result<(), Failure> {
     let namespace = &loaded.group.namespace;
     let machine = machine::by_name(host, config, namespace, &hold.machine)?;
     if machine.is_none_or(|machine| machine.uid() != hold.uid) {
@@ -83,19 +100,26 @@ fn lower_set(host: &impl Host, config: &Config, loaded: &Loaded, hold: &Hold) ->
     if found.is_none_or(|set| sets::replicas(&set) != hold.from) {
         return Ok(());
     }
+    if lower(host, config, loaded, hold)? {
+        return Ok(());
+    }
+    let shown = objects::shown(&reference);
+    Err(failure(
+        FailureCode::Unavailable,
+        format!("{shown} was scaled by others meanwhile"),
+    ))
+}
+
+/// Makes the MachineSet smaller, if it has as many replicas as it had. Whether it was made so.
+fn lower(host: &impl Host, config: &Config, loaded: &Loaded, hold: &Hold) -> Result<bool, Failure> {
+    let reference = config.reference("MachineSet", &loaded.group.namespace, &hold.set);
     let patch = json!([
         {"op": "test", "path": "/spec/replicas", "value": hold.from},
         {"op": "replace", "path": "/spec/replicas", "value": hold.from.saturating_sub(1)},
     ]);
     match host.patch_object(&reference, &patch.to_string()) {
-        Ok(_) => Ok(()),
-        Err(error) if status(&error) == Some(422) => {
-            let shown = objects::shown(&reference);
-            Err(failure(
-                FailureCode::Unavailable,
-                format!("{shown} was scaled by others meanwhile"),
-            ))
-        }
+        Ok(_) => Ok(true),
+        Err(error) if status(&error) == Some(422) => Ok(false),
         Err(error) => Err(of_object(&error, &reference)),
     }
 }

@@ -19,6 +19,8 @@ use numo_provider_sdk::{
 pub const REQUEST: &str = "numo.openshift-optional.skrzypek.io/machine-request";
 /// A Machine that is to go: Cluster API takes it first of its MachineSet.
 pub const DELETE: &str = "cluster.x-k8s.io/delete-machine";
+/// What numo marks such a one with.
+pub const MARK: &str = "numo";
 /// The MachineDeployment of a Machine.
 pub const DEPLOYMENT: &str = "cluster.x-k8s.io/deployment-name";
 /// The MachinePool of a Machine.

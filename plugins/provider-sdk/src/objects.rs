@@ -114,7 +114,10 @@ pub fn token(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
-fn parse(json: &str, kind: &str) -> Result<Value, Failure> {
+/// An object of a kind, from the host's answer.
+///
+/// Errors: it is no object with a name.
+pub fn parse(json: &str, kind: &str) -> Result<Value, Failure> {
     let value: Option<Value> = serde_json::from_str(json).ok();
     let value = value.filter(|value| !text(value, "/metadata/name").is_empty());
     value.ok_or_else(|| {

@@ -85,6 +85,11 @@ impl ScalingGroupView {
         self.spec.group_id.as_deref().unwrap_or_default()
     }
 
+    /// The NodeVersion that it names, if any.
+    pub fn node_version(&self) -> Option<&str> {
+        self.spec.node_image.as_deref().filter(|name| !name.is_empty())
+    }
+
     /// Whether its machines run the control plane.
     pub fn is_control_plane(&self) -> bool {
         self.spec.role == Some(NodeRole::ControlPlane)

@@ -383,6 +383,7 @@ mod tests {
         "DisruptionBudget",
         "DisruptionTarget",
         "DoesNotExist",
+        "DeletionCandidateOfClusterAutoscaler",
         "EnableAutoscaler",
         "ErrImageNeverPull",
         "ErrImagePull",

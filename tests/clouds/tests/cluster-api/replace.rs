@@ -199,7 +199,7 @@ fn a_machine_without_a_node_has_an_id_that_deletes_it() {
     ClusterApi::delete_node(&world(&cluster), &found.provider_id).unwrap();
     assert_eq!(
         cluster.state().calls.len(),
-        11,
+        8,
         "the group is paused: {:?}",
         cluster.state().calls
     );

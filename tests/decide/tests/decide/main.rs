@@ -52,6 +52,7 @@ mod quarantine;
 mod release;
 mod replaced;
 mod replaced_across;
+mod replaced_bad;
 mod replaced_gone;
 mod replaced_lost;
 mod replaced_order;

@@ -306,3 +306,39 @@ fn groups_that_share_a_name_get_objects_of_their_own() {
         "> create group group-pool-b622bb\n > make a machine of G-w",
     );
 }
+
+/// Such as a MachinePool of Cluster API: the provider refuses to set the image, and lists the group or does not.
+#[test]
+fn a_node_of_a_group_that_gets_no_image_says_so_and_is_for_a_person() {
+    let refused =
+        "infrastructureRef.name: found a reference to DockerMachinePool pool, wanted one to a template";
+    let text = |other: &str, rest: &str| {
+        format!(
+            "node a worker v0\n node b worker v0\n version img2 finalizer\n host a img1 group:pool\n host b {other}
+             group w image:img2\n {rest}"
+        )
+    };
+    let told =
+        "groups w,pool\n group pool image:img1\n told G-pool again:10 problem:refused\n replacing a Admitted";
+    let mut listed = Cluster::parse(&text("img2", told));
+    for told in listed.observed.fleet.provider.told.values_mut() {
+        told.problem = Some(refused.to_owned());
+    }
+    check_cluster(
+        &listed,
+        &format!(
+            "node a PreRules ProviderUnavailable ~ {refused}
+             stalled a ProviderUnavailable
+             problem ProviderUnavailable ~ {refused}
+             not > set image"
+        ),
+    );
+    check(
+        &text("img2", "groups w"),
+        "node a Selected ScalingGroupNotFound ~ `numo skip a` leaves the node out
+         ends a ClusterAdmin
+         stalled a ScalingGroupNotFound",
+    );
+    // Others go on.
+    check(&text("img1", "groups w"), "> admit b");
+}

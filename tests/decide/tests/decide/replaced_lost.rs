@@ -276,10 +276,125 @@ fn the_member_of_a_new_node_that_is_gone_with_its_machine_is_taken_out() {
     }
 }
 
+/// The old one was let go, its member of etcd is there, and the new one is gone.
+fn lost_after_release(rest: &str) -> String {
+    lost("").replace(" PreRules ", " Released cordoned ") + "\n" + rest
+}
+
+/// Etcd would be left with a member less, and refuses that: nothing would ever end the turn.
+#[test]
+fn a_turn_whose_new_node_is_gone_before_the_member_of_the_old_one_is_out_begins_anew() {
+    let goes = "pending cp1 leave node:cp1 machine:m-cp1";
+    for pending in ["", goes] {
+        check(
+            &lost_after_release(pending),
+            "node cp1 Released MachineLeaving ~ Node cp4, which was to take its place, is gone, and its own member of etcd stays
+             ? state m-cp1
+             > nothing",
+        );
+    }
+    check(
+        &lost_after_release("state m-cp1 unknown:503"),
+        "node cp1 Released ProviderUnavailable ~ 503\n > nothing",
+    );
+    // What was said before the release says nothing of what was done since.
+    check(
+        &lost_after_release("state m-cp1 Ready at:-61"),
+        "? state m-cp1\n > nothing",
+    );
+    // It may be out at any moment.
+    check(
+        &lost_after_release("state m-cp1 Ready\n told 192.0.2.11 again:10"),
+        "node cp1 Released MachineLeaving ~ being asked\n wake 10\n > nothing",
+    );
+    // First nobody says any more that the machine goes.
+    let runs = "state m-cp1 Ready";
+    check(
+        &lost_after_release(&format!("{goes}\n {runs}")),
+        "node cp1 Released MachineLeaving ~ its turn begins anew\n > forget cp1",
+    );
+    let again = lost_after_release(runs);
+    check(&again, "> journal cp1 Admitted JoinFailed attempt 2");
+    let pin = pins(&again).remove(0);
+    assert_eq!(
+        pin.heir_member.as_deref(),
+        Some("192.0.2.14"),
+        "it is taken out next"
+    );
+    // Whoever leaves ends the turn then.
+    check(
+        &again.replace("version img2", "version img2 deleting"),
+        "> journal cp1 Admitted JoinFailed attempt 2",
+    );
+}
+
+/// The heirs that must vote before the members that a decision takes out go.
+fn heirs_of_members(text: &str) -> Vec<Option<String>> {
+    let actions = decision(&Cluster::parse(text)).actions.into_iter();
+    let heirs = actions.filter_map(|planned| match planned.action {
+        Action::Fleet(FleetAction::RemoveEtcdMember { heir, .. }) => Some(heir),
+        _ => None,
+    });
+    heirs.collect()
+}
+
+#[test]
+fn a_turn_that_has_no_way_back_goes_on_without_its_new_node() {
+    // The machine goes already, or is gone.
+    for state in ["Terminating", "Terminated"] {
+        let text = lost_after_release(&format!("pending cp1 leave node:cp1 machine:m-cp1 {state}"));
+        assert_eq!(heirs_of_members(&text), [None], "{state}");
+    }
+    // Its member is out.
+    check(
+        &lost_after_release("pending cp1 leave node:cp1 machine:m-cp1\n did 192.0.2.11 at:-30"),
+        "> delete machine m-cp1",
+    );
+    // Its Node is gone.
+    let gone = lost_after_release("pending cp1 leave node:cp1 machine:m-cp1")
+        .replace("node cp1 master v0\n", "")
+        .replace("host cp1 img1 group:cp ip:192.0.2.11\n", "");
+    assert_eq!(heirs_of_members(&gone), [None]);
+    // One that is there votes first.
+    let there = lost_after_release(
+        "pending cp1 leave node:cp1 machine:m-cp1\n host cp4 img2 group:cp donor:cp1 ip:192.0.2.14",
+    );
+    let there = format!(
+        "node cp4 master v0\n {}",
+        there.replace("host cp1 img1", "host cp1 img1 heir:cp4")
+    );
+    assert_eq!(heirs_of_members(&there), [Some("cp4".to_owned())]);
+}
+
+#[test]
+fn a_turn_that_has_lost_its_new_node_after_the_release_says_that_a_node_is_missing() {
+    check(
+        "node z worker v0\n version img2 finalizer\n host z img2\n group w image:img2\n groups w
+         replacing a Changed machine:m-a heir:new",
+        "node a Done Done ~ Node new, which had its place, is gone, too
+         > journal a Done Done",
+    );
+}
+
 #[test]
 fn another_node_of_the_control_plane_waits_for_the_member_of_a_new_one_that_is_gone() {
     let text = lost("").replace("host cp2 img2", "host cp2 img1");
     check(&text, "node cp2 Selected EtcdQuorum");
+}
+
+/// The next turn would know nothing of it, and etcd would be left with a member that is dead.
+#[test]
+fn the_member_of_a_new_node_that_is_gone_goes_though_another_image_is_asked_for() {
+    let edited = lost("image:img0\n state m-cp4 Terminated");
+    check(&edited, "> remove member cp4 192.0.2.14");
+    check(
+        &format!("{edited}\n did 192.0.2.14 at:-30"),
+        "> journal cp1 PreRules JoinFailed",
+    );
+    check(
+        &edited.replace("version img2", "version img2 deleting"),
+        "node cp1 Failed RunGivenUp ~ remove it if `etcdctl member list` has it",
+    );
 }
 
 #[test]

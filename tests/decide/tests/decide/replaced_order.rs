@@ -89,6 +89,7 @@ fn a_machine_that_was_made_for_what_nobody_asks_for_any_more_is_taken_by_nobody(
         &made("img1"),
         "node a Selected ControlPlaneFirst
          node b Selected ControlPlaneFirst
+         > rewrite old Leave m-new
          > admit cp1",
     );
     check(&made("img2"), "> admit a\n > admit cp1");

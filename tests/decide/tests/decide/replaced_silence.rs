@@ -1,10 +1,11 @@
 //! NodeVersions whose provider says nothing, or refuses, for long: whoever waits for it is told so, and a person is asked for.
 
 use crate::{
-    cluster::Cluster,
-    words::{check, decision},
+    cluster::{Cluster, at},
+    words::{check, check_cluster, decision},
 };
 use numo_api::{Reason, conditions::Actor};
+use numo_core::observed::Leaving;
 
 /// An outdated worker with its turn, and its group.
 const ONE: &str = "node a worker v0
@@ -172,6 +173,34 @@ fn a_machine_that_has_joined_with_components_that_nobody_says_is_named() {
 }
 
 /// It was told to go long ago, and it stays.
+/// A finalizer of somebody else keeps it, and no clock and no machine ends that.
+#[test]
+fn a_node_that_is_deleted_and_does_not_go_is_named() {
+    let deleted = |since: i64| {
+        let mut cluster = Cluster::parse(
+            "node a worker v0\n node new worker v0\n version img2 finalizer\n host a img1 heir:new\n host new img2 donor:a
+             group w image:img2\n groups w
+             replacing a Released cordoned machine:m-a heir:new\n pending a leave node:a machine:m-a Terminated reached",
+        );
+        let node = cluster.observed.nodes.get_mut("a").expect("the node");
+        node.leaving = Some(Leaving {
+            why: "it is being deleted".to_owned(),
+            since: Some(at(since)),
+        });
+        cluster
+    };
+    check_cluster(
+        &deleted(-1799),
+        "node a Released MachineLeaving\n ends a ClusterItself\n wake 1\n > nothing",
+    );
+    check_cluster(
+        &deleted(-1800),
+        "node a Released MachineLeaving ~ see its metadata.finalizers
+         ends a ClusterAdmin
+         > nothing",
+    );
+}
+
 #[test]
 fn a_machine_that_does_not_go_is_named() {
     let text = |turn: &str, state: &str, late: i64| {

@@ -14,6 +14,7 @@ use numo_core::{
     owners::node_version::{Class, Sets, class},
     report::{NodeVersionReport, RunPhase},
 };
+use serde_json::json;
 use std::collections::BTreeSet;
 
 /// Two outdated workers and their group, which already gets the image.
@@ -736,6 +737,17 @@ fn taints_and_annotations_are_copied_where_that_is_asked_for() {
          groups w
          replacing a PreRules"#;
     check(text, "> note new owner=ops 1 taints");
+    // What others have put there to drain or to remove the old node is not for the new one; it may come in mid-drain.
+    let mut drained = Cluster::parse(&text.replace(", \"copiedAnnotations\": [\"example.com/*\"]", ""));
+    let old = drained.observed.nodes.get_mut("a").expect("the old node");
+    let taint = |key: &str| json!({"key": key, "effect": "NoSchedule"});
+    let others = [
+        "medik8s.io/drain",
+        "ToBeDeletedByClusterAutoscaler",
+        "node.kubernetes.io/unschedulable",
+    ];
+    old.taints = others.map(taint).into_iter().collect();
+    check_cluster(&drained, "not > note new");
 }
 
 #[test]
@@ -1856,26 +1868,55 @@ fn two_nodeversions_have_each_their_groups() {
     assert_eq!(names, ["b"]);
 }
 
-/// Its nodes are the first's, which would wait for ever for an image that nobody sets.
+/// It may be gone for a moment, and its nodes would get the image of another one, without its rules.
 #[test]
-fn a_group_whose_nodeversion_is_gone_gets_the_image_of_the_first() {
+fn a_group_whose_nodeversion_is_gone_is_left_alone_and_named() {
     let text = |of: &str| {
         format!(
             "node a worker v0\n node b worker v0
-             version img2 finalizer
+             version img2
              host a img2\n host b img1 group:v
              group w image:img2\n group v image:img1 of:{of}
-             groups w,v
-             replacing b PreRules"
+             groups w,v"
         )
     };
     check(
         &text("gone"),
-        "node b PreRules GroupImageOutdated
-         > set image G-v img2",
+        "problem InvalidField ~ ScalingGroup v spec.nodeImage: found gone, and there is no such NodeVersion
+         not node b
+         > nothing",
     );
     let other = text("other").replace("host a", "version img1 name:other\n host a");
-    check(&other, "not > set image");
+    check(&other, "not problem\n > nothing");
+    // One that names none is the only one's, and nobody's where there are two.
+    let unnamed = |text: &str| {
+        let mut cluster = Cluster::parse(text);
+        let group = cluster.observed.fleet.groups.get_mut("v").expect("one");
+        group.spec.node_image = None;
+        cluster
+    };
+    check_cluster(
+        &unnamed(&text("nv")),
+        "node b Selected Admitting\n > set image G-v img2\n > finalizer on",
+    );
+    check_cluster(
+        &unnamed(&other),
+        "problem InvalidField ~ ScalingGroup v spec.nodeImage: found none, and there are several NodeVersions
+         not node b
+         > nothing",
+    );
+    // A turn of it is given back, and a machine that was to join is not forgotten.
+    let turn = text("gone").replace("version img2", "version img2 finalizer");
+    check(
+        &format!(
+            "{turn}\n replacing b PreRules\n pending request for:b group:v node:new machine:m-new Creating late:0"
+        ),
+        "node b Failed Superseded
+         > rewrite it Leave m-new
+         > restore b -exclude-from-remediation
+         > journal b Failed Superseded
+         > release lease b",
+    );
 }
 
 /// Whose a new node is, the first NodeVersion notes: until then it is not like any other.
@@ -1961,6 +2002,15 @@ fn what_the_reference_has_begun_is_adopted() {
     check(
         &two("pending old leave node:old machine:m-old Terminated reached"),
         "> forget old",
+    );
+    // It has made one half of a pair, the new node first.
+    let half = two("pending new node:new machine:m-new Ready reached")
+        .replace("version img2", "node new worker v0\n version img2")
+        .replace("group w", "host new img2 donor:a\n group w");
+    check(&half, "> note a heir=new");
+    check(
+        &half.replace("host a img1", "host a img1 heir:new"),
+        "> forget new\n > admit a",
     );
     // It has made a pair.
     check(&pair(""), "> admit a");

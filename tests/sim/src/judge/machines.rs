@@ -38,13 +38,15 @@ fn image<'a>(seen: &'a Observed, owner: &Owner) -> &'a str {
         .unwrap_or_default()
 }
 
-/// The NodeVersion that has a group: the one that its ScalingGroup names, and else the first of all.
+/// The NodeVersion that has a group: the one that its ScalingGroup names, and nobody where that is gone; of one without a ScalingGroup the first.
 fn version_of<'a>(seen: &'a Observed, group: &str) -> Option<&'a NodeVersionView> {
     let versions = &seen.fleet.versions;
     let mut groups = seen.fleet.groups.values();
     let named = groups.find(|view| view.spec.group_id.as_deref().is_some_and(|id| is_same(id, group)));
-    let named = named.and_then(|view| versions.get(view.spec.node_image.as_deref()?));
-    named.or_else(|| versions.values().find(|view| !view.deleting))
+    match named.and_then(|view| view.spec.node_image.as_deref()) {
+        Some(name) => versions.get(name),
+        None => versions.values().find(|view| !view.deleting),
+    }
 }
 
 /// Whether the machines of a group, and nodes of it, are an owner's.

@@ -10,7 +10,7 @@ use numo_api::{
 use numo_core::{
     Owner,
     action::FleetAction,
-    observed::{NodeVersionView, PendingNodeView, ScalingGroupView},
+    observed::{HostView, NodeVersionView, PendingNodeView, ScalingGroupView},
     owners::node_version::outdated,
 };
 
@@ -70,9 +70,17 @@ impl World {
                 self.delete_machine(provider_id);
                 Object::Pending(pending.clone())
             }
-            FleetAction::RemoveEtcdMember { node, address, .. } => {
+            FleetAction::RemoveEtcdMember { node, address, heir } => {
                 self.called()?;
+                let hosts = &self.truth.fleet.hosts;
                 if let Some(cloud) = &mut self.cloud {
+                    let host = heir.as_ref().map(|heir| hosts.get(heir));
+                    let votes = |host: Option<&HostView>| {
+                        host.is_some_and(|host| cloud.members.contains(&host.address))
+                    };
+                    if cloud.members.contains(address) && !host.is_none_or(votes) {
+                        return refused(UNAVAILABLE, "found no voting member of the new node");
+                    }
                     cloud.members.remove(address);
                 }
                 Object::Node(node.clone())

@@ -4,11 +4,18 @@ use super::pass::Pass;
 use crate::{
     action::{Action, FleetAction},
     decision::Snapshot,
-    observed::{AutoscalerView, FleetView, MOST_AUTOSCALERS, NodeView, ScalingGroupView, StrategyView},
+    observed::{
+        AutoscalerView, ChangeView, FleetView, MOST_AUTOSCALERS, NodeView, ScalingGroupView, StrategyView,
+    },
     owner::Owner,
+    time::later,
+    turn::journal,
     why::Why,
 };
-use numo_api::{Reason, conditions::Actor};
+use numo_api::{Reason, Step, conditions::Actor};
+
+/// How long a cluster autoscaler that is switched off may be seen running in a turn before a person is told (seconds).
+const STOP_SECONDS: i64 = 300;
 
 /// What the cluster autoscaler is started with (`spec/constellation.md` §2): its groups and the further flags, in order.
 ///
@@ -27,13 +34,18 @@ pub fn command(strategy: &StrategyView, fleet: &FleetView) -> Result<Vec<String>
     Ok(command)
 }
 
+/// What is wrong with the sizes of a group, if anything.
+fn wrong_sizes(group: &ScalingGroupView, (min, max): (i32, i32)) -> Option<String> {
+    let name = &group.name;
+    (min > max).then(|| {
+        format!("ScalingGroup {name} spec.min: found {min} with spec.max {max}, wanted at most that")
+    })
+}
+
 fn nodes_flag(group: &ScalingGroupView) -> Result<String, String> {
     let (min, max) = (group.spec.min.unwrap_or(0), group.spec.max.unwrap_or(0));
-    if min > max {
-        return Err(format!(
-            "ScalingGroup {} spec.min: found {min} with spec.max {max}, wanted at most that",
-            group.name
-        ));
+    if let Some(problem) = wrong_sizes(group, (min, max)) {
+        return Err(problem);
     }
     let name = group.spec.autoscaler_group_name.as_deref().unwrap_or_default();
     Ok(format!("--nodes={min}:{max}:{name}"))
@@ -74,6 +86,9 @@ impl Pass<'_> {
                 };
                 self.fleet(&chain, action);
             }
+            if self.tell_second(strategy) {
+                continue;
+            }
             if let Some(deployment) = self.fleet.autoscalers.get(&strategy.deployment()) {
                 self.keep_autoscaler(&chain, strategy, deployment, i32::from(wanted));
             } else if self.is_followed(strategy) && strategy.status.replicas.unwrap_or(0) != 0 {
@@ -86,6 +101,26 @@ impl Pass<'_> {
                 self.fleet(&chain, action);
             }
         }
+    }
+
+    /// Says that another AutoscalingStrategy has the Deployment of this one, if so: only the first is seen to, or the two would write its command
+    /// in turns, for ever.
+    fn tell_second(&mut self, strategy: &StrategyView) -> bool {
+        let mut all = self.fleet.strategies.values();
+        let first = all.find(|one| one.deployment() == strategy.deployment());
+        let Some(first) = first.filter(|first| first.name != strategy.name) else {
+            return false;
+        };
+        let message = format!(
+            "AutoscalingStrategy {} spec.deploymentName: found {}, which AutoscalingStrategy {} has, too: only that one is seen to; delete one of \
+             them",
+            strategy.name,
+            strategy.deployment(),
+            first.name
+        );
+        let why = Why::new(Reason::InvalidField, message);
+        self.out.report.problems.push(why);
+        true
     }
 
     /// Whether cluster autoscalers may be stopped: only a NodeVersion that cannot be gone at once has them run again.
@@ -114,8 +149,7 @@ impl Pass<'_> {
             self.fleet(chain, action);
         }
         let wanted = command(strategy, self.fleet).unwrap_or_else(|problem| {
-            let why = Why::new(Reason::InvalidField, problem);
-            self.out.report.problems.push(why);
+            self.tell_once(problem);
             deployment.command.clone()
         });
         if deployment.replicas != replicas || deployment.command != wanted {
@@ -126,6 +160,22 @@ impl Pass<'_> {
                 command: (deployment.command.clone(), wanted),
             };
             self.fleet(chain, action);
+        }
+    }
+
+    /// Says that the sizes of a group cannot be, whether an autoscaler is to keep to them or not.
+    pub(super) fn tell_sizes(&mut self, group: &ScalingGroupView) {
+        let sizes = group.spec.min.zip(group.spec.max);
+        let problem = sizes.and_then(|sizes| wrong_sizes(group, sizes));
+        if let Some(problem) = problem {
+            self.tell_once(problem);
+        }
+    }
+
+    fn tell_once(&mut self, problem: String) {
+        let problems = &mut self.out.report.problems;
+        if !problems.iter().any(|known| *known.message == *problem) {
+            problems.push(Why::new(Reason::InvalidField, problem));
         }
     }
 
@@ -270,6 +320,36 @@ impl Pass<'_> {
             unseen.name
         );
         Some(Why::new(Reason::InvalidField, message).ended_by(Actor::ClusterAdmin))
+    }
+
+    /// The same for a turn that has begun, whose autoscaler was stopped then. One that runs for long all the same, though numo has seen that and
+    /// stopped it, is for a person: something starts it again and again.
+    pub(super) fn autoscaler_runs_in(&self, change: &ChangeView) -> Option<Why> {
+        let why = self.autoscaler_runs()?;
+        let begun = journal::entered(change, Step::Admitted);
+        let begun = begun.and_then(|entry| journal::time(Some(&entry.at)));
+        let due = later(begun.unwrap_or(change.created), STOP_SECONDS);
+        if why.reason != Reason::AutoscalerRuns || !self.autoscaler_fights() {
+            return Some(why);
+        }
+        if due > self.now {
+            return Some(why.until(due).ended_by(Actor::Numo));
+        }
+        let message = format!(
+            "{}, and something starts it again and again: end that, or scale it down yourself and delete the AutoscalingStrategy",
+            why.message
+        );
+        Some(Why::new(why.reason, message).ended_by(Actor::ClusterAdmin))
+    }
+
+    /// Whether a cluster autoscaler runs that numo has switched off and has seen running since.
+    fn autoscaler_fights(&self) -> bool {
+        let mut strategies = self.fleet.strategies.values();
+        strategies.any(|strategy| {
+            let deployment = self.fleet.autoscalers.get(&strategy.deployment());
+            let found = deployment.map_or(0, |deployment| deployment.replicas);
+            !strategy.spec.enabled && found > 0 && strategy.status.replicas == Some(found)
+        })
     }
 
     /// Why no machine is made yet: a cluster autoscaler still runs, by what is seen of it. One whose Deployment is gone does not.

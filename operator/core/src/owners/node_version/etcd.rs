@@ -29,8 +29,7 @@ impl<'a> Pass<'a> {
         if let Some(why) = quorum::refusal_of_turn(self.observed, donor, change) {
             return Some(why);
         }
-        let heir = change.status.pin.as_ref().and_then(|pin| pin.heir.clone());
-        self.take_member_out(change, (&donor.name, address), heir)
+        self.take_member_out(change, (&donor.name, address), self.heir_there(change))
     }
 
     /// The same where the Node is gone before: its member is known by what was journaled when it was let go.
@@ -40,8 +39,14 @@ impl<'a> Pass<'a> {
         if let Some(why) = quorum::refusal_of_gone(self.observed, gone, change) {
             return Some(why);
         }
-        let heir = change.status.pin.as_ref().and_then(|pin| pin.heir.clone());
-        self.take_member_out(change, (gone, address), heir)
+        self.take_member_out(change, (gone, address), self.heir_there(change))
+    }
+
+    /// The new node that must vote before the member of the old one goes. None where both are gone: then there is no way back.
+    fn heir_there(&self, change: &ChangeView) -> Option<String> {
+        let pin = change.status.pin.as_ref()?;
+        let is_gone = heir_gone(self.observed, change).is_some();
+        pin.heir.clone().filter(|_| !is_gone)
     }
 
     /// Has the member of etcd at the address of a node taken out; none once that is done. The new node that has its place, if any, votes first.
@@ -86,9 +91,15 @@ impl<'a> Pass<'a> {
     }
 }
 
+/// The new node of a turn, if there is no Node of its name any more.
+pub(super) fn heir_gone<'a>(observed: &Observed, change: &'a ChangeView) -> Option<&'a str> {
+    let heir = change.status.pin.as_ref()?.heir.as_deref()?;
+    (!observed.nodes.contains_key(heir)).then_some(heir)
+}
+
 /// Whether a member of etcd was taken out since the node was let go or a machine failed, or since its turn began where it was gone before: another
 /// machine may have had its address until then.
-fn is_taken_out(observed: &Observed, change: &ChangeView, address: &str) -> bool {
+pub(super) fn is_taken_out(observed: &Observed, change: &ChangeView, address: &str) -> bool {
     let released = journal::entered(change, Step::Released);
     let mut entries = change.status.entries.iter();
     let failed = entries.rfind(|entry| entry.reason.as_deref() == Some(Reason::JoinFailed.name()));

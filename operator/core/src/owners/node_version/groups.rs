@@ -1,7 +1,7 @@
 //! ScalingGroups: which image new machines of a group get, and which groups there are.
 
 use super::{
-    known::{is_first, owns},
+    known::{is_first, owner_of, owns},
     pass::Pass,
 };
 use crate::{
@@ -71,7 +71,30 @@ impl<'a> Pass<'a> {
             }
         }
         if is_first(self.view, self.fleet) {
+            self.tell_unowned();
             self.discover();
+        }
+    }
+
+    /// Says which groups are of no NodeVersion: nothing is done to their nodes.
+    fn tell_unowned(&mut self) {
+        for group in self.fleet.groups.values() {
+            if owner_of(self.fleet, group).is_some() {
+                continue;
+            }
+            let (name, found) = (&group.name, group.node_version());
+            let message = match found {
+                Some(found) => format!(
+                    "ScalingGroup {name} spec.nodeImage: found {found}, and there is no such NodeVersion: its nodes are left as they are; name \
+                     one that is there"
+                ),
+                None => format!(
+                    "ScalingGroup {name} spec.nodeImage: found none, and there are several NodeVersions: its nodes are left as they are; name \
+                     the one of its nodes"
+                ),
+            };
+            let why = Why::new(Reason::InvalidField, message);
+            self.out.report.problems.push(why);
         }
     }
 
@@ -147,6 +170,41 @@ impl<'a> Pass<'a> {
         is_so.then(|| Why::new(Reason::GroupImageOutdated, message).ended_by(Actor::ClusterAdmin))
     }
 
+    /// Why a new machine of a group would get another image than the one that is asked for, or might.
+    pub(super) fn other_image(&self, group: &ScalingGroupView) -> Option<Why> {
+        let wanted = self.view.spec.image.as_deref().unwrap_or_default();
+        let found = group.status.image_reference.as_deref().unwrap_or_default();
+        let name = &group.name;
+        if is_same(found, wanted) {
+            return self.image_unsettled(group);
+        }
+        let message =
+            format!("ScalingGroup {name} status.imageReference: found {found:?}, wanted {wanted:?}");
+        let why = Why::new(Reason::GroupImageOutdated, message);
+        let person = self.group_unheard(group).or_else(|| self.image_unseen(group));
+        person.or(Some(why))
+    }
+
+    /// That the provider was told another image, as the spec was edited there and back: new machines may get that at any moment, whatever it has
+    /// shown last.
+    fn image_unsettled(&self, group: &ScalingGroupView) -> Option<Why> {
+        let (provider, id) = (&self.fleet.provider, group.id().to_lowercase());
+        let wanted = self.view.spec.image.as_deref().unwrap_or_default();
+        let told = provider.told_images.get(&id);
+        let told = told.filter(|told| !is_same(&told.image, wanted))?;
+        let is_asked = provider.told.get(&id).is_some_and(|one| one.problem.is_none());
+        let until = told
+            .since
+            .map(|since| later(since, LOOKS * provider.poll_seconds()));
+        let until = until.filter(|until| *until > self.now);
+        let message = format!(
+            "ScalingGroup {}: the provider was told image {:?} before {wanted:?}, and may yet give it to new machines",
+            group.name, told.image
+        );
+        let why = Why::new(Reason::GroupImageOutdated, message).until(until);
+        (is_asked || until.is_some()).then_some(why)
+    }
+
     /// Whether the image of a group may be set now. One that the provider does not show is set again as seldom as groups are listed: each time
     /// it may make something new for it.
     fn may_set_image(&mut self, group: &ScalingGroupView) -> bool {
@@ -173,12 +231,14 @@ impl<'a> Pass<'a> {
             let why = Why::new(Reason::InvalidField, message);
             return self.out.report.problems.push(why);
         }
+        self.tell_sizes(group);
         let heard = self.fleet.provider.images.get(&id.to_lowercase());
         let wanted = self.view.spec.image.as_deref().unwrap_or_default();
         let image = heard.and_then(|heard| heard.said.as_deref().ok());
         let is_outdated = image.is_some_and(|image| !is_same(image, wanted));
         let is_doubted = heard.is_some_and(|heard| self.is_refused_in(Some(id), heard.at));
-        let pause = if image.is_some() && !is_outdated && !is_doubted {
+        let is_settled = !is_outdated && !is_doubted && self.image_unsettled(group).is_none();
+        let pause = if image.is_some() && is_settled {
             DISCOVERY_SECONDS
         } else {
             self.fleet.provider.poll_seconds()
@@ -232,8 +292,12 @@ impl<'a> Pass<'a> {
                 return self.out.report.problems.push(why);
             }
         };
-        for group in found {
-            self.meet(group, &self.name_for(group, found));
+        for (at, group) in found.iter().enumerate() {
+            let mut before = found[..at].iter();
+            // One that is listed twice has one object: two would be of one group.
+            if !before.any(|one| is_same(&one.group_id, &group.group_id)) {
+                self.meet(group, &self.name_for(group, found));
+            }
         }
         // A provider that has no group at all has lost its memory, not its machines.
         if !found.is_empty() {

@@ -2,7 +2,7 @@
 //! a pair with the old node, gets its labels, and is waited for.
 
 use super::{
-    known::{failed_joins_now, for_change, has_failed, is_held_for_joins, request},
+    known::{failed_joins_now, for_change, has_failed, is_held_for_joins, request, version},
     pass::Pass,
     sets::Class,
     turn::Going,
@@ -44,6 +44,16 @@ fn is_mark(key: &str) -> bool {
         || key == marks::EXCLUDE_FROM_REMEDIATION
         || key.starts_with(marks::PLAN_HASH_PREFIX)
 }
+
+/// Taints by which others say that they drain, remediate or remove a node: they are of the old one alone, which may have got them in its turn.
+const LEAVING_TAINTS: [&str; 6] = [
+    marks::MEDIK8S_DRAIN,
+    marks::KUBEVIRT_DRAIN,
+    "medik8s.io/remediation",
+    "karpenter.sh/disrupted",
+    "ToBeDeletedByClusterAutoscaler",
+    "DeletionCandidateOfClusterAutoscaler",
+];
 
 impl<'a> Pass<'a> {
     /// The PendingNode of a turn, that is to join or has.
@@ -88,6 +98,17 @@ impl<'a> Pass<'a> {
         let mut changes = self.flying.iter().chain(&self.over);
         changes
             .any(|change| change.key.name == for_change(pending) && change.spec.target.run_id != self.run_id)
+    }
+
+    /// Whether a machine was made for a turn of another version, as the journal of that has it: it would join with what nobody asks for any more,
+    /// and until its time is over no other one might be made in its place. With other components alone it joins with those of now.
+    pub(super) fn is_of_other_version(&self, pending: &PendingNodeView) -> bool {
+        let wanted = version(self.view);
+        let mut changes = self.flying.iter().chain(&self.over);
+        let of = changes.find(|change| change.key.name == for_change(pending));
+        let target = of.map(|change| &change.spec.target);
+        let is_other = target.is_some_and(|of| of.run_id != self.run_id && !is_same(&of.version, wanted));
+        is_other && self.intent.problem.is_none()
     }
 
     /// What new machines of the group wait for, as others of the run did not join.
@@ -139,16 +160,8 @@ impl<'a> Pass<'a> {
             );
             return Some(Why::new(why.reason, message));
         }
-        let wanted = self.view.spec.image.as_deref().unwrap_or_default();
-        let found = group.status.image_reference.as_deref().unwrap_or_default();
-        if !is_same(found, wanted) {
-            let message = format!(
-                "ScalingGroup {} status.imageReference: found {found:?}, wanted {wanted:?}",
-                group.name
-            );
-            let why = Why::new(Reason::GroupImageOutdated, message);
-            let person = self.group_unheard(group).or_else(|| self.image_unseen(group));
-            return person.or(Some(why));
+        if let Some(why) = self.other_image(group) {
+            return Some(why);
         }
         let surge = self.surge();
         let full = self.sets.surplus() + self.made >= surge;
@@ -159,9 +172,19 @@ impl<'a> Pass<'a> {
             );
             Why::new(Reason::WaitingForTurn, message)
         };
-        self.autoscaler_runs()
+        self.autoscaler_runs_in(change)
             .or_else(|| self.others_failed(change, group_id))
-            .or_else(|| full.then(|| self.stuck_machine().unwrap_or_else(no_room)))
+            .or_else(|| {
+                let person = self.no_surge().or_else(|| self.stuck_machine());
+                full.then(|| person.unwrap_or_else(no_room))
+            })
+    }
+
+    /// That no machine may be made at all, which a person has said.
+    pub(super) fn no_surge(&self) -> Option<Why> {
+        let message = "spec.surge: found 0, wanted at least 1: no machine is made before it is raised";
+        let why = Why::new(Reason::WaitingForTurn, message);
+        (self.surge() == 0).then(|| why.ended_by(Actor::ClusterAdmin))
     }
 }
 
@@ -187,7 +210,8 @@ pub(super) fn no_group(group_id: &str, node: &str) -> Why {
 impl<'a> Going<'_, 'a> {
     /// Waits until a new node is there that takes the place of the old one, and has what that has.
     pub(super) fn await_heir(&mut self, donor: &'a NodeView, closed: Option<&Why>) -> Next {
-        if let Some(heir) = self.pass.heir_of(donor) {
+        let heir = self.pass.heir_of(donor);
+        if let Some(heir) = heir.filter(|heir| self.pass.is_heir(heir)) {
             return self.equip(donor, heir, closed);
         }
         if let Some(pending) = self.pass.pending_of(self.change) {
@@ -197,15 +221,7 @@ impl<'a> Going<'_, 'a> {
         let name = request(self.change);
         let failed = self.pass.fleet.pending.get(&name).filter(|one| one.leaves());
         if let Some(pending) = failed {
-            let id = match pending.provider_id() {
-                "" => "the machine",
-                id => id,
-            };
-            let pass = &*self.pass;
-            let gone = pass.group_is_gone(pending.group_id(), pending.created);
-            let gone = gone.filter(|_| pending.provider_id().is_empty());
-            let why = gone.map_or_else(String::new, |why| format!(": {}", why.message));
-            self.note_failed(format!("{id} of PendingNode {} did not join{why}", pending.name));
+            self.note_failed(self.pass.words_of_failed(pending));
             return STAY;
         }
         let tries = self.pass.intent.joins;
@@ -251,7 +267,7 @@ impl<'a> Going<'_, 'a> {
             if is_waited_for || is_in_vain {
                 self.close(Step::PreRules, why);
             } else {
-                self.say(Step::PreRules, why);
+                self.wait(why);
             }
             return;
         }
@@ -261,6 +277,14 @@ impl<'a> Going<'_, 'a> {
             return self.say(Step::PreRules, has_joined(new));
         }
         self.intend_machine(donor, name);
+    }
+
+    /// Waits, and looks again when the wait is said to end.
+    fn wait(&mut self, why: Why) {
+        if let Some(until) = why.until {
+            self.pass.out.wake(until);
+        }
+        self.say(Step::PreRules, why);
     }
 
     /// Writes down that a machine is to be made.
@@ -303,6 +327,9 @@ impl<'a> Going<'_, 'a> {
 
     /// A machine is on its way: it is made, it joins, and it becomes a pair with the old node.
     fn await_join(&mut self, donor: &NodeView, pending: &'a PendingNodeView, closed: Option<&Why>) {
+        if let Some(why) = self.pass.contradicted(pending) {
+            return self.say(Step::PreRules, why);
+        }
         let pass = &mut *self.pass;
         let node = pass.observed.nodes.get(pending.node());
         if let Some(mint) = node.filter(|node| pass.sets.class_of(node) == Some(Class::Mint)) {
@@ -333,8 +360,10 @@ impl<'a> Going<'_, 'a> {
             }
             let pass = &mut *self.pass;
             // It may have been started since its PendingNode was written, and would take the new machine away.
-            if let Some(why) = pass.autoscaler_runs() {
-                return self.say(Step::PreRules, why);
+            let group = pass.fleet.group(pending.group_id());
+            let runs = pass.autoscaler_runs_in(self.change);
+            if let Some(why) = runs.or_else(|| pass.other_image(group?)) {
+                return self.wait(why);
             }
             // One that is given up in this very pass is not made.
             let is_late = pending.deadline().is_some_and(|deadline| deadline <= pass.now);
@@ -347,17 +376,11 @@ impl<'a> Going<'_, 'a> {
             }
         }
         let why = self.joining(pending);
-        if let Some(until) = why.until {
-            self.pass.out.wake(until);
-        }
-        self.say(Step::PreRules, why);
+        self.wait(why);
     }
 
     /// What a machine on its way waits for.
     fn joining(&self, pending: &PendingNodeView) -> Why {
-        if let Some(why) = self.pass.contradicted(pending) {
-            return why;
-        }
         let told = self.pass.fleet.provider.told.get(&pending.name);
         if let Some(problem) = told.and_then(|told| told.problem.as_ref()) {
             let message = format!(
@@ -418,7 +441,11 @@ impl<'a> Going<'_, 'a> {
     fn equip(&mut self, donor: &'a NodeView, heir: &'a NodeView, closed: Option<&Why>) -> Next {
         let pass = &mut *self.pass;
         let mut pending = pass.sets.pending.iter().copied();
-        if let Some(pending) = pending.find(|one| !one.leaves() && one.node() == heir.name) {
+        // One that another turn has, and that cannot be so, is for a person.
+        let is_its = |one: &&PendingNodeView| {
+            !one.leaves() && one.node() == heir.name && pass.contradicted(one).is_none()
+        };
+        if let Some(pending) = pending.find(is_its) {
             if !pending.deleting {
                 pass.delete_pending(&donor.name, pending);
             }
@@ -514,10 +541,11 @@ fn taints(donor: &NodeView, heir: &NodeView) -> Option<(Value, Value)> {
     let mut wanted = heir.taints.as_array().cloned().unwrap_or_default();
     let found = wanted.len();
     for taint in donor.taints.as_array().into_iter().flatten() {
-        let own = is_of_kubernetes(&key(taint)) || is_mark(&key(taint));
+        let key_of = key(taint);
+        let own = is_of_kubernetes(&key_of) || is_mark(&key_of) || LEAVING_TAINTS.contains(&key_of.as_str());
         let is_there = wanted
             .iter()
-            .any(|one| key(one) == key(taint) && one["effect"] == taint["effect"]);
+            .any(|one| key(one) == key_of && one["effect"] == taint["effect"]);
         if !own && !is_there {
             wanted.push(taint.clone());
         }

@@ -213,13 +213,17 @@ impl Pass<'_> {
         self.annotate(heir, changes);
     }
 
+    /// Whether a node may take the place of another: not one that is to go itself, or is of another version by now.
+    pub(super) fn is_heir(&self, heir: &NodeView) -> bool {
+        self.is_unknown(heir) || self.sets.class_of(heir) == Some(Class::Heir)
+    }
+
     /// Whether a node keeps the mark of the one that takes its place.
     fn keeps_heir(&self, donor: &NodeView) -> bool {
         let Some(heir) = self.heir_of(donor) else {
             return false;
         };
-        let is_heir = self.is_unknown(heir) || self.sets.class_of(heir) == Some(Class::Heir);
-        let is_donor = is_heir && self.sets.class_of(donor) == Some(Class::Donor);
+        let is_donor = self.is_heir(heir) && self.sets.class_of(donor) == Some(Class::Donor);
         // Of an old node that is not known nobody can say that its pair is none.
         (is_donor || self.is_unknown(donor)) && !self.is_left_out(donor)
     }

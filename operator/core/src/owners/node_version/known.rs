@@ -32,6 +32,12 @@ pub(super) fn components(view: &NodeVersionView) -> &str {
         .unwrap_or_default()
 }
 
+/// The version that it asks for, as journals have it.
+pub(super) fn version(view: &NodeVersionView) -> &str {
+    let version = view.spec.image_version.as_ref().or(view.spec.image.as_ref());
+    version.map_or("", String::as_str)
+}
+
 /// The journals of a NodeVersion: those of the operator's own namespace.
 pub(crate) fn changes<'a>(observed: &'a Observed, uid: &'a str) -> impl Iterator<Item = &'a ChangeView> {
     of_owner(observed, &observed.settings.namespace, uid)
@@ -39,10 +45,9 @@ pub(crate) fn changes<'a>(observed: &'a Observed, uid: &'a str) -> impl Iterator
 
 /// The NodeChange of a node that is replaced. It is in the operator's own namespace.
 pub fn reservation(view: &NodeVersionView, node: &NodeView, namespace: &str) -> (Key, NodeChangeSpec) {
-    let version = view.spec.image_version.as_ref().or(view.spec.image.as_ref());
     let target = Target {
         run_id: run_id(view),
-        version: version.cloned().unwrap_or_default(),
+        version: version(view).to_owned(),
         pool: String::new(),
     };
     let owner = Owner::node_version(view.name.as_str());
@@ -111,7 +116,7 @@ pub(super) fn is_held_for_joins(change: &ChangeView) -> bool {
     change.status.step == Some(Step::Held) && journal::is_for(change, Reason::JoinFailed)
 }
 
-/// Whether a group's machines are those of the NodeVersion. What nobody else may have is the only one's.
+/// Whether a group's machines are those of the NodeVersion. Of a group without a ScalingGroup they are the first's, which makes none there.
 pub(super) fn has_group(view: &NodeVersionView, fleet: &FleetView, group_id: &str) -> bool {
     match fleet.group(group_id) {
         Some(group) => owns(view, fleet, group),
@@ -119,13 +124,19 @@ pub(super) fn has_group(view: &NodeVersionView, fleet: &FleetView, group_id: &st
     }
 }
 
-/// Whether a ScalingGroup is of the NodeVersion: it names it, or one that is not there.
+/// Whether a ScalingGroup is of the NodeVersion.
 pub(super) fn owns(view: &NodeVersionView, fleet: &FleetView, group: &ScalingGroupView) -> bool {
-    let named = group.spec.node_image.as_deref();
-    match named.filter(|name| fleet.versions.contains_key(*name)) {
-        Some(name) => name == view.name,
-        None => is_first(view, fleet),
+    owner_of(fleet, group).is_some_and(|owner| owner.name == view.name)
+}
+
+/// The NodeVersion of a ScalingGroup: the one that it names; where it names none, the only one that there is. None of one that names a NodeVersion
+/// that is not there: that may be gone for a moment, and its nodes would get the image of another one, without its rules.
+pub(super) fn owner_of<'a>(fleet: &'a FleetView, group: &ScalingGroupView) -> Option<&'a NodeVersionView> {
+    if let Some(name) = group.node_version() {
+        return fleet.versions.get(name);
     }
+    let mut all = fleet.versions.values();
+    all.next().filter(|_| all.next().is_none())
 }
 
 /// Whether the NodeVersion is the one that sees to what belongs to none.
@@ -145,10 +156,13 @@ pub(super) fn pending<'a>(
             .values()
             .any(|other| other.uid == pending.owner_uid);
         if known {
-            pending.owner_uid == view.uid
-        } else {
-            has_group(view, fleet, pending.group_id())
+            return pending.owner_uid == view.uid;
         }
+        // What nobody has is left to the first: no machine is to be forgotten.
+        let owner = fleet
+            .group(pending.group_id())
+            .and_then(|group| owner_of(fleet, group));
+        owner.map_or_else(|| is_first(view, fleet), |owner| owner.name == view.name)
     })
 }
 

@@ -6,14 +6,56 @@ use super::{
     sets::{Class, is_node_of, is_noted},
 };
 use crate::{
-    observed::{NodeView, PendingNodeView},
+    observed::{Leaving, NodeView, PendingNodeView},
     time::later,
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Reason, conditions::Actor, machines::CspState};
+use numo_api::{Reason, conditions::Actor, machines::CspState, marks};
+
+/// Since when a Node is being deleted, if it is.
+pub(super) fn being_deleted(node: &NodeView) -> Option<&Leaving> {
+    let leaving = node.leaving.as_ref();
+    leaving.filter(|how| how.why == "it is being deleted")
+}
 
 impl Pass<'_> {
+    /// How the deletion of a Node comes along whose machine is gone. One that somebody's finalizer keeps is for a person, once that takes as long
+    /// as a machine has to join.
+    pub(super) fn node_goes(&mut self, node: &NodeView) -> Why {
+        let message = "its machine is gone, and its Node goes";
+        let since = being_deleted(node).and_then(|how| how.since);
+        let due = since.map(|since| later(since, self.intent.join_seconds));
+        if let Some(due) = due.filter(|due| *due > self.now) {
+            self.out.wake(due);
+        } else if due.is_some() {
+            let message = format!(
+                "its machine is gone, and Node {} is being deleted and not gone yet: see its metadata.finalizers for who keeps it",
+                node.name
+            );
+            return Why::new(Reason::MachineLeaving, message).ended_by(Actor::ClusterAdmin);
+        }
+        Why::new(Reason::MachineLeaving, message)
+    }
+
+    /// What is said of a machine that was given up. Of one that was never made, why: no image is at fault.
+    pub(super) fn words_of_failed(&self, pending: &PendingNodeView) -> String {
+        let (name, id) = (&pending.name, pending.provider_id());
+        if !id.is_empty() {
+            return format!("{id} of PendingNode {name} did not join");
+        }
+        let gone = self.group_is_gone(pending.group_id(), pending.created);
+        let told = self.fleet.provider.told.get(name);
+        let problem = told.and_then(|told| told.problem.as_deref());
+        // After a new start nothing was said yet.
+        let problem = problem.or_else(|| pending.annotations.get(marks::PROVIDER_SAID).map(String::as_str));
+        let words = gone.as_ref().map(|why| &*why.message).or(problem);
+        words.map_or_else(
+            || format!("the machine of PendingNode {name} did not join"),
+            |words| format!("no machine was made for PendingNode {name} in time: {words}"),
+        )
+    }
+
     /// That the provider does not say how a machine stands, or whether it was made, if so.
     pub(super) fn unheard(&self, pending: &PendingNodeView) -> Option<Why> {
         let (provider, id) = (&self.fleet.provider, pending.provider_id());

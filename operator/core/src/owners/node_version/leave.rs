@@ -30,6 +30,10 @@ impl<'a> Pass<'a> {
         } else {
             return false;
         };
+        // After the turn nobody would take the member of a lost new node out.
+        if why.reason == Reason::Superseded && self.await_lost(change) {
+            return true;
+        }
         let lost = self.words_of_lost(change);
         let why = Why {
             message: format!("{}{lost}", why.message).into(),

@@ -96,6 +96,7 @@ impl<'a> Lint<'a> {
         let class = sets.class_of(node);
         let heir = observed.nodes.get(node.annotation(annotations::HEIR));
         let heir = heir.filter(|heir| heir.annotation(annotations::DONOR) == *name);
+        let heir = heir.filter(|heir| sets.class_of(heir) == Some(Class::Heir));
         if class != Some(Class::Obsolete) && !heir.is_some_and(|heir| heir.ready) {
             return breach(
                 1,

@@ -2,9 +2,13 @@
 //! among those that must agree: which one that is, and on which machine, is written down while the node is there, and it is taken out once the
 //! provider says that the machine is gone, too.
 
-use super::pass::Pass;
+use super::{
+    etcd::{heir_gone, is_taken_out},
+    pass::Pass,
+};
 use crate::{
-    observed::{ChangeView, NodeView, Observed, is_same},
+    action::{Event, EventAction},
+    observed::{ChangeView, FleetQuestion, NodeView, Observed, is_same},
     quorum,
     turn::journal::{self, Journal},
     why::Why,
@@ -97,6 +101,87 @@ impl<'a> Pass<'a> {
         self.write(journal);
         self.say(&change.spec.node_name, step, why, Some(change));
         true
+    }
+
+    /// Has the turn of a node of the control plane begin anew that was let go, and whose new node is gone before its own member of etcd is taken
+    /// out: nothing is deleted yet, and etcd would be left with a member less. True if so, and as long as it is to be seen whether it may.
+    pub(super) fn goes_back(&mut self, change: &'a ChangeView, donor: &'a NodeView) -> bool {
+        let Some(heir) = heir_gone(self.observed, change).filter(|_| quorum::is_control_plane(donor)) else {
+            return false;
+        };
+        let address = self.address_of(donor);
+        if is_taken_out(self.observed, change, address) {
+            return false;
+        }
+        let lost =
+            format!("Node {heir}, which was to take its place, is gone, and its own member of etcd stays");
+        let runs = self.being_taken_out(address);
+        let runs = runs.map_or_else(|| self.runs_since_release(change), Err);
+        let why = match runs {
+            Ok(false) => return false,
+            Ok(true) => Why::new(Reason::JoinFailed, format!("{lost}: its turn begins anew")),
+            Err(why) => {
+                let why = Why::new(why.reason, format!("{lost}: {}", why.message));
+                self.say(&donor.name, Step::Released, why, Some(change));
+                return true;
+            }
+        };
+        if let Some(pending) = self.leaving_of(change) {
+            // Nothing is to say any more that the machine goes, before the journal does not.
+            if !pending.deleting {
+                self.delete_pending(&donor.name, pending);
+            }
+            let why = Why::new(Reason::MachineLeaving, why.message);
+            self.say(&donor.name, Step::Released, why, Some(change));
+            return true;
+        }
+        let mut journal = Journal::open(change, self.now);
+        journal.next_attempt();
+        journal.enter(Step::Admitted, Some(&why));
+        let event = Event::warning(why.reason.name(), EventAction::Change, &*why.message);
+        self.tell(journal, event.on(&donor.name));
+        let why = Why::new(Reason::Admitting, why.message);
+        self.say(&donor.name, Step::Admitted, why, Some(change));
+        true
+    }
+
+    /// That a member of etcd is being taken out at this moment, if so: whether it is out is to be heard first.
+    fn being_taken_out(&mut self, address: &str) -> Option<Why> {
+        let told = self.fleet.provider.told.get(address)?;
+        if told.problem.is_some() || told.again <= self.now {
+            return None;
+        }
+        self.out.wake(told.again);
+        let message = "whether that is taken out is being asked";
+        Some(Why::new(Reason::MachineLeaving, message))
+    }
+
+    /// Whether the provider has said since a node was let go that its machine runs; or what is waited for.
+    fn runs_since_release(&mut self, change: &ChangeView) -> Result<bool, Why> {
+        if let Some(why) = self.no_provider() {
+            return Err(why);
+        }
+        let pin = change.status.pin.as_ref();
+        let machine = pin.and_then(|pin| pin.provider_id.as_deref()).unwrap_or_default();
+        let released = journal::entered(change, Step::Released);
+        let released = released.and_then(|entry| journal::time(Some(&entry.at)));
+        let heard = self.fleet.provider.states.get(&machine.to_lowercase());
+        let heard = heard.filter(|heard| released.is_none_or(|at| heard.at >= at));
+        let question = FleetQuestion::State {
+            provider_id: machine.to_owned(),
+        };
+        self.ask_again(question, heard, self.fleet.provider.poll_seconds());
+        match heard.map(|heard| &heard.said) {
+            Some(Ok(state)) => Ok(!matches!(state, CspState::Terminating | CspState::Terminated)),
+            Some(Err(problem)) => {
+                let message = format!("the state of machine {machine} is not known: {problem}");
+                Err(Why::new(Reason::ProviderUnavailable, message))
+            }
+            None => {
+                let message = format!("the provider is asked for machine {machine}");
+                Err(Why::new(Reason::MachineLeaving, message))
+            }
+        }
     }
 
     /// Why the member of etcd of a new node that is gone is not taken out yet.

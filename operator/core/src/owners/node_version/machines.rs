@@ -113,10 +113,10 @@ impl<'a> Pass<'a> {
         let what = match (other, host) {
             (Some(other), _) => format!("PendingNode {} has it too", other.name),
             (None, Some((node, _))) => format!("it is that of Node {node}"),
-            (None, None) => {
-                let node = self.older_node(pending)?;
-                format!("Node {} was there before the machine was asked for", node.name)
-            }
+            (None, None) => match self.older_node(pending) {
+                Some(node) => format!("Node {} was there before the machine was asked for", node.name),
+                None => self.place_taken(pending)?,
+            },
         };
         let message = format!(
             "PendingNode {} spec.providerID: found {id}, and {what}; nothing is deleted on its word: delete the PendingNode that is wrong",
@@ -127,8 +127,7 @@ impl<'a> Pass<'a> {
 
     /// A node that cannot be the new one: it is older than the request.
     fn older_node(&self, pending: &PendingNodeView) -> Option<&'a NodeView> {
-        let node = self.observed.nodes.get(pending.node());
-        let node = node.filter(|_| !pending.leaves())?;
+        let node = self.observed.nodes.get(pending.node())?;
         (is_older(pending, node) && is_node_of(self.fleet, pending, node)).then_some(node)
     }
 
@@ -234,7 +233,8 @@ impl<'a> Pass<'a> {
         let is_late = deadline.is_some_and(|deadline| deadline <= self.now);
         let has_no_group = pending.provider_id().is_empty() && self.tell_gone_group(pending);
         // Nobody asks for one any more that was not made yet, or is still being made.
-        if is_lost || is_late || has_no_group || self.leaving.is_some() {
+        let is_unasked = self.leaving.is_some() || self.is_of_other_version(pending);
+        if is_lost || is_late || has_no_group || is_unasked {
             return self.give_up(pending, state);
         }
         if let Some(deadline) = deadline {
@@ -280,6 +280,7 @@ impl<'a> Pass<'a> {
             // Its turn goes on with it.
             Some(Class::Heir | Class::Mint) if flies => {}
             Some(Class::AwaitingAnnotation | Class::Invalid) => {}
+            Some(Class::Heir) if self.completes_pair(node) => {}
             Some(Class::Mint) if self.has_partner(node) && self.leaving.is_none() => {}
             // Its turn notes first that it is not what was asked for.
             Some(Class::Outdated) if is_own => {}
@@ -300,6 +301,23 @@ impl<'a> Pass<'a> {
         outdated.any(|node| {
             is_same(node.annotation(annotations::SCALING_GROUP_ID), group) && !self.is_left_out(node)
         })
+    }
+
+    /// Notes on the old node which new one takes its place, where that is noted on the new one alone: the operator that numo replaces was stopped
+    /// between the two. True if so; without its PendingNode the new one would be a node like any other, and one more than before.
+    fn completes_pair(&mut self, heir: &NodeView) -> bool {
+        let group = heir.annotation(annotations::SCALING_GROUP_ID);
+        let donor = self.observed.nodes.get(heir.annotation(annotations::DONOR));
+        let donor = donor.filter(|donor| {
+            self.sets.class_of(donor) == Some(Class::Outdated)
+                && is_same(donor.annotation(annotations::SCALING_GROUP_ID), group)
+                && !self.is_left_out(donor)
+        });
+        let Some(donor) = donor.filter(|_| self.leaving.is_none()) else {
+            return false;
+        };
+        self.note(donor, annotations::HEIR, Some(&heir.name));
+        true
     }
 
     /// Nothing needs the new node: it goes.

@@ -1,9 +1,13 @@
 //! New nodes whose turn ended before they could take the place of the old one: its run was given up for a while, or its Node was gone and has
 //! come again. The journal of that turn names the new node, and the next turn of the old one takes it: else the cluster would keep one more.
 
-use super::{pass::Pass, sets::Class};
+use super::{
+    heir::is_for,
+    pass::Pass,
+    sets::{Class, is_node_of},
+};
 use crate::{
-    observed::{ChangeView, NodeView, is_same},
+    observed::{ChangeView, NodeView, PendingNodeView, is_same},
     turn::journal,
     why::Why,
 };
@@ -78,11 +82,32 @@ impl<'a> Pass<'a> {
         };
         let group = |node: &'_ NodeView| node.annotation(annotations::SCALING_GROUP_ID).to_owned();
         let mut all = self.flying.iter().chain(&self.over);
-        let has_place = all.any(|other| {
-            let mut entries = other.status.entries.iter();
-            heir(other) == Some(&new.name) && entries.any(|entry| entry.step == Step::Released)
-        });
+        let has_place = all
+            .any(|other| heir(other) == Some(&new.name) && journal::entered(other, Step::Released).is_some());
         (is_free && !has_place && is_same(&group(donor), &group(new))).then_some(new)
+    }
+
+    /// That the node of a machine which is to join for a turn has the place of another one, as of the turn of that: the provider gives one machine
+    /// for two requests, and the fleet would have one less.
+    pub(super) fn place_taken(&self, pending: &PendingNodeView) -> Option<String> {
+        let node = self.observed.nodes.get(pending.node())?;
+        if pending.leaves() || !is_node_of(self.fleet, pending, node) {
+            return None;
+        }
+        let released = |change: &ChangeView| {
+            let entry = journal::entered(change, Step::Released)?;
+            // A later node may have its name.
+            journal::time(Some(&entry.at)).filter(|at| *at >= node.created)
+        };
+        let all = self.flying.iter().chain(&self.over);
+        let mut places = all
+            .filter(|change| heir(change) == Some(&node.name) && released(change).is_some())
+            .map(|change| change.spec.node_name.as_str());
+        let donor = Some(node.annotation(annotations::DONOR)).filter(|donor| !donor.is_empty());
+        let place = donor.or_else(|| places.next())?;
+        let mut flying = self.flying.iter();
+        let turn = flying.find(|change| is_for(pending, change))?;
+        (turn.spec.node_name != place).then(|| format!("Node {} has the place of Node {place}", node.name))
     }
 
     /// The new node that the last turn of a node of this name has named, if that one was gone before it was let go.

@@ -1,7 +1,13 @@
 //! A node that has its turn with a NodeVersion: what the steps of `turn/steps.rs` are for it. The node is the old one, and once that is
 //! gone the new one that has its place. Its release: the machine of the old node goes, and its Node after it.
 
-use super::{known::is_held_for_joins, pass::Pass, sets::Class};
+use super::{
+    etcd::heir_gone,
+    known::{is_held_for_joins, version},
+    late::being_deleted,
+    pass::Pass,
+    sets::Class,
+};
 use crate::{
     action::{Event, EventAction, FleetAction},
     admit::{
@@ -96,7 +102,11 @@ impl<'a> Pass<'a> {
         if self.leaving.is_none() && self.await_lost(change) {
             return;
         }
-        let lost = self.words_of_lost(change);
+        let mut lost = self.words_of_lost(change);
+        if let Some(heir) = heir_gone(self.observed, change).filter(|_| lost.is_empty()) {
+            lost =
+                format!(". Node {heir}, which had its place, is gone, too: there is a node less than before");
+        }
         let why = Why::new(Reason::Done, format!("its machine is gone{lost}"));
         self.end_journal(change, Step::Done, &why);
     }
@@ -111,6 +121,9 @@ impl<'a> Pass<'a> {
     /// Has the machine of a node deleted, before it its member of etcd, and after it the Node: a kubelet that runs would make its Node
     /// anew. That the machine is to go is written down first.
     fn let_go(&mut self, change: &'a ChangeView, donor: &'a NodeView) {
+        if self.goes_back(change, donor) {
+            return;
+        }
         let Some(pending) = self.leaving_of(change) else {
             let why = self.write_leave(change);
             return self.say(&donor.name, Step::Released, why, Some(change));
@@ -126,14 +139,10 @@ impl<'a> Pass<'a> {
                 node: donor.name.clone(),
                 uid: donor.uid.clone(),
             };
-            let is_going = donor
-                .leaving
-                .as_ref()
-                .is_some_and(|how| how.why == "it is being deleted");
-            if !is_going {
+            if being_deleted(donor).is_none() {
                 self.fleet(&donor.name, action);
             }
-            let why = Why::new(Reason::MachineLeaving, "its machine is gone, and its Node goes");
+            let why = self.node_goes(donor);
             return self.say(&donor.name, Step::Released, why, Some(change));
         }
         self.delete_machine(&donor.name, pending, state);
@@ -353,15 +362,13 @@ impl Going<'_, '_> {
 impl steps::Turn for Going<'_, '_> {
     fn parts(&mut self) -> Parts<'_> {
         let pass = &mut *self.pass;
-        let version = pass.view.spec.image_version.as_ref();
-        let version = version.or(pass.view.spec.image.as_ref());
         Parts {
             phases: Phases {
                 owner: pass.owner,
                 owner_uid: &pass.view.uid,
                 rules: &self.rules,
                 pool: "",
-                to_version: version.map_or("", String::as_str),
+                to_version: version(pass.view),
                 observed: pass.observed,
                 answers: pass.answers,
                 now: pass.now,

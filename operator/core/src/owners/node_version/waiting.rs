@@ -3,7 +3,7 @@
 use super::{
     heir::{is_for, no_group},
     joining::{UNNAMED_SECONDS, asked_again, settles},
-    known::reservation,
+    known::{reservation, version},
     pass::Pass,
     sets::{Class, facts},
 };
@@ -181,6 +181,9 @@ impl<'p, 'a> Waiting<'p, 'a> {
         if self.has_machine(node) || self.is_intended(node) || self.budget > 0 {
             return None;
         }
+        if let Some(why) = self.pass.no_surge() {
+            return Some(why);
+        }
         let (surplus, surge) = (self.pass.sets.surplus(), self.pass.surge());
         let message = format!(
             "{} nodes are in flight, {surplus} machines are new, unknown, or to join or to go, and spec.surge allows {surge}",
@@ -328,11 +331,9 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
     fn admission(&self, node: &'a NodeView) -> Admission {
         let pass = &self.pass;
         let attempt = self.change(node).map_or(0, |change| change.status.attempt);
-        let version = pass.view.spec.image_version.as_ref();
-        let version = version.or(pass.view.spec.image.as_ref());
         let subject = Subject {
             from_version: node.annotation(annotations::NODE_IMAGE),
-            to_version: version.map_or("", String::as_str),
+            to_version: version(pass.view),
             run: &pass.run_id,
             ..Subject::waiting(pass.owner, &pass.view.uid, node, attempt)
         };
