@@ -11,6 +11,7 @@ mod abort;
 mod absent;
 mod acknowledge;
 mod approve;
+mod closed;
 mod cluster;
 mod completion;
 mod crds;
