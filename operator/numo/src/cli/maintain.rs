@@ -37,7 +37,7 @@ pub struct MaintainArgs {
     cluster: ClusterArgs,
     #[command(flatten)]
     say: SayArgs,
-    /// End the maintenance: the node is put back as it was
+    /// End the maintenance: the node is put back as it was, and who else keeps it closed is named
     #[arg(long)]
     end: bool,
     /// Name of the NodeMaintenance [default: that of the node; with --end the one that the node has]
