@@ -9,18 +9,27 @@ use serde_json::Value;
 /// What was seen of a node whose maintenance ends.
 #[derive(Clone, Debug, Default)]
 pub struct Ending {
-    /// Name of the node.
-    pub node: String,
+    node: String,
     /// uid of the maintenance.
-    pub uid: String,
+    uid: String,
     /// Names of other maintenances of the node that nobody ends.
-    pub others: Vec<String>,
+    others: Vec<String>,
     is_cordoned: bool,
     mark: Option<CordonedBy>,
     changes: Vec<NodeChange>,
 }
 
 impl Ending {
+    /// Of the maintenance of this uid; nothing was seen of the node yet.
+    pub fn of(node: &str, uid: &str, others: Vec<String>) -> Self {
+        Self {
+            node: node.to_owned(),
+            uid: uid.to_owned(),
+            others,
+            ..Self::default()
+        }
+    }
+
     /// Looks at the node and at its turns again. What may not be looked at keeps nothing closed.
     pub async fn look(&mut self, connection: &Connection) {
         let node = watch::api(&connection.read, Kind::Node, "")
@@ -135,12 +144,10 @@ mod tests {
 
     fn ending(is_cordoned: bool, mark: Option<CordonedBy>, changes: Vec<NodeChange>) -> Ending {
         Ending {
-            node: "a".to_owned(),
-            uid: "mine".to_owned(),
             is_cordoned,
             mark,
             changes,
-            ..Ending::default()
+            ..Ending::of("a", "mine", Vec::new())
         }
     }
 

@@ -231,12 +231,9 @@ fn meant(args: &MaintainArgs, all: Vec<Found>) -> Result<(Found, Ending), CliErr
         }
     };
     others.retain(|other| other.object.metadata.deletion_timestamp.is_none());
-    let ending = Ending {
-        node: node.clone(),
-        uid: one.object.metadata.uid.clone().unwrap_or_default(),
-        others: others.iter().map(|other| other.name().to_owned()).collect(),
-        ..Ending::default()
-    };
+    let uid = one.object.metadata.uid.as_deref().unwrap_or_default();
+    let others = others.iter().map(|other| other.name().to_owned()).collect();
+    let ending = Ending::of(node, uid, others);
     Ok((one, ending))
 }
 
