@@ -359,7 +359,7 @@ reasons! {
     CompleteDelay: Numo, "The Job of the node is complete, and spec.postCompleteDelay is not over.";
     GateLost: ClusterAdmin, "The object had a gate of its own, and somebody or the CRD of another controller has dropped it.";
     JournalContradicts: ClusterAdmin, "The NodeChange of a node contradicts itself, or a later numo wrote it: nothing is done to the node on its word.";
-    Superseded: Nobody, "The Plan goes to another version by now: the node is taken up anew.";
+    Superseded: Nobody, "The owner goes to another version by now: the node is taken up anew.";
     NotSelected: Nobody, "The Plan does not select the node any more.";
     InvariantBreach: Numo, "A decision would have broken an invariant and was not carried out; this is a fault in numo.";
     Joining: ClusterItself, "A new machine is to take the place of the node: it is being made, or has not joined yet.";

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How many nodes of a set may be unavailable at once, over all owners. A node counts once if it is
-/// not Ready, unschedulable, or held by a NodeChange.
+/// not Ready, is unschedulable, or has its turn.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     crates(kube_core = "::kube_core"),
@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
     derive = "Default",
     derive = "PartialEq",
-    doc = "How many nodes of a set may be unavailable at once, over all owners. A node counts once if it is not Ready, unschedulable, or held by a NodeChange."
+    doc = "How many nodes of a set may be unavailable at once, over all owners. A node counts once if it is not Ready, is unschedulable, or has its turn."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MutexBudgetSpec {

@@ -51,8 +51,8 @@ pub struct MutexNotifierSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 8))]
     pub owner_kinds: Option<Vec<NotifiedKind>>,
-    /// Namespaces of the owners that are told of. Default: all, and NodeMaintenances, which are in no namespace; given, these are
-    /// not told of.
+    /// Namespaces of the owners that are told of. Default: all, and NodeMaintenances and NodeVersions, which are in no namespace; given,
+    /// these are not told of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64), inner(length(min = 1, max = 63)))]
     pub namespaces: Option<Vec<String>>,

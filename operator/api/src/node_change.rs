@@ -9,8 +9,8 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What happens to one node for one owner. numo creates it when the node is admitted; its existence is
-/// the node's turn. It is never made for nodes that merely wait.
+/// What happens to one node for one owner. numo creates it when the node is admitted: it is the node's turn until its step is Done, Failed or
+/// Skipped, and its journal after that. A node that merely waits has none, unless a person skips or holds it.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     crates(kube_core = "::kube_core"),
@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
     category = "numo",
     selectable = ".spec.nodeName",
     printcolumn = r#"{"name":"Node","type":"string","jsonPath":".spec.nodeName","description":"The node"}"#,
-    printcolumn = r#"{"name":"Owner","type":"string","jsonPath":".spec.ownerRef.name","description":"Name of the run, Plan or NodeMaintenance"}"#,
+    printcolumn = r#"{"name":"Owner","type":"string","jsonPath":".spec.ownerRef.name","description":"Name of the owner"}"#,
     printcolumn = r#"{"name":"To","type":"string","jsonPath":".spec.target.version","description":"Version the node goes to"}"#,
     printcolumn = r#"{"name":"Step","type":"string","jsonPath":".status.step","description":"The step the node is in"}"#,
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.reason","description":"Why it is there"}"#,
@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since admission"}"#,
     derive = "Default",
     derive = "PartialEq",
-    doc = "What happens to one node for one owner. numo creates it when the node is admitted; its existence is the node's turn. It is never made for nodes that merely wait."
+    doc = "What happens to one node for one owner. numo creates it when the node is admitted: it is the node's turn until its step is Done, Failed or Skipped, and its journal after that. A node that merely waits has none, unless a person skips or holds it."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NodeChangeSpec {

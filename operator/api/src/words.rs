@@ -363,7 +363,7 @@ pub const WORDS: &[(&str, Seen, &str)] = &[
     (
         "Holding",
         Seen::Verdict,
-        "prometheus: it holds, and must go on to for forSeconds.",
+        "prometheus: it holds, and must hold for forSeconds.",
     ),
     (
         "WorkloadsReady",

@@ -1,8 +1,22 @@
 //! Why something waits, is held or is refused.
 
+use crate::key::Key;
 use jiff::Timestamp;
 use numo_api::{Reason, conditions::Actor};
 use std::sync::Arc;
+
+/// What gave an owner up, so that whoever takes it up again need not read the sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GivenUp {
+    /// The annotation of a person on the owner.
+    Annotation,
+    /// The directive of a person on this NodeChange.
+    Directive(Key),
+    /// A rule that failed in the turn of this node.
+    RuleOfTurn(String),
+    /// A rule that the run evaluates for itself failed.
+    RuleOfRun,
+}
 
 /// A reason, and the sentence that names object, field, found and wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +29,8 @@ pub struct Why {
     pub until: Option<Timestamp>,
     /// Who can end it here, where that is not who can end the reason as a rule.
     pub ended_by: Option<Actor>,
+    /// What gave the owner up, where the reason is `Aborted`. Shared, as it is passed on with each clone.
+    pub given_up: Option<Arc<GivenUp>>,
 }
 
 impl Why {
@@ -31,6 +47,15 @@ impl Why {
             message,
             until: None,
             ended_by: None,
+            given_up: None,
+        }
+    }
+
+    /// That the owner is given up by this, with the sentence that says so.
+    pub(crate) fn aborted(by: GivenUp, message: impl Into<Arc<str>>) -> Self {
+        Self {
+            given_up: Some(Arc::new(by)),
+            ..Self::new(Reason::Aborted, message)
         }
     }
 

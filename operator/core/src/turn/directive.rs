@@ -4,7 +4,7 @@ use crate::{
     action::Planned,
     observed::ChangeView,
     turn::journal::{self, Journal},
-    why::Why,
+    why::{GivenUp, Why},
 };
 use jiff::Timestamp;
 use numo_api::{Directive, DirectiveAction, Reason, Step};
@@ -49,10 +49,8 @@ pub(crate) fn skipped(change: &ChangeView) -> Option<Why> {
 /// That a person gives the owner up with this node, if so.
 fn given_up(change: &ChangeView) -> Option<Why> {
     let directive = asked(change, DirectiveAction::Abort)?;
-    Some(Why::new(
-        Reason::Aborted,
-        persons_words("given up", change, directive),
-    ))
+    let by = GivenUp::Directive(change.key.clone());
+    Some(Why::aborted(by, persons_words("given up", change, directive)))
 }
 
 /// That a person gives up what an owner asks of its nodes now, on one of their NodeChanges.

@@ -5,7 +5,7 @@ use crate::{
     observed::{ChangeView, Observed},
     ready,
     text::clip,
-    why::Why,
+    why::{GivenUp, Why},
 };
 use jiff::Timestamp;
 use numo_api::{Entry, NodeChangeStatus, Outcome, Phase, Reason, RuleWait, Step, VerdictRecord, marks};
@@ -275,7 +275,8 @@ pub fn is_for(change: &ChangeView, reason: Reason) -> bool {
 pub(crate) fn aborted(flying: &[&ChangeView]) -> Option<Why> {
     let change = flying.iter().find(|change| is_for(change, Reason::Aborted))?;
     let message = change.status.message.clone().unwrap_or_default();
-    Some(Why::new(Reason::Aborted, message))
+    let by = GivenUp::RuleOfTurn(change.spec.node_name.clone());
+    Some(Why::aborted(by, message))
 }
 
 /// Why the journal ended or holds, if it is for a reason that numo knows.

@@ -50,7 +50,7 @@ pub struct SkipArgs {
     /// Only turns of owners in this namespace [default: a node's turn is found in any]
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
-    /// Node that is left out of its run or Plan
+    /// Node that is left out of the run of its owner
     #[arg(value_parser = ObjectArg::of_node, value_name = "NODE", add = clap_complete::ArgValueCompleter::new(completion::nodes))]
     object: ObjectArg,
 }

@@ -205,7 +205,7 @@ const NOT_SERVED: [(&str, &str); 7] = [
 ];
 
 /// Why the flags that measure and log kubectl's own program are refused.
-const OF_KUBECTL_ITSELF: &str = "it is about kubectl's own program; `-v=6` shows each request";
+const OF_KUBECTL_ITSELF: &str = "kubectl's own program is meant; `-v=6` shows each request";
 
 /// Why numo refuses a global flag of kubectl; none if it does not.
 pub fn refusal(flag: &str) -> Option<&'static str> {

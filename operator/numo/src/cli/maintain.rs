@@ -2,6 +2,7 @@
 //! until the node is put back. What drains and what blocks is the operator's to say: its condition is shown as it stands.
 
 use super::{
+    closed::Ending,
     cluster::{ClusterArgs, timeout},
     completion,
     error::{self, CliError},
@@ -36,7 +37,7 @@ pub struct MaintainArgs {
     cluster: ClusterArgs,
     #[command(flatten)]
     say: SayArgs,
-    /// End the maintenance: the node is put back as it was
+    /// End the maintenance: the node is put back as it was, and who else keeps it closed is named
     #[arg(long)]
     end: bool,
     /// Name of the NodeMaintenance [default: that of the node; with --end the one that the node has]
@@ -78,15 +79,24 @@ pub async fn maintain(args: MaintainArgs) -> Result<(), CliError> {
     let (connection, _) = args.cluster.connect("maintain").await?;
     let speaker = Speaker::of(&connection, &args.say).await?;
     let all = maintenances(&connection, &args.node).await?;
-    let (kind, name) = if args.end {
-        end(&speaker, &args, all).await?
+    let ((kind, name), mut ending) = if args.end {
+        let (one, ending) = end(&speaker, &args, all).await?;
+        (one, Some(ending))
     } else {
-        begin(&speaker, &args, &all).await?
+        (begin(&speaker, &args, &all).await?, None)
     };
     live::say_idle(&connection).await;
     if args.wait && speaker.keeps() {
         let api = watch::api(&connection.read, kind, "");
-        return follow(&api, &args, &name, timeout).await;
+        follow(&api, &args, &name, timeout).await?;
+        if let Some(ending) = &mut ending {
+            ending.look(&connection).await;
+            let kept = ending.kept();
+            let put_back = || format!("Node {} is put back as it was", args.node);
+            eprintln!("numo: {}", kept.unwrap_or_else(put_back));
+        }
+    } else if let Some(kept) = ending.and_then(|ending| ending.kept()) {
+        eprintln!("numo: {kept}");
     }
     Ok(())
 }
@@ -196,16 +206,11 @@ async fn known(connection: &Connection, node: &str) -> Result<(), CliError> {
     }
 }
 
-/// Deletes the maintenance of a node.
-async fn end(
-    speaker: &Speaker<'_>,
-    args: &MaintainArgs,
-    mut all: Vec<Found>,
-) -> Result<(Kind, String), CliError> {
+/// The one maintenance of the node that is meant, and what of the others is told of the node.
+fn meant(args: &MaintainArgs, all: Vec<Found>) -> Result<(Found, Ending), CliError> {
     let node = &args.node;
-    if let Some(name) = &args.name {
-        all.retain(|one| one.name() == name);
-    }
+    let of_name = |one: &Found| args.name.as_deref().is_none_or(|name| one.name() == name);
+    let (mut all, mut others): (Vec<Found>, Vec<Found>) = all.into_iter().partition(of_name);
     let names: Vec<String> = all.iter().map(|one| one.name().to_owned()).collect();
     let one = match (all.pop(), names.len()) {
         (Some(one), 1) => one,
@@ -225,6 +230,25 @@ async fn end(
             )));
         }
     };
+    others.retain(|other| other.object.metadata.deletion_timestamp.is_none());
+    let uid = one.object.metadata.uid.as_deref().unwrap_or_default();
+    let others = others.iter().map(|other| other.name().to_owned()).collect();
+    let ending = Ending::of(node, uid, others);
+    Ok((one, ending))
+}
+
+/// Deletes the maintenance of a node. With what was seen of the node before.
+async fn end(
+    speaker: &Speaker<'_>,
+    args: &MaintainArgs,
+    all: Vec<Found>,
+) -> Result<((Kind, String), Ending), CliError> {
+    let (one, mut ending) = meant(args, all)?;
+    // Before it is deleted: afterwards nobody says who held it.
+    ending.look(speaker.connection).await;
+    if let Some(words) = ending.hold_ended() {
+        eprintln!("numo: {words}");
+    }
     let (name, resource) = (one.name().to_owned(), watch::resource(one.kind));
     let word = speaker.word("maintain --end");
     if speaker.sends() {
@@ -248,10 +272,10 @@ async fn end(
     }
     let spec = one.object.data.get("spec").cloned().unwrap_or_default();
     let written = Written::of(&resource, &one.object, word, args.say.dry_run);
-    let message = format!("nodemaintenance/{name} deleted: numo restores Node {node}");
+    let message = format!("nodemaintenance/{name} deleted: numo restores Node {}", args.node);
     args.say
         .print(written.changed("/spec", spec, Value::Null), message)?;
-    Ok((one.kind, name))
+    Ok(((one.kind, name), ending))
 }
 
 /// A sentence that was printed is not printed again within this time.
@@ -302,7 +326,6 @@ async fn done(
         };
         let Some(object) = object else {
             if args.end {
-                eprintln!("numo: Node {node} is put back as it was");
                 return Ok(());
             }
             return Err(CliError::Closed(format!(

@@ -11,6 +11,7 @@ mod abort;
 mod absent;
 mod acknowledge;
 mod approve;
+mod closed;
 mod cluster;
 mod completion;
 mod crds;
@@ -445,7 +446,7 @@ mod tests {
             ),
             (
                 "numo --profile=cpu status",
-                "tip: kubectl has --profile, and numo refuses it: it is about kubectl's own program",
+                "tip: kubectl has --profile, and numo refuses it: kubectl's own program is meant",
             ),
             (
                 "numo status --warnings-as-errors",

@@ -17,6 +17,8 @@ pub mod node_version;
 pub mod notification;
 pub mod occurrences;
 pub mod plan;
+#[cfg(test)]
+mod sample;
 pub mod shortfall;
 pub mod silence;
 pub mod spans;

@@ -8,6 +8,7 @@ use numo_api::marks;
 use numo_core::{
     mark::{self, Shielded},
     observed::Key,
+    report::GivenUp,
 };
 
 #[test]
@@ -463,4 +464,75 @@ fn a_run_keeps_its_finalizer_while_its_pools_cannot_be_seen() {
     // A deleted one has no pools to wait for.
     let deleted = said(&format!("\n {run} deleting"));
     assert!(deleted.contains("> finalizer"), "{deleted}");
+}
+
+/// Which command takes an owner up again is told beside the sentence, which has the words of people and of rules in it.
+#[test]
+fn what_gave_an_owner_up_is_told_by_more_than_a_sentence() {
+    let of_run = |run: &str, more: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0
+             {run}
+             {more}"
+        )
+    };
+    let of_plan = |turn: &str| {
+        format!(
+            "node a worker v0
+             plan concurrency:1 cordon finalizer
+             begun a {turn}
+             keeps a"
+        )
+    };
+    let of_version = |turn: &str| {
+        format!(
+            "node a worker v0
+             version img2 finalizer
+             host a img1
+             group w image:img2
+             groups w
+             replacing a {turn}"
+        )
+    };
+    let run = "run finalizer {}";
+    let (directive, of_turn) = ("directive", "rule of a turn");
+    for (cluster, wanted) in [
+        (of_run("run finalizer aborted 4.17.0 {}", ""), "annotation"),
+        (
+            of_run(run, "change a PreRules pin:4.17.0 directive:Abort"),
+            directive,
+        ),
+        (
+            of_run(
+                &format!("rule backup Pre\n {run}"),
+                "change a Failed pin:4.17.0 verdict:backup/Pre/1/Failure reason:RuleFailed",
+            ),
+            of_turn,
+        ),
+        (
+            of_run(
+                &format!("rule start PreRun policy:Abort\n {run}"),
+                "status 4.17.0 verdict:start/PreRun/1/Failure",
+            ),
+            "rule of the run",
+        ),
+        (of_plan("PreRules directive:Abort"), directive),
+        (of_plan("Held reason:Aborted"), of_turn),
+        (of_version("PreRules abort"), directive),
+        (of_version("Held reason:Aborted"), of_turn),
+    ] {
+        let cluster = Cluster::parse(&cluster);
+        let hold = decision(&cluster).report.hold.expect("it is given up");
+        let by = hold.given_up.as_deref().expect("it is told by what");
+        let found = match by {
+            GivenUp::Annotation => "annotation",
+            GivenUp::Directive(change) if cluster.observed.changes.contains_key(change) => directive,
+            GivenUp::RuleOfTurn(node) if node == "a" => of_turn,
+            GivenUp::RuleOfRun => "rule of the run",
+            other => panic!("{other:?} names nothing that is there"),
+        };
+        assert_eq!(found, wanted, "{}", hold.message);
+    }
 }

@@ -164,13 +164,13 @@ fn a_node_that_comes_again_after_its_release_has_the_place_of_its_turn() {
 fn a_turn_whose_node_has_come_again_says_what_it_waits_for() {
     check_cluster(
         &again(ONE, ""),
-        "node a Released MachineLeaving ~ Node a has come again by machine m-a, which was let go",
+        "node a Released MachineLeaving ~ Node a has come again by machine m-a, which was released",
     );
     // What keeps the Node from its own turn keeps this one, too.
     let stopped = again(ONE, "budget stop paused {}");
     check_cluster(
         &stopped,
-        "node a Released Stopped ~ has come again by machine m-a, which was let go: the machine is deleted once",
+        "node a Released Stopped ~ has come again by machine m-a, which was released: the machine is deleted once",
     );
     let mut deleted = again("", "");
     deleted

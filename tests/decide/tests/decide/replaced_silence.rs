@@ -135,7 +135,7 @@ fn a_machine_that_has_joined_and_that_the_provider_never_calls_ready_is_named() 
             &late,
             &format!(
                 "node a PreRules Joining ~ (Node new) of PendingNode p: it has joined, and by
-                 node a PreRules Joining ~ its provider says {state}, wanted Ready; mend that, or delete the machine and its Node
+                 node a PreRules Joining ~ its provider says {state}, wanted Ready; fix that, or delete the machine and its Node
                  > nothing"
             ),
         );

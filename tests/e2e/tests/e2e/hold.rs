@@ -204,10 +204,23 @@ async fn a_node_is_taken_out_of_service_and_put_back_from_the_command_line() -> 
     );
     let ended = stage.call(&["maintain", "worker-0", "--end"]).await?;
     assert!(
-        ended.code == Some(0) && ended.err.contains("put back as it was"),
+        ended.code == Some(0)
+            && ended.err.contains("that hold ends with the maintenance")
+            && ended.err.contains("put back as it was"),
         "{ended:?}"
     );
     crate::maintenance::is_restored(&stage, "worker-0").await?;
+
+    // A cordon of somebody else outlives the maintenance: who ends that is not told that the node is open.
+    stage.cordon("worker-0", true).await?;
+    for wait in ["--wait", "--wait=false"] {
+        stage.say(&["maintain", "worker-0"]).await?;
+        let ended = stage.call(&["maintain", "worker-0", "--end", wait]).await?;
+        assert!(
+            ended.err.contains("stays cordoned: somebody else") && !ended.err.contains("put back"),
+            "{ended:?}"
+        );
+    }
     stage.strike().await
 }
 

@@ -7,7 +7,7 @@ use crate::{
         directive::{self, retry_asked},
         journal,
     },
-    why::Why,
+    why::{GivenUp, Why},
 };
 use numo_api::{FailurePolicy, Phase, Reason, Step, marks};
 
@@ -45,7 +45,7 @@ impl RunView<'_> {
                 self.run.key.namespace,
                 marks::ABORT
             );
-            return Some(Why::new(Reason::Aborted, message));
+            return Some(Why::aborted(GivenUp::Annotation, message));
         }
         directive::all_given_up(self.changes(), &self.run_id).or_else(|| {
             let change = self.changes().find(|change| {
@@ -56,7 +56,8 @@ impl RunView<'_> {
             })?;
             let why = change.status.message.as_deref().unwrap_or("a rule failed");
             let message = format!("NodeChange {} gave the run up: {why}", change.key);
-            Some(Why::new(Reason::Aborted, message))
+            let by = GivenUp::RuleOfTurn(change.spec.node_name.clone());
+            Some(Why::aborted(by, message))
         })
     }
 
@@ -68,7 +69,7 @@ impl RunView<'_> {
             .find(|(policy, _)| *policy == FailurePolicy::Abort)
             .map(|(_, why)| {
                 let ways = format!("{}; {}", why.message, self.ways_to_ask_again());
-                Why::new(Reason::Aborted, ways)
+                Why::aborted(GivenUp::RuleOfRun, ways)
             })
     }
 

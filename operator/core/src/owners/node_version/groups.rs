@@ -101,7 +101,7 @@ impl<'a> Pass<'a> {
     /// Says that two ScalingGroups are of one group: only the first is seen to, or two NodeVersions would set its image in turns, for ever.
     fn tell_twice(&mut self, group: &ScalingGroupView, first: &ScalingGroupView) {
         let message = format!(
-            "ScalingGroup {} spec.groupId: found {}, which ScalingGroup {} has, too: only that one is seen to; delete one of them",
+            "ScalingGroup {} spec.groupId: found {}, which ScalingGroup {} has, too: numo works on that one only; delete one of them",
             group.name,
             group.id(),
             first.name

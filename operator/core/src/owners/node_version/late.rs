@@ -200,7 +200,7 @@ impl Pass<'_> {
             Some(_) => return None,
         };
         let message = format!(
-            "machine {id} (Node {name}) of PendingNode {}: {found}; mend that, or delete the machine and its Node, and another one is made",
+            "machine {id} (Node {name}) of PendingNode {}: {found}; fix that, or delete the machine and its Node, and another one is made",
             pending.name
         );
         Some(Why::new(Reason::Joining, message))

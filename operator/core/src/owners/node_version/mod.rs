@@ -55,7 +55,7 @@ use crate::{
         steps::{Next, ON, STAY},
     },
     verdict::Answers,
-    why::Why,
+    why::{GivenUp, Why},
 };
 use intent::Intent;
 use numo_api::{Reason, RunResult, Step, marks};
@@ -127,7 +127,7 @@ fn leaving(view: &NodeVersionView, run_id: &str, observed: &Observed) -> Option<
             said::by(&view.annotations, "abort"),
             marks::ABORT
         );
-        Why::new(Reason::Aborted, message)
+        Why::aborted(GivenUp::Annotation, message)
     });
     by_annotation.or_else(|| directive::all_given_up(changes(observed, &view.uid), run_id))
 }

@@ -41,7 +41,7 @@ impl<'a> Pass<'a> {
     pub(super) fn waits_for_again(&self, change: &ChangeView, again: &NodeView) -> Why {
         let name = &again.name;
         let message = format!(
-            "Node {name} has come again by machine {}, which was let go: the machine is deleted once the Node was drained",
+            "Node {name} has come again by machine {}, which was released: the machine is deleted once the Node is drained",
             self.fleet.machine_of(name)
         );
         let Some(leaving) = &self.leaving else {

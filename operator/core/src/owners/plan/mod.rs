@@ -51,7 +51,7 @@ use crate::{
         ungated,
     },
     verdict::{Answers, Question},
-    why::Why,
+    why::{GivenUp, Why},
 };
 use admit::SETTLED_SECONDS;
 use jiff::Timestamp;
@@ -182,7 +182,7 @@ fn leaving(view: &PlanView, observed: &Observed, run_id: &str) -> Option<Why> {
             view.key.namespace,
             marks::ABORT
         );
-        Why::new(Reason::Aborted, message)
+        Why::aborted(GivenUp::Annotation, message)
     });
     by_annotation.or_else(|| directive::all_given_up(changes(observed, view), run_id))
 }

@@ -16,6 +16,7 @@ mod notifier;
 mod owner;
 mod reason;
 mod surroundings;
+mod took;
 mod window;
 
 use self::{

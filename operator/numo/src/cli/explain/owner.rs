@@ -1,6 +1,6 @@
 //! What a MutexRunConfig or a Plan waits for, and its nodes in flight.
 
-use super::{explanation::Explanation, window::own_hours};
+use super::{explanation::Explanation, took::took, window::own_hours};
 use crate::cli::{
     live::{self, Look},
     remedy,
@@ -27,6 +27,7 @@ pub(super) fn plan(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     waves(&mut one, report);
     one.behind("flight", report, "");
     one.left_out(report);
+    took(&mut one, look, &owner, report);
     let view = look.store.observed.plans.get(key);
     one.said = view.map_or_else(Vec::new, |view| Word::kept(view.annotations.get(marks::SAID)));
     one
@@ -53,6 +54,7 @@ pub(super) fn version(look: &Look, key: &Key, decision: &Decision) -> Explanatio
     waves(&mut one, report);
     one.behind("flight", report, "");
     one.left_out(report);
+    took(&mut one, look, &owner, report);
     let annotations = look.annotations(&owner);
     one.said = Word::kept(annotations.and_then(|all| all.get(marks::SAID)));
     one
@@ -141,6 +143,7 @@ pub(super) fn run(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     waves(&mut one, report);
     one.behind("flight", report, "");
     one.left_out(report);
+    took(&mut one, look, &owner, report);
     one.said = view.map_or_else(Vec::new, |view| Word::kept(view.annotations.get(marks::SAID)));
     one
 }

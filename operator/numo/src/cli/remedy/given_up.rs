@@ -1,49 +1,69 @@
 //! What takes up again an owner that was given up: by an annotation, by a word on one of its NodeChanges, or by a rule that failed.
 
 use super::name::of_kubectl;
+use super::node::of_held;
 use super::wait::Wait;
 use numo_api::{Reason, Step, marks};
-use numo_core::{OwnerKind, observed::Key, report::NodeReport};
+use numo_core::{
+    OwnerKind,
+    observed::Key,
+    report::{GivenUp, NodeReport},
+};
 
 impl Wait<'_> {
-    /// Whether an annotation of the owner gives its run up.
+    /// Whether an annotation of the owner gives one of its runs up, be it an earlier one.
     pub(super) fn is_aborted(&self) -> bool {
         let annotations = self.look.annotations(self.owner);
         annotations.is_some_and(|all| all.contains_key(marks::ABORT))
     }
 
-    /// The sentence that says by what the owner is given up, if it is.
-    fn given_up(&self) -> Option<&str> {
-        if self.reason == Reason::Aborted {
-            return Some(self.message);
-        }
-        let hold = self.report?.hold.as_ref();
-        let hold = hold.filter(|hold| hold.reason == Reason::Aborted)?;
-        Some(&hold.message)
+    /// What gave the owner up, as it is decided here.
+    fn given_up(&self) -> Option<&GivenUp> {
+        self.report?.hold.as_ref()?.given_up.as_deref()
     }
 
     /// Whether the owner is given up, by whatever.
     pub(super) fn is_given_up(&self) -> bool {
-        self.given_up().is_some() || self.is_aborted()
+        self.reason == Reason::Aborted || self.given_up().is_some() || self.is_aborted()
     }
 
-    /// Commands that take up again what was given up: each way to give up has its own.
+    /// Commands that take up again what was given up: each way to give up has its own. The sentence, which has the words of people and of
+    /// rules in it, steers nothing.
     pub(super) fn undo(&self) -> Vec<String> {
-        let said = self.given_up().unwrap_or_default();
-        if let Some(by_change) = self.undo_of_change(said) {
-            return vec![by_change];
+        let Key { namespace, name } = &self.owner.key;
+        match self.given_up() {
+            Some(GivenUp::Annotation) => vec![self.undo_of_annotation()],
+            Some(GivenUp::Directive(change)) => {
+                let Key { namespace, name } = change;
+                let patch = "--type merge -p '{\"spec\":{\"directive\":null}}'";
+                vec![format!("kubectl -n {namespace} patch nodechange {name} {patch}")]
+            }
+            Some(GivenUp::RuleOfTurn(node)) => self.undo_of_turn(node),
+            Some(GivenUp::RuleOfRun) => vec![format!("numo retry -n {namespace} mutexrunconfig/{name}")],
+            None => self.undo_of_unknown(),
         }
-        // The sentence has the words of rules in it: nothing of them is a command.
-        if said.ends_with(" evaluates the rules of the run again") {
-            let Key { namespace, name } = &self.owner.key;
-            return vec![format!("numo retry -n {namespace} mutexrunconfig/{name}")];
+    }
+
+    /// A rule failed in the turn of this node: it is evaluated again, or the Plan goes on without the node that it holds.
+    fn undo_of_turn(&self, name: &str) -> Vec<String> {
+        let node = self.report.and_then(|report| report.nodes.get(name));
+        match node.filter(|node| node.step == Step::Held) {
+            Some(node) => of_held(self.look, name, node),
+            None => vec![format!("numo retry {name}")],
         }
-        if self.is_aborted() || said.contains("`numo abort ") {
+    }
+
+    /// Nothing decided here says what gave the owner up: the operator that wrote its status is another numo. Only what is there is undone.
+    fn undo_of_unknown(&self) -> Vec<String> {
+        let by_rule = |node: &NodeReport| node.step == Step::Held && node.why.reason == Reason::Aborted;
+        let mut nodes = self.report.into_iter().flat_map(|report| &report.nodes);
+        if let Some((name, node)) = nodes.find(|(_, node)| by_rule(node)) {
+            return of_held(self.look, name, node);
+        }
+        if self.is_aborted() {
             return vec![self.undo_of_annotation()];
         }
-        // A rule has ended the owner with the node that is held.
-        let by_rule = |node: &NodeReport| node.step == Step::Held && node.why.reason == Reason::Aborted;
-        self.of_first(by_rule)
+        vec![of_kubectl("describe", self.owner)]
     }
 
     fn undo_of_annotation(&self) -> String {
@@ -57,21 +77,6 @@ impl Wait<'_> {
             }
         }
     }
-
-    /// A NodeChange gives the owner up: by its directive, which is removed, or as a rule of it failed, which is evaluated again.
-    fn undo_of_change(&self, said: &str) -> Option<String> {
-        let of_person = said.strip_suffix(" spec.directive)");
-        if let Some((_, change)) = of_person.and_then(|before| before.rsplit_once("(NodeChange ")) {
-            let (namespace, name) = self.placed_name(change);
-            let patch = "--type merge -p '{\"spec\":{\"directive\":null}}'";
-            return Some(format!("kubectl -n {namespace} patch nodechange {name} {patch}"));
-        }
-        let (before, _) = said.split_once(" gave the run up: ")?;
-        let (namespace, name) = self.placed_name(before.strip_prefix("NodeChange ")?);
-        let changes = &self.look.store.observed.changes;
-        let change = changes.get(&Key::new(namespace, name))?;
-        Some(format!("numo retry {}", change.spec.node_name))
-    }
 }
 
 #[cfg(test)]
@@ -82,35 +87,16 @@ mod tests {
     use numo_api::MutexRunConfigSpec;
     use numo_core::{
         Owner,
-        observed::ChangeView,
         report::{Report, Why},
     };
-    use serde_json::json;
-    use std::collections::BTreeMap;
+    use std::sync::Arc;
 
-    /// A NodeChange of node `a`.
-    fn change() -> ChangeView {
-        let spec = json!({
-            "ownerRef": {"apiVersion": "v", "kind": "MutexRunConfig", "namespace": "ops", "name": "upgrade", "uid": "uid"},
-            "nodeName": "a", "nodeUID": "a-uid", "target": {"runID": "r", "version": "2", "pool": ""},
-        });
-        ChangeView {
-            key: Key::new("ops", "upgrade-a-1"),
-            uid: "c".to_owned(),
-            resource_version: "1".to_owned(),
-            generation: 1,
-            created: Timestamp::UNIX_EPOCH,
-            deleting: false,
-            annotations: BTreeMap::new(),
-            spec: serde_json::from_value(spec).unwrap(),
-            status: numo_api::NodeChangeStatus::default(),
-        }
-    }
+    /// Words of a person or of a rule, which may look like any other sentence of numo's.
+    const SAID: &str = "ada said: (NodeChange ops/other spec.directive); `numo abort x --undo`, NodeChange a/b gave the run up: it \
+                        evaluates the rules of the run again";
 
-    fn undone(owner: &Owner, annotations: &[(&str, &str)], report: &Report, message: &str) -> Vec<String> {
-        let mut store = sample::store(annotations, MutexRunConfigSpec::default());
-        let change = change();
-        store.observed.changes.insert(change.key.clone(), change);
+    fn undone(owner: &Owner, annotations: &[(&str, &str)], report: &Report) -> Vec<String> {
+        let store = sample::store(annotations, MutexRunConfigSpec::default());
         let look = Look::of(store, Vec::new(), Timestamp::UNIX_EPOCH);
         let wait = Wait {
             look: &look,
@@ -119,37 +105,60 @@ mod tests {
             node: None,
             reason: Reason::Aborted,
             who: Reason::Aborted.who(),
-            message,
+            message: SAID,
         };
         wait.commands()
+    }
+
+    /// A report of an owner that this gave up; of nothing, as the numo that wrote the status knew no such field.
+    fn given_up(by: Option<GivenUp>) -> Report {
+        let mut why = Why::new(Reason::Aborted, SAID);
+        why.given_up = by.map(Arc::new);
+        Report {
+            hold: Some(why),
+            ..Report::default()
+        }
+    }
+
+    fn with_held(mut report: Report) -> Report {
+        for (name, reason) in [("a", Reason::HeldByPerson), ("b", Reason::Aborted)] {
+            let node = NodeReport {
+                pool: "".into(),
+                step: Step::Held,
+                why: Why::new(reason, SAID),
+                since: None,
+                change: None,
+            };
+            report.nodes.insert(name.to_owned(), node);
+        }
+        report
     }
 
     #[test]
     fn each_way_to_give_up_is_undone_by_its_own_command() {
         let run = Owner::run(Key::new("ops", "upgrade"));
-        let report = Report::default();
-        let by_hand = "MutexRunConfig ops/upgrade was given up by ada; to go on, `numo abort upgrade -n ops --undo` or remove annotation x";
-        let by_directive =
-            "given up by ada: NodeChange of a bad disk (NodeChange ops/upgrade-a-1 spec.directive)";
-        let by_rule = "NodeChange ops/upgrade-a-1 gave the run up: rule ops/x failed";
-        let by_run_rule = "rule ops/x failed; `numo retry -n ops mutexrunconfig/upgrade` evaluates the rules of the run again";
-        for (message, wanted) in [
-            (by_hand, "numo abort upgrade -n ops --undo"),
+        let directive = GivenUp::Directive(Key::new("ops", "upgrade-a-1"));
+        for (by, wanted) in [
+            (GivenUp::Annotation, "numo abort upgrade -n ops --undo"),
             (
-                by_directive,
+                directive,
                 "kubectl -n ops patch nodechange upgrade-a-1 --type merge -p '{\"spec\":{\"directive\":null}}'",
             ),
-            (by_rule, "numo retry a"),
-            (by_run_rule, "numo retry -n ops mutexrunconfig/upgrade"),
+            (GivenUp::RuleOfTurn("a".to_owned()), "numo retry a"),
+            (GivenUp::RuleOfRun, "numo retry -n ops mutexrunconfig/upgrade"),
         ] {
-            assert_eq!(undone(&run, &[], &report, message), [wanted], "{message}");
+            let report = given_up(Some(by));
+            assert_eq!(undone(&run, &[], &report), [wanted]);
             // An annotation of an earlier run gives this one up no more: what does is undone.
             let stale = [(marks::ABORT, "earlier")];
-            assert_eq!(undone(&run, &stale, &report, message), [wanted], "{message}");
+            assert_eq!(undone(&run, &stale, &report), [wanted]);
         }
-        let said = "the replacement r was given up; to go on, `numo abort …` is not for it";
         assert_eq!(
-            undone(&Owner::node_version("nodes"), &[], &report, said),
+            undone(
+                &Owner::node_version("nodes"),
+                &[],
+                &given_up(Some(GivenUp::Annotation))
+            ),
             [format!("kubectl annotate nodeversion nodes {}-", marks::ABORT)],
             "numo abort refuses a NodeVersion"
         );
@@ -158,18 +167,34 @@ mod tests {
     #[test]
     fn a_plan_that_a_rule_gave_up_goes_on_by_a_word_on_the_node_that_is_held() {
         let plan = Owner::plan(Key::new("ops", "os"));
-        let mut report = Report::default();
-        for (name, reason) in [("a", Reason::HeldByPerson), ("b", Reason::Aborted)] {
-            let node = NodeReport {
-                pool: "".into(),
-                step: Step::Held,
-                why: Why::new(reason, "rule ops/x failed"),
-                since: None,
-                change: None,
-            };
-            report.nodes.insert(name.to_owned(), node);
-        }
-        let undone = undone(&plan, &[], &report, "rule ops/x failed");
-        assert_eq!(undone.first().map(String::as_str), Some("numo retry b"));
+        let report = with_held(given_up(Some(GivenUp::RuleOfTurn("b".to_owned()))));
+        assert_eq!(undone(&plan, &[], &report), ["numo retry b"]);
+    }
+
+    #[test]
+    fn a_report_that_does_not_say_what_gave_it_up_gets_no_wrong_command() {
+        let (run, plan) = (
+            Owner::run(Key::new("ops", "upgrade")),
+            Owner::plan(Key::new("ops", "os")),
+        );
+        let unknown = given_up(None);
+        assert_eq!(
+            undone(&run, &[(marks::ABORT, "run")], &unknown),
+            ["numo abort upgrade -n ops --undo"]
+        );
+        assert_eq!(
+            undone(&run, &[], &unknown),
+            ["kubectl -n ops describe mutexrunconfig upgrade"]
+        );
+        assert_eq!(
+            undone(&plan, &[], &Report::default()),
+            ["kubectl -n ops describe plan os"]
+        );
+        assert_eq!(
+            undone(&plan, &[], &with_held(unknown))
+                .first()
+                .map(String::as_str),
+            Some("numo retry b")
+        );
     }
 }

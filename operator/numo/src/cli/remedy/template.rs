@@ -46,15 +46,18 @@ pub fn of_reason(reason: Reason) -> Vec<String> {
             "numo abort RUN -n NAMESPACE --undo".to_owned(),
             "numo retry NODE".to_owned(),
         ],
-        // By which of them it was given up, the sentence of the wait says.
+        // By which of them it was given up is told of the owner alone.
         Reason::Aborted => vec![
             "numo abort NAME -n NAMESPACE --undo".to_owned(),
             "kubectl -n NAMESPACE patch nodechange NODECHANGE --type merge -p '{\"spec\":{\"directive\":null}}'".to_owned(),
             "numo retry NODE".to_owned(),
+            "numo retry -n NAMESPACE mutexrunconfig/NAME".to_owned(),
         ],
         _ => Vec::new(),
     };
-    all.extend(wait.commands());
+    if reason != Reason::Aborted {
+        all.extend(wait.commands());
+    }
     all
 }
 

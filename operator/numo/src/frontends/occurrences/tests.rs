@@ -1,4 +1,5 @@
 use super::*;
+use crate::frontends::sample;
 use numo_api::PlanCondition;
 use numo_core::{
     MaintenanceGroup,
@@ -73,21 +74,9 @@ fn of_waiting(owner: &Owner, report: &Report, status: Status<'_>, approval: Opti
 /// The journal of a node that had its turns at these times, of this run.
 fn turns(node: &str, run: &str, at: &[&str]) -> ChangeView {
     let entries = at.iter().map(|at| json!({"at": at, "step": "Admitted"}));
-    ChangeView {
-        key: Key::new("ops", node),
-        uid: format!("change-{node}"),
-        resource_version: "1".to_owned(),
-        generation: 1,
-        created: at[0].parse().unwrap(),
-        deleting: false,
-        annotations: [].into(),
-        spec: serde_json::from_value(json!({
-            "ownerRef": {"apiVersion": "a/v1", "kind": "Plan", "namespace": "ops", "name": "os", "uid": "uid"},
-            "nodeName": node, "nodeUID": node, "target": {"runID": run, "version": "v2", "pool": ""},
-        }))
-        .unwrap(),
-        status: serde_json::from_value(json!({"entries": entries.collect::<Vec<_>>()})).unwrap(),
-    }
+    let turn = (Key::new("ops", node), node, run);
+    let status = json!({"entries": entries.collect::<Vec<_>>()});
+    sample::change(&plan(), turn, at[0].parse().unwrap(), status)
 }
 
 fn of_turns(owner: &Owner, report: &Report, status: Status<'_>, changes: &[ChangeView]) -> Vec<Occurrence> {

@@ -1,5 +1,6 @@
 use super::*;
-use numo_api::{NodeChangeStatus, marks};
+use crate::frontends::sample;
+use numo_api::marks;
 use numo_core::observed::{NodeView, Pairs};
 use std::collections::BTreeMap;
 
@@ -279,7 +280,7 @@ fn a_spec_is_refused_as_the_schema_refuses_it() {
 }
 
 fn node(name: &str, cordoned: bool) -> NodeView {
-    let mark = json!({"owner": "u", "prior": false}).to_string();
+    let mark = json!({"owner": "uid", "prior": false}).to_string();
     let mark = cordoned.then(|| (marks::CORDONED_BY.to_owned(), mark));
     NodeView {
         name: name.to_owned(),
@@ -305,23 +306,9 @@ fn change(step: Option<Step>, entries: &[(i32, Step)]) -> ChangeView {
         .iter()
         .map(|(attempt, step)| json!({"at": "2027-01-15T11:00:00Z", "step": step, "attempt": attempt}))
         .collect();
-    let status: NodeChangeStatus =
-        serde_json::from_value(json!({"step": step, "attempt": 2, "entries": entries})).unwrap();
-    let spec = json!({
-        "ownerRef": {"apiVersion": "upgrade.cattle.io/v1", "kind": "Plan", "namespace": "upgrades", "name": "os", "uid": "u"},
-        "nodeName": "a", "nodeUID": "a-uid", "target": {"runID": "r", "version": "2", "pool": ""},
-    });
-    ChangeView {
-        key: Key::new("numo", "a"),
-        uid: "c".to_owned(),
-        resource_version: "1".to_owned(),
-        generation: 1,
-        created: now(),
-        deleting: false,
-        annotations: BTreeMap::new(),
-        spec: serde_json::from_value(spec).unwrap(),
-        status,
-    }
+    let status = json!({"step": step, "attempt": 2, "entries": entries});
+    let turn = (Key::new("numo", "a"), "a", "r");
+    sample::change(&plan_of("os"), turn, now(), status)
 }
 
 #[test]

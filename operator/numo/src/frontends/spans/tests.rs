@@ -1,4 +1,5 @@
 use super::*;
+use crate::frontends::sample;
 use numo_api::{NodeMaintenanceStatus, PlanStatus, Reason, RunStatus};
 use numo_core::{
     MaintenanceGroup, Owner,
@@ -34,21 +35,9 @@ fn change(node: &str, (from, to): (u32, u32), step: Step) -> ChangeView {
             "startedAt": at(from + 1), "at": at(from + 3), "endedAt": at(from + 2), "job": "ops/backup-1",
         }],
     });
-    ChangeView {
-        key: Key::new("ops", node),
-        uid: format!("change-{node}"),
-        resource_version: "1".to_owned(),
-        generation: 1,
-        created: moment(from),
-        deleting: false,
-        annotations: BTreeMap::new(),
-        spec: serde_json::from_value(json!({
-            "ownerRef": {"apiVersion": "a/v1", "kind": "MutexRunConfig", "namespace": "ops", "name": "upgrade", "uid": "uid"},
-            "nodeName": node, "nodeUID": node, "target": {"runID": "run", "version": "4.20.1", "pool": "worker"},
-        }))
-        .unwrap(),
-        status: serde_json::from_value(status).unwrap(),
-    }
+    let owner = Owner::run(Key::new("ops", "upgrade"));
+    let turn = (Key::new("ops", node), node, "run");
+    sample::change(&owner, turn, moment(from), status)
 }
 
 /// What is over of a run that goes in these waves and ended in this minute, if it has.
