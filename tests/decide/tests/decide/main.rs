@@ -20,6 +20,7 @@ mod bound;
 mod canary;
 mod capabilities;
 mod chaos;
+mod clock;
 mod closed;
 mod cluster;
 mod configs;

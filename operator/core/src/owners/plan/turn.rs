@@ -20,6 +20,7 @@ use crate::{
     observed::{ChangeView, NodeView, RuleView},
     probe::Look,
     quorum,
+    time::later,
     turn::{
         closed,
         cordon::{self, OwnDrain, Uncordon},
@@ -232,9 +233,8 @@ impl steps::Turn for Going<'_, '_> {
     }
 
     fn before(step: Step) -> Option<&'static [Step]> {
-        // Its soak is told by its verdicts, and its end by the Job.
-        let is_one = !matches!(step, Step::Uncordoned | Step::Soaked);
-        is_one.then_some(&[])
+        // Its soak is told by its verdicts, and its end by the Job; `Soaked` is of one whose times have not come.
+        (step != Step::Uncordoned).then_some(&[])
     }
 
     fn rules_of_wave(&self) -> Option<Vec<String>> {
@@ -319,8 +319,12 @@ impl steps::Turn for Going<'_, '_> {
 
     /// For `spec.postCompleteDelay`, and then for `soakSeconds` after the last verdict, or else the change.
     fn soak(&mut self) -> Next {
+        let mut changed = self.pass.changed_at(&self.turn);
+        if self.pass.intent.delay_seconds > 0 {
+            changed = steps::since(self, changed)?;
+        }
         let (pass, turn) = (&mut *self.pass, &self.turn);
-        let delay = pass.delayed_until(turn);
+        let delay = later(changed, pass.intent.delay_seconds);
         if pass.now < delay {
             pass.out.wake(delay);
             let message =
@@ -329,7 +333,6 @@ impl steps::Turn for Going<'_, '_> {
             pass.say_turn(turn, Step::Uncordoned, why);
             return STAY;
         }
-        let changed = pass.changed_at(turn);
         let since = steps::last_verdict(turn.change).map_or(changed, |last| last.max(changed));
         let soak_seconds = pass.intent.soak_seconds;
         steps::soak(self, since, soak_seconds)
