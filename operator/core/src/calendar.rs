@@ -6,12 +6,11 @@ use crate::{
         ahead::Ahead,
         hours,
         schedule::{Schedule, Standing},
-        window::Window,
         windows,
     },
     observed::{Observed, WindowView},
     owner::Owner,
-    owners,
+    owners::{self, plan::window::Window},
 };
 use jiff::{Timestamp, tz::TimeZone};
 use std::collections::BTreeMap;

@@ -4,9 +4,8 @@
 use super::{
     schedule::{Schedule, Source},
     union::State,
-    window::Window,
 };
-use crate::time::later;
+use crate::{owners::plan::window::Window, time::later};
 use jiff::Timestamp;
 
 /// How many times ahead are looked at for one at which a node begins.

@@ -4,7 +4,7 @@
 //! An opening belongs to the day on which it begins, also past midnight; its end is outside. A local time that a change of
 //! the clocks skips is moved on by as much as it skips; one that comes twice is the first of the two.
 
-use super::window::{day_of_week, time_of_day};
+use super::time_of_day::{day_of_week, time_of_day};
 use crate::time::words;
 use cronexpr::{Crontab, FallbackTimezoneOption, ParseOptions};
 use jiff::{

@@ -2,9 +2,10 @@
 
 use super::{fleet::NodeVersionView, rule::RuleView};
 use crate::{
-    admit::{hours::Hours, window::Window},
+    admit::hours::Hours,
     key::{Key, Map},
     owner::Owner,
+    owners::plan::window::Window,
 };
 use jiff::Timestamp;
 use numo_api::{

@@ -11,7 +11,7 @@ pub mod node_version;
 pub mod plan;
 
 use crate::{
-    admit::{schedule::Schedule, window::Window},
+    admit::schedule::Schedule,
     decision::{Decision, Snapshot},
     key::Key,
     lint::table::{Checks, Seen},
@@ -22,6 +22,7 @@ use crate::{
     verdict::Answers,
 };
 use numo_api::OwnerRef;
+use plan::window::Window;
 use std::cell::OnceCell;
 
 /// What is done with the pass over an owner, whatever its kind.
