@@ -38,6 +38,7 @@ mod schema;
 mod shape;
 mod strategy;
 pub mod text;
+pub mod time_of_day;
 mod validations;
 pub mod wasm_rule;
 pub mod wave;
@@ -65,7 +66,7 @@ pub use mutex_target::{MutexTarget, MutexTargetSpec, MutexTargetStatus};
 pub use mutex_window::{MutexWindow, MutexWindowSpec, MutexWindowStatus};
 pub use node_change::{
     Directive, DirectiveAction, Entry, NodeChange, NodeChangeSpec, NodeChangeStatus, Outcome, OwnerRef, Pin,
-    RuleWait, Step, Target, Terms, VerdictRecord,
+    PutBack, RuleWait, Step, Target, Terms, VerdictRecord,
 };
 pub use node_maintenance::{NodeMaintenance, NodeMaintenanceSpec, NodeMaintenanceStatus, PodRef};
 pub use object_ref::ObjectRef;

@@ -16,7 +16,6 @@ pub(crate) mod rows;
 pub mod schedule;
 pub(crate) mod settings;
 pub(crate) mod strictest;
-pub(crate) mod time_of_day;
 pub mod union;
 pub mod wave;
 pub(crate) mod wave_rules;

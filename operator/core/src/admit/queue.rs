@@ -16,6 +16,7 @@ use crate::{
     decision::Decision,
     key::Key,
     ledger::{self, Ledger},
+    mark,
     observed::{ChangeView, NodeView, Observed, Values, WindowView},
     pace::{self, Whose},
     rules::Admission,
@@ -246,6 +247,7 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
                 }
                 Some(why)
             }
+            Gate::Unfit => mark::unread(node).or_else(|| queue.against(one, gate)),
             Gate::Budget if queue.leaves_service() => ledger.refusal(node),
             Gate::Budget => None,
             Gate::Drain => {

@@ -5,6 +5,7 @@ use super::{
     cordon::{self, MAX_CORRECTIONS, OwnDrain},
     journal::{self, Journal},
     node::{Next, ON, Parts, STAY, Turn},
+    put_back,
 };
 use crate::{
     action::{Action, Eviction, Planned},
@@ -85,12 +86,20 @@ pub(super) fn keep_cordoned(turn: &mut impl Turn, own: &OwnDrain, closed: Option
     }
     // Pods may have come by the time that somebody closes it, whoever does: the journal says that it is to be drained once more.
     let was_drained = journal::is_drained(change);
-    if was_drained {
+    let corrections = own.mark.as_ref().map_or(0, |mark| mark.corrections);
+    let corrections = corrections.max(put_back::times(change, phases.now));
+    // The mark, which counts, may have been taken off with the cordon.
+    let counts = own.mark.is_none() && closed.is_none() && corrections < MAX_CORRECTIONS;
+    if was_drained || counts {
         let mut journal = Journal::open(change, phases.now);
-        journal.enter(Step::Cordoned, None);
+        if was_drained {
+            journal.enter(Step::Cordoned, None);
+        }
+        if counts {
+            put_back::count(&mut journal, change, phases.now);
+        }
         out.actions.extend(journal.planned(None));
     }
-    let corrections = own.mark.as_ref().map_or(0, |mark| mark.corrections);
     if corrections >= MAX_CORRECTIONS {
         let message = format!(
             "Node {}: someone uncordoned it {} times; cordon it, or skip it",

@@ -8,7 +8,7 @@ use numo_api::{Reason, Step};
 use numo_core::report::NodeReport;
 
 /// Each kind of owner with node a, which waits for its turn, and node b as `b` says: in its turn, or failed in it.
-const KINDS: [&str; 4] = ["MutexRunConfig", "Plan", "NodeVersion", "NodeMaintenance"];
+pub const KINDS: [&str; 4] = ["MutexRunConfig", "Plan", "NodeVersion", "NodeMaintenance"];
 
 /// A cluster with an owner of this kind that is told this. `nodes` are options of node a, and of node b.
 fn told(kind: &str, settings: &str, nodes: [&str; 2], b: &str) -> Cluster {

@@ -49,6 +49,7 @@ mod other_operator;
 mod plan;
 mod planned;
 mod preflight;
+mod put_back;
 mod quarantine;
 mod release;
 mod replaced;

@@ -232,6 +232,11 @@ impl steps::Turn for Going<'_, '_> {
         self.pass.leaving.is_some()
     }
 
+    /// A Job that runs comes to its end, which is to be seen.
+    fn heeds_marks(&self) -> bool {
+        !self.is_left() && (!self.is_released() || self.turn.tells_of_change())
+    }
+
     fn before(step: Step) -> Option<&'static [Step]> {
         // Its soak is told by its verdicts, and its end by the Job; `Soaked` is of one whose times have not come.
         (step != Step::Uncordoned).then_some(&[])

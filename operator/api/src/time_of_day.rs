@@ -1,16 +1,16 @@
 //! Days of the week and times of day as people write them, in the forms that system-upgrade-controller understands.
 
+use crate::plan::DAYS;
 use jiff::civil::Time;
-use numo_api::plan::DAYS;
 
 /// The day of a week by its number, or by its name in full, in three letters or in two; Sunday is 0.
-pub(crate) fn day_of_week(text: &str) -> Option<usize> {
+pub fn day_of_week(text: &str) -> Option<usize> {
     let name = text.trim().to_lowercase();
     DAYS.iter().position(|names| names.contains(&name.as_str()))
 }
 
 /// `15:04`, `15:04:05`, `03:04pm`, `15`, `03pm`, `3pm`.
-pub(crate) fn time_of_day(text: &str) -> Option<Time> {
+pub fn time_of_day(text: &str) -> Option<Time> {
     let text = text.trim();
     let lower = text.to_lowercase();
     let (digits, half) = match lower.strip_suffix("pm") {
