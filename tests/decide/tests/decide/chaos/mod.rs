@@ -402,6 +402,12 @@ fn beginnings() -> Vec<(&'static str, String)> {
             ),
         ),
         (
+            "fleet and others",
+            format!(
+                "{fleet}\n {pods}\n {plan}\n maintenance b name:other\n cluster 4.17.0\n pool worker 4.17.0 ours\n other-run {{\"mutexTargets\": [{{\"name\": \"all\"}}]}} finalizer\n target all worker"
+            ),
+        ),
+        (
             "all",
             format!(
                 "{nodes}\n {pods}\n pods c\n pods d\n {plan}\n maintenance b name:other\n cluster 4.17.0\n pool worker 4.17.0 ours\n other-run {{\"mutexTargets\": [{{\"name\": \"all\"}}]}} finalizer\n target all worker"
