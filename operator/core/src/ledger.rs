@@ -394,18 +394,16 @@ impl<'a> Ledger<'a> {
 
 /// The first budget that is paused and selects the node.
 pub fn stop(observed: &Observed, node: &NodeView) -> Option<Why> {
-    paused(observed, node).next()
+    stops(observed, node).into_iter().next()
 }
 
 /// All of them: each is started by itself.
 pub(crate) fn stops(observed: &Observed, node: &NodeView) -> Vec<Why> {
-    paused(observed, node).collect()
-}
-
-fn paused(observed: &Observed, node: &NodeView) -> impl Iterator<Item = Why> {
-    let budgets = observed.budgets.values();
-    let paused = budgets.filter(|budget| budget.paused && covers(budget, node));
-    paused.map(|budget| Why::new(Reason::Stopped, stopped(budget)))
+    let paused = observed.budgets.values().filter(|budget| budget.paused);
+    let paused = paused.filter(|budget| covers(budget, node));
+    paused
+        .map(|budget| Why::new(Reason::Stopped, stopped(budget)))
+        .collect()
 }
 
 /// That a budget is paused: by whom and why, where a person said so, and the command that ends it.

@@ -36,6 +36,14 @@ pub(crate) fn look(
     Some(found)
 }
 
+/// Why the drain of a node cannot be looked at: its pods are not known.
+pub(crate) fn unknown(observed: &Observed) -> Why {
+    match observed.unlisted.get("pods") {
+        Some(words) => Why::new(Reason::ListFailed, format!("its pods cannot be listed: {words}")),
+        None => Why::new(Reason::Draining, "its pods are being listed"),
+    }
+}
+
 /// Evicts these pods of the node.
 pub(crate) fn evict(out: &mut Decision, node: &NodeView, pods: impl IntoIterator<Item = Eviction>) {
     let evictions = pods.into_iter();
@@ -90,15 +98,12 @@ pub(super) fn keep_cordoned(turn: &mut impl Turn, own: &OwnDrain, closed: Option
     let corrections = corrections.max(put_back::times(change, phases.now));
     // The mark, which counts, may have been taken off with the cordon.
     let counts = own.mark.is_none() && closed.is_none() && corrections < MAX_CORRECTIONS;
-    if was_drained || counts {
+    if was_drained {
         let mut journal = Journal::open(change, phases.now);
-        if was_drained {
-            journal.enter(Step::Cordoned, None);
-        }
-        if counts {
-            put_back::count(&mut journal, change, phases.now);
-        }
+        journal.enter(Step::Cordoned, None);
         out.actions.extend(journal.planned(None));
+    } else if counts {
+        out.actions.extend(put_back::counted(change, phases.now));
     }
     if corrections >= MAX_CORRECTIONS {
         let message = format!(
@@ -135,7 +140,7 @@ pub(super) fn drain(turn: &mut impl Turn, own: &OwnDrain, closed: Option<&Why>) 
     }
     let known = (phases.answers, phases.now);
     let Some(found) = look(out, (phases.observed, node), options, cordoned, known) else {
-        let why = Why::new(Reason::Draining, "its pods are being listed");
+        let why = unknown(phases.observed);
         turn.say(Step::Cordoned, why);
         return STAY;
     };

@@ -48,14 +48,7 @@ fn words(change: &ChangeView) -> String {
     )
 }
 
-/// Counts in the journal that it is put back now.
-pub(crate) fn count(journal: &mut Journal<'_>, change: &ChangeView, now: Timestamp) {
-    let times = i32::try_from(times(change, now)).map_or(i32::MAX, |times| times.saturating_add(1));
-    let at = now.to_string();
-    journal.status.put_back = Some(PutBack { times, at });
-}
-
-/// The journal of a turn that counts so; people are told once that was often.
+/// The journal of a turn that counts that it is put back now; people are told once that was often.
 pub(crate) fn counted(change: &ChangeView, now: Timestamp) -> Option<Planned> {
     let mut journal = Journal::open(change, now);
     // A turn that is closed is so all the same.
@@ -63,9 +56,12 @@ pub(crate) fn counted(change: &ChangeView, now: Timestamp) -> Option<Planned> {
         .status
         .closed_since
         .clone_from(&change.status.closed_since);
-    count(&mut journal, change, now);
-    let is_often = times(change, now).saturating_add(1) == AT_ONCE;
+    let times = times(change, now).saturating_add(1);
+    journal.status.put_back = Some(PutBack {
+        times: i32::try_from(times).unwrap_or(i32::MAX),
+        at: now.to_string(),
+    });
     let (reason, action) = (Reason::ForeignWriter.name(), EventAction::Restore);
-    let event = is_often.then(|| Event::warning(reason, action, words(change)));
+    let event = (times == AT_ONCE).then(|| Event::warning(reason, action, words(change)));
     journal.planned(event.map(|event| event.on(&change.spec.node_name)))
 }

@@ -284,7 +284,11 @@ pub fn act_on_look(turn: &mut impl Turn, step: Step, look: Option<Look>) -> Next
             return STAY;
         }
         Some(Look::Asks(question)) => turn.parts().out.questions.push(question),
-        Some(Look::Unknown) => {}
+        Some(Look::Unknown) => {
+            let why = own_drain::unknown(turn.parts().phases.observed);
+            turn.say(step, why);
+            return STAY;
+        }
     }
     turn.say(
         step,

@@ -325,6 +325,32 @@ fn a_plan_sees_the_end_of_its_job_under_a_mark_that_cannot_be_read() {
     }
 }
 
+/// A drain that cannot be looked at waits for whoever mends the right to see pods, and says so.
+#[test]
+fn a_drain_whose_pods_cannot_be_listed_names_the_words_for_it() {
+    for text in [
+        "node a worker v0\n plan concurrency:1 drain finalizer\n binding x spec {\"ownerSelector\":{\"kind\":\"Plan\"},\"drainBy\":\"Numo\"}\n begun a Cordoned\n keeps a cordoned done",
+        "node a worker 4.16.0\n maintenance a finalizer phase:Running\n kept a cordoned\n turn a Cordoned",
+        "node a worker v0\n node x worker v0\n version img2 finalizer\n host a img1 heir:x\n host x img2 donor:a\n group w image:img2\n groups w\n replacing a Cordoned cordoned",
+    ] {
+        let mut cluster = Cluster::parse(text);
+        cluster.observed.pods.clear();
+        assert_eq!(
+            decided(&cluster, 0).report.nodes["a"].why.reason,
+            Reason::Draining,
+            "{text}"
+        );
+        cluster
+            .observed
+            .unlisted
+            .insert("pods", "pods is forbidden".to_owned());
+        let found = decided(&cluster, 0);
+        let why = &found.report.nodes["a"].why;
+        assert_eq!(why.reason, Reason::ListFailed, "{text}");
+        assert!(why.message.contains("pods is forbidden") && why.who().is_person());
+    }
+}
+
 /// Who is deleted waits for nobody.
 #[test]
 fn an_owner_that_is_deleted_leaves_a_mark_that_it_cannot_read() {

@@ -162,8 +162,7 @@ impl Pass<'_> {
             if was_drained {
                 self.say(Step::Drained, kept(), Some(change));
             } else {
-                let why = Why::new(Reason::Draining, "its pods are being listed");
-                self.say(Step::Cordoned, why, Some(change));
+                self.say(Step::Cordoned, own_drain::unknown(self.observed), Some(change));
             }
             return;
         };
