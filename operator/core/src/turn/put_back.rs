@@ -36,8 +36,10 @@ pub(crate) fn times(change: &ChangeView, now: Timestamp) -> u32 {
 /// That somebody takes it off again and again, and when it is put back next.
 pub(crate) fn told(change: &ChangeView, now: Timestamp) -> Option<(Why, Timestamp)> {
     let (_, at) = known(change, now).filter(|(times, _)| *times >= AT_ONCE)?;
-    let why = Why::new(Reason::ForeignWriter, words(change));
-    Some((why, later(at, PAUSE_SECONDS)))
+    Some((
+        Why::new(Reason::ForeignWriter, words(change)),
+        later(at, PAUSE_SECONDS),
+    ))
 }
 
 fn words(change: &ChangeView) -> String {

@@ -69,9 +69,9 @@ fn take(
         change,
         out,
     } = turn.parts();
-    let planned = |action| Planned::of(&node.name, action);
     let begins = begins(change, (takes.is_some() && shield.is_some(), phases.now));
-    out.actions.extend(renews.map(planned));
+    out.actions
+        .extend(renews.map(|action| Planned::of(&node.name, action)));
     let unread = mark::unread(node);
     let shield = shield.filter(|_| unread.is_none());
     let taken: Vec<Action> = takes.into_iter().chain(shield).chain(machines).collect();
@@ -88,11 +88,10 @@ fn take(
     if let Some((why, at)) = told.clone().filter(|(_, at)| *at > phases.now) {
         out.wake(at);
         // What was let go goes on.
-        return if turn.is_released() {
-            ON
-        } else {
-            stay(turn, step, why)
-        };
+        if turn.is_released() {
+            return ON;
+        }
+        return stay(turn, step, why);
     }
     write(turn, taken, puts_back);
     turn.note_taking();
