@@ -242,7 +242,7 @@ pub fn soaking(since: i64) -> [String; 4] {
          plan concurrency:1 cordon finalizer applying:a
          binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"soakSeconds\":600}}
          begun a Changed boot:b0 of:v0 entered:Released since:{since}
-         keeps a
+         keeps a leased
          planjob a complete ended:{since}"
     );
     let version = format!(
@@ -298,7 +298,7 @@ fn the_order_of_nodes_is_said_by_the_same_field_for_every_owner_that_has_several
         for (order, of_young) in [("Oldest", Reason::WaitingForTurn), ("Newest", Reason::Admitting)] {
             let settings = format!("\"maxUnavailable\":1,\"order\":\"{order}\"");
             let wanted = if kind == "NodeMaintenance" {
-                Reason::InvalidField
+                Reason::FieldNotServed
             } else {
                 of_young
             };
@@ -325,6 +325,6 @@ fn a_job_that_failed_is_tried_again_as_often_as_the_field_says() {
     }
     for kind in ["NodeVersion", "NodeMaintenance"] {
         let found = of_a(&told(kind, "\"retries\":1", ["", ""], ""));
-        assert_eq!(found, Reason::InvalidField, "{kind}");
+        assert_eq!(found, Reason::FieldNotServed, "{kind}");
     }
 }

@@ -49,7 +49,7 @@ fn the_delay_of_a_plan_counts_from_now_too() {
             "node a worker v0
              plan concurrency:1 cordon finalizer applying:a spec {{\"postCompleteDelay\":\"300s\"}}
              begun a Changed boot:b0 of:v0 entered:Released since:{since}
-             keeps a
+             keeps a leased
              planjob a complete ended:{since}"
         )
     };
@@ -73,7 +73,7 @@ fn the_soak_of_a_wave_counts_from_now_too() {
          run {{{}}} finalizer
          change a Done pin:4.17.0 since:{AHEAD} entries:Admitted,Done
          change b Done pin:4.17.0 since:-5000 entries:Admitted,Done",
-        waves.replace(":", ": ")
+        waves.replace(':', ": ")
     );
     let plan = format!(
         "node a worker v0 label:canary=yes

@@ -414,7 +414,7 @@ fn a_node_of_a_plan_that_lost_its_mark_is_given_back_in_the_end() {
     for step in [PLAN_STEPS[1], PLAN_STEPS[2], drained] {
         for all in [false, true] {
             let lost = unmarked(plan(step), all);
-            check_cluster(&lost, "> shield a");
+            check_cluster(&lost, "> shield a\n > journal a");
             let mut end = plan(complete);
             *node(&mut end) = node(&mut patched(lost)).clone();
             check_cluster(&end, given_back);
@@ -422,7 +422,7 @@ fn a_node_of_a_plan_that_lost_its_mark_is_given_back_in_the_end() {
     }
     // Also one that lost it once its Job was complete.
     let lost = unmarked(plan(complete), false);
-    check_cluster(&lost, "> shield a");
+    check_cluster(&lost, "> shield a\n > journal a");
     check_cluster(&patched(lost), given_back);
     // Once the change is journaled the mark may have been taken off by numo: a cordon is a person's then.
     let changed = complete.replace("entered:Cordoned", "entered:Cordoned entered:Changed");
@@ -447,7 +447,7 @@ fn a_node_of_a_maintenance_that_lost_its_mark_is_given_back_in_the_end() {
             // While it is kept the mark is put back, also where nothing may be begun.
             for more in ["", "budget all max:9 paused"] {
                 let mut kept = unmarked(maintenance(&format!("{step}\n {more}")), all);
-                check_cluster(&kept, "> shield a");
+                check_cluster(&kept, "> shield a\n > journal a");
                 if all {
                     kept = patched(kept);
                 }
@@ -601,7 +601,7 @@ fn events(cluster: &mut Cluster) -> Vec<String> {
 fn a_job_that_is_gone_before_its_time_is_told_and_made_again() {
     for plan in ["", "cordon", "drain"] {
         let mut gone = Cluster::parse(&format!(
-            "node a worker v0\n plan concurrency:1 finalizer {plan} applying:a\n begun a new made:-300 since:-300\n keeps a {}\n pods a",
+            "node a worker v0\n plan concurrency:1 finalizer {plan} applying:a\n begun a new made:-300 since:-300\n keeps a {}\n pods a\n drain a free",
             if plan.is_empty() { "in-service" } else { "" }
         ));
         let told = events(&mut gone);

@@ -90,6 +90,7 @@ fn carry_out(cluster: &mut Cluster, found: Decision) -> Vec<String> {
                         None => drop(node.annotations.remove(&change.key)),
                     }
                 }
+                node.taints = patch.taints.map_or(node.taints.clone(), |(_, to)| to);
                 node.unschedulable = patch.unschedulable.unwrap_or(node.unschedulable);
             }
             _ => continue,

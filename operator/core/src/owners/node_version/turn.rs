@@ -9,7 +9,7 @@ use crate::{
         wave_rules::Rules,
     },
     key::Key,
-    ledger, mark,
+    ledger,
     observed::{ChangeView, NodeView, PendingNodeView, RuleView, is_same},
     owner::OwnerKind,
     probe::Look,

@@ -238,8 +238,12 @@ impl steps::Turn for Going<'_, '_> {
     }
 
     fn before(step: Step) -> Option<&'static [Step]> {
-        // Its soak is told by its verdicts, and its end by the Job; `Soaked` is of one whose times have not come.
-        (step != Step::Uncordoned).then_some(&[])
+        match step {
+            // Its soak is told by its verdicts, and its end by the Job, unless their times have not come.
+            Step::Soaked => Some(&[Step::Changed]),
+            Step::Uncordoned => None,
+            _ => Some(&[]),
+        }
     }
 
     fn rules_of_wave(&self) -> Option<Vec<String>> {
