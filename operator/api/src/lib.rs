@@ -33,6 +33,7 @@ pub mod node_change;
 pub mod node_maintenance;
 pub mod object_ref;
 pub mod plan;
+pub mod plan_window;
 pub mod prometheus_rule;
 mod schema;
 mod shape;

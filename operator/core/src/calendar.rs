@@ -10,9 +10,10 @@ use crate::{
     },
     observed::{Observed, WindowView},
     owner::Owner,
-    owners::{self, plan::window::Window},
+    owners,
 };
 use jiff::{Timestamp, tz::TimeZone};
+use numo_api::plan_window::Window;
 use std::collections::BTreeMap;
 
 /// All hours of one owner.

@@ -5,12 +5,11 @@ use crate::{
     admit::hours::Hours,
     key::{Key, Map},
     owner::Owner,
-    owners::plan::window::Window,
 };
 use jiff::Timestamp;
 use numo_api::{
     ApprovalStatus, MutexRunConfigSpec, MutexRunConfigStatus, MutexTargetStatus, NodeMaintenanceSpec,
-    NodeMaintenanceStatus, PlanSpec, PlanStatus, mutex_run_config::WaitCount,
+    NodeMaintenanceStatus, PlanSpec, PlanStatus, mutex_run_config::WaitCount, plan_window::Window,
 };
 
 /// What every owner has, whatever its kind.

@@ -21,8 +21,7 @@ use crate::{
     report::Report,
     verdict::Answers,
 };
-use numo_api::OwnerRef;
-use plan::window::Window;
+use numo_api::{OwnerRef, plan_window::Window};
 use std::cell::OnceCell;
 
 /// What is done with the pass over an owner, whatever its kind.

@@ -119,7 +119,7 @@ fn health_checks_are_paused_only_if_asked_and_only_while_a_node_is_in_flight() {
          change a Admitted
          change b Admitted
          healthcheck h",
-        "> pause healthcheck h",
+        "> pause healthcheck h\n > journal a\n > journal b",
     );
     // Someone paused it: it does nothing already, and is theirs to resume.
     check(

@@ -328,13 +328,13 @@ impl steps::Turn for Going<'_, '_> {
 
     /// For `spec.postCompleteDelay`, and then for `soakSeconds` after the last verdict, or else the change.
     fn soak(&mut self) -> Next {
-        let mut changed = self.pass.changed_at(&self.turn);
-        if self.pass.intent.delay_seconds > 0 {
+        let (mut changed, seconds) = (self.pass.changed_at(&self.turn), self.pass.intent.delay_seconds);
+        if seconds > 0 {
             changed = steps::since(self, changed)?;
         }
         let (pass, turn) = (&mut *self.pass, &self.turn);
-        let delay = later(changed, pass.intent.delay_seconds);
-        if pass.now < delay {
+        let delay = later(changed, seconds);
+        if seconds > 0 && pass.now < delay {
             pass.out.wake(delay);
             let message =
                 format!("its Job is complete, it counts as done at {delay} (spec.postCompleteDelay)");

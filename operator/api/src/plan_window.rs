@@ -3,12 +3,12 @@
 //! Formats and meaning as in system-upgrade-controller (`spec/system-upgrade-controller.md` §2): the second of the end is
 //! included; an end before the start is of the next morning, and the weekday that counts is always the present one.
 
-use jiff::{SignedDuration, Timestamp, ToSpan as _, civil::Time, tz::TimeZone};
-use numo_api::{
+use crate::{
     PlanWindow,
     plan::DAYS,
     time_of_day::{day_of_week, time_of_day},
 };
+use jiff::{SignedDuration, Timestamp, ToSpan as _, civil::Time, tz::TimeZone};
 
 /// Days, time of day, and time zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
