@@ -12,7 +12,6 @@ use crate::{
     action::{Action, Planned},
     mark,
     observed::ChangeView,
-    time::later,
     why::Why,
 };
 use jiff::Timestamp;
@@ -112,7 +111,8 @@ fn stay(turn: &mut impl Turn, step: Step, why: Why) -> Next {
 
 /// Whether all that is taken now is taken for the first time: the turn has just begun. After that somebody has taken it off.
 fn begins(change: &ChangeView, (is_all, now): (bool, Timestamp)) -> bool {
-    let is_new = later(journal::written_at(change, now), JUST_BEGUN_SECONDS) > now;
+    let age = now.as_second() - journal::written_at(change, now).as_second();
+    let is_new = (0..JUST_BEGUN_SECONDS).contains(&age);
     matches!(change.status.step, None | Some(Step::Admitted)) && (is_all || is_new)
 }
 

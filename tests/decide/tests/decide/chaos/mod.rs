@@ -307,7 +307,7 @@ impl World {
                 }
             }
         }
-        match again.into_iter().find(|(_, times)| *times > 8) {
+        match again.into_iter().find(|(_, times)| *times > REST / 3) {
             Some((name, times)) => Err(format!(
                 "put back for ever: {name}, {times} times in {REST} rounds"
             )),
