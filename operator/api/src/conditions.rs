@@ -215,7 +215,7 @@ reasons! {
     OpenShiftMissing: ClusterAdmin, "This cluster has no ClusterVersion or no MachineConfigPools.";
     PoolPausedByOther: ClusterAdmin, "Someone else paused a target pool: a veto until it is lifted or spec.adoptPaused is set.";
     PoolHeldByRun: OtherRun, "Another run holds a target pool.";
-    ForeignWriter: ClusterAdmin, "Someone keeps changing what numo set; numo no longer corrects it.";
+    ForeignWriter: ClusterAdmin, "Someone keeps changing what numo set; numo no longer corrects it, or only once a minute.";
     PoolsPausing: Numo, "The target pools are being paused.";
     ControlPlaneUpdating: ClusterItself, "The control plane is not at the new version yet.";
     PoolNotRendered: ClusterItself, "A target pool's configuration is not rendered for the new version yet.";
@@ -360,6 +360,7 @@ reasons! {
     GateLost: ClusterAdmin, "The object had a gate of its own, and somebody or the CRD of another controller has dropped it.";
     JournalContradicts: ClusterAdmin, "The NodeChange of a node contradicts itself, or a later numo wrote it: nothing is done to the node on its word.";
     Superseded: Nobody, "The owner goes to another version by now: the node is taken up anew.";
+    MarkUnreadable: ClusterAdmin, "A mark of numo on the node cannot be read: nothing is done to the node before the mark is gone or mended.";
     NotSelected: Nobody, "The Plan does not select the node any more.";
     InvariantBreach: Numo, "A decision would have broken an invariant and was not carried out; this is a fault in numo.";
     Joining: ClusterItself, "A new machine is to take the place of the node: it is being made, or has not joined yet.";

@@ -33,11 +33,13 @@ pub mod node_change;
 pub mod node_maintenance;
 pub mod object_ref;
 pub mod plan;
+pub mod plan_window;
 pub mod prometheus_rule;
 mod schema;
 mod shape;
 mod strategy;
 pub mod text;
+pub mod time_of_day;
 mod validations;
 pub mod wasm_rule;
 pub mod wave;
@@ -65,7 +67,7 @@ pub use mutex_target::{MutexTarget, MutexTargetSpec, MutexTargetStatus};
 pub use mutex_window::{MutexWindow, MutexWindowSpec, MutexWindowStatus};
 pub use node_change::{
     Directive, DirectiveAction, Entry, NodeChange, NodeChangeSpec, NodeChangeStatus, Outcome, OwnerRef, Pin,
-    RuleWait, Step, Target, Terms, VerdictRecord,
+    PutBack, RuleWait, Step, Target, Terms, VerdictRecord,
 };
 pub use node_maintenance::{NodeMaintenance, NodeMaintenanceSpec, NodeMaintenanceStatus, PodRef};
 pub use object_ref::ObjectRef;

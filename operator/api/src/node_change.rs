@@ -172,6 +172,9 @@ pub struct NodeChangeStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub rule_waits: Vec<RuleWait>,
+    /// How often numo has put back of late what somebody took off the node in its turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub put_back: Option<PutBack>,
     /// The steps the node went through, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
@@ -206,6 +209,17 @@ pub struct RuleWait {
     pub generation: i64,
     /// When it was evaluated first.
     pub since: String,
+}
+
+/// What somebody takes off a node that has its turn, as numo has put it back: shield, marks or lease.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PutBack {
+    /// How often, since it was left alone for ten minutes.
+    pub times: i32,
+    /// When it was put back last.
+    #[schemars(length(max = 64))]
+    pub at: String,
 }
 
 /// What a node was pinned to when it was admitted.

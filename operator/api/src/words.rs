@@ -146,6 +146,11 @@ pub const WORDS: &[(&str, Seen, &str)] = &[
         "A NodeMaintenance is over, and its node is restored.",
     ),
     (
+        "JobMissing",
+        Seen::Event,
+        "The Job of a node was about to be made a while ago and is not there: it is made now, perhaps once more.",
+    ),
+    (
         "CordonedAgain",
         Seen::Event,
         "Somebody uncordoned a node in maintenance; numo cordoned it again.",

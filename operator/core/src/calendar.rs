@@ -6,7 +6,6 @@ use crate::{
         ahead::Ahead,
         hours,
         schedule::{Schedule, Standing},
-        window::Window,
         windows,
     },
     observed::{Observed, WindowView},
@@ -14,6 +13,7 @@ use crate::{
     owners,
 };
 use jiff::{Timestamp, tz::TimeZone};
+use numo_api::plan_window::Window;
 use std::collections::BTreeMap;
 
 /// All hours of one owner.

@@ -238,8 +238,16 @@ impl<'a> Ledger<'a> {
 
     /// Why the node may not become unavailable, if so.
     pub fn refusal(&self, node: &NodeView) -> Option<Why> {
-        let mut rows = self.rows.iter().filter(|row| covers(row.budget, node));
-        rows.find_map(|row| self.over_limit(row, node).or_else(|| self.over_groups(row, node)))
+        self.refusals(node).into_iter().next()
+    }
+
+    /// The same of each budget that lets it not, worst first: what only a person ends.
+    pub fn refusals(&self, node: &NodeView) -> Vec<Why> {
+        let rows = self.rows.iter().filter(|row| covers(row.budget, node));
+        let all = rows.filter_map(|row| self.over_limit(row, node).or_else(|| self.over_groups(row, node)));
+        let mut all: Vec<Why> = all.collect();
+        all.sort_by_key(|why| why.who() != Actor::ClusterAdmin);
+        all
     }
 
     /// Why `maxUnavailable` of a budget lets the node not become unavailable.
@@ -386,9 +394,16 @@ impl<'a> Ledger<'a> {
 
 /// The first budget that is paused and selects the node.
 pub fn stop(observed: &Observed, node: &NodeView) -> Option<Why> {
-    let mut budgets = observed.budgets.values();
-    let budget = budgets.find(|budget| budget.paused && covers(budget, node))?;
-    Some(Why::new(Reason::Stopped, stopped(budget)))
+    stops(observed, node).into_iter().next()
+}
+
+/// All of them: each is started by itself.
+pub(crate) fn stops(observed: &Observed, node: &NodeView) -> Vec<Why> {
+    let paused = observed.budgets.values().filter(|budget| budget.paused);
+    let paused = paused.filter(|budget| covers(budget, node));
+    paused
+        .map(|budget| Why::new(Reason::Stopped, stopped(budget)))
+        .collect()
 }
 
 /// That a budget is paused: by whom and why, where a person said so, and the command that ends it.

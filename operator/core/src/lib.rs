@@ -56,7 +56,6 @@ mod undo;
 pub mod unheard;
 pub mod unknown;
 pub mod verdict;
-mod walk;
 pub mod why;
 
 pub use decide::decide;

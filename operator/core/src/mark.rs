@@ -5,8 +5,9 @@ use crate::{
     action::{Change, DrainsFor},
     observed::{MaintenanceView, Map, NodeView, PoolView, Values},
     owner::{MaintenanceGroup, Owner},
+    why::Why,
 };
-use numo_api::marks;
+use numo_api::{Reason, marks};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -126,6 +127,25 @@ pub fn cordoned_by(node: &NodeView) -> Option<CordonedBy> {
 /// node that it has not cordoned: nothing is to be put back for that.
 pub fn remembers_cordon(node: &NodeView) -> bool {
     cordoned_by(node).is_some_and(|mark| mark.prior)
+}
+
+/// Why nothing is done to a node with a mark that cannot be read, if it has one: a later numo may have written it, and who writes over it
+/// forgets what was there before.
+pub(crate) fn unread(node: &NodeView) -> Option<Why> {
+    let is_odd = |key: &str, is_read: bool| node.annotations.value(key).is_some() && !is_read;
+    let key = if is_odd(marks::SHIELDED_BY, shielded(node).is_some()) {
+        marks::SHIELDED_BY
+    } else if is_odd(marks::CORDONED_BY, cordoned_by(node).is_some()) {
+        marks::CORDONED_BY
+    } else {
+        return None;
+    };
+    let message = format!(
+        "Node {0} annotation {key}: found what this numo cannot read, wanted a mark of its own or none; mend it, or remove it by \
+         `kubectl annotate node {0} {key}-`",
+        node.name
+    );
+    Some(Why::new(Reason::MarkUnreadable, message))
 }
 
 /// Who shields the node, if numo does.

@@ -4,10 +4,10 @@
 use super::{
     schedule::{Schedule, Source},
     union::State,
-    window::Window,
 };
 use crate::time::later;
 use jiff::Timestamp;
+use numo_api::plan_window::Window;
 
 /// How many times ahead are looked at for one at which a node begins.
 const LOOKED_AT: usize = 64;

@@ -108,16 +108,24 @@ pub(crate) fn weigh(asked: bool, mut against: impl FnMut(Gate) -> Option<Why>) -
 impl Against {
     /// What else keeps the owner as a whole, where something does and a person asks about the node: a gate tells its worst only.
     pub fn and_of_owner<I: IntoIterator<Item = Why>>(mut self, all: impl FnOnce() -> I) -> Self {
-        if !self.asked || self.of_owner == 0 {
-            return self;
-        }
-        for why in all() {
-            if !self.found.contains(&why) {
-                self.found.insert(self.of_owner, why);
-                self.of_owner += 1;
-            }
+        if self.asked && self.of_owner > 0 {
+            self.insert(1, all().into_iter().collect());
         }
         self
+    }
+
+    /// The same of another gate: all that it has against the node.
+    pub fn and_all(mut self, all: impl FnOnce() -> Vec<Why>) -> Self {
+        let all = if self.asked { all() } else { Vec::new() };
+        if let Some(worst) = self.found.iter().position(|why| all.contains(why)) {
+            self.insert(worst + 1, all);
+        }
+        self
+    }
+
+    fn insert(&mut self, at: usize, mut more: Vec<Why>) {
+        more.retain(|why| !self.found.contains(why));
+        self.found.splice(at..at, more);
     }
 
     /// The worst of it, if anything; the report has the rest.

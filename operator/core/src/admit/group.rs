@@ -5,10 +5,14 @@ use super::{
     wave::{Takes, Wave},
 };
 use crate::{
+    decision::Decision,
     key::Key,
     observed::{ChangeView, IntOrPercent},
     time::later,
-    turn::journal,
+    turn::{
+        contradiction,
+        journal::{self, Journal},
+    },
     why::Why,
 };
 use jiff::Timestamp;
@@ -39,6 +43,8 @@ pub(super) struct Group<'a> {
     pub(super) last_done: Option<Timestamp>,
     /// A node that is done, and whose journal does not tell since when.
     pub(super) untold: Option<&'a ChangeView>,
+    /// Nodes that are done at times that have not come, as the clock was put back.
+    pub(super) ahead: Vec<&'a ChangeView>,
     pub(super) last_left_out: Option<Timestamp>,
     /// How many of its nodes may fail, once that is known.
     pub(super) budget: Option<usize>,
@@ -63,7 +69,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    pub(super) fn add(&mut self, row: &Row<'a>) {
+    pub(super) fn add(&mut self, row: &Row<'a>, now: Timestamp) {
         self.nodes += 1;
         if row.has_failed {
             self.failed.push(row.name);
@@ -76,6 +82,8 @@ impl<'a> Group<'a> {
                 {
                     self.untold.get_or_insert(change);
                 }
+                let is_ahead = at.is_some_and(|at| !contradiction::has_come(at, now));
+                self.ahead.extend(row.change.filter(|_| is_ahead));
                 self.last_done = self.last_done.max(at);
             }
             Stand::LeftOut(at) => self.last_left_out = self.last_left_out.max(at),
@@ -83,6 +91,16 @@ impl<'a> Group<'a> {
                 self.behind.push(row.name);
                 self.goes_on |= goes_on;
             }
+        }
+    }
+
+    /// Has the journals of nodes that are done at times that have not come tell that they are done now: the wave soaks from now on.
+    pub(super) fn put_right(&self, out: &mut Decision, now: Timestamp) {
+        let soaks = self.soak_seconds > 0 && self.is_over();
+        for change in self.ahead.iter().filter(|_| soaks) {
+            let mut journal = Journal::open(change, now);
+            journal.status.since = Some(now.to_string());
+            out.actions.extend(journal.planned(None));
         }
     }
 

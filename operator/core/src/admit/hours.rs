@@ -4,7 +4,6 @@
 //! An opening belongs to the day on which it begins, also past midnight; its end is outside. A local time that a change of
 //! the clocks skips is moved on by as much as it skips; one that comes twice is the first of the two.
 
-use super::window::{day_of_week, time_of_day};
 use crate::time::words;
 use cronexpr::{Crontab, FallbackTimezoneOption, ParseOptions};
 use jiff::{
@@ -12,7 +11,11 @@ use jiff::{
     civil::{Date, DateTime, Time},
     tz::{AmbiguousOffset, TimeZone},
 };
-use numo_api::{hours, plan::DAYS};
+use numo_api::{
+    hours,
+    plan::DAYS,
+    time_of_day::{day_of_week, time_of_day},
+};
 
 /// Times of a cron expression that are looked at one after the other to find a start.
 const LOOKED_AT: usize = 256;

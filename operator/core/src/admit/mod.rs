@@ -20,5 +20,4 @@ pub mod union;
 pub mod wave;
 pub(crate) mod wave_rules;
 pub(crate) mod waves;
-pub mod window;
 pub mod windows;

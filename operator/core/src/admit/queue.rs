@@ -16,6 +16,7 @@ use crate::{
     decision::Decision,
     key::Key,
     ledger::{self, Ledger},
+    mark,
     observed::{ChangeView, NodeView, Observed, Values, WindowView},
     pace::{self, Whose},
     rules::Admission,
@@ -206,6 +207,18 @@ fn forecast<'a>(observed: &'a Observed, whose: Option<Whose<'_>>) -> impl Fn() -
     }
 }
 
+/// Has the owner decided again when hours open or close.
+fn wake_for_hours<'a>(queue: &mut impl Queue<'a>) {
+    let (observed, _, now) = queue.seen();
+    let changes = [
+        queue.schedule().changes_after(now),
+        windows::changes_after(observed, now),
+    ];
+    for at in changes.into_iter().flatten() {
+        queue.out().wake(at);
+    }
+}
+
 /// Begins as many nodes as may be, and says of each other one what it waits for.
 pub fn admit<'a>(queue: &mut impl Queue<'a>) {
     let (observed, answers, now) = queue.seen();
@@ -215,13 +228,7 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
     let mut asking = 0;
     let forecast = forecast(observed, queue.whose());
     let mut shut = Shut::of(observed);
-    let changes = [
-        queue.schedule().changes_after(now),
-        windows::changes_after(observed, now),
-    ];
-    for at in changes.into_iter().flatten() {
-        queue.out().wake(at);
-    }
+    wake_for_hours(queue);
     let mut waiting = queue.waiting();
     // Whose turn was closed for too long stands behind the others.
     waiting.sort_by_key(|one| closed::stands_behind(queue.change(*one)));
@@ -240,6 +247,7 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
                 }
                 Some(why)
             }
+            Gate::Unfit => mark::unread(node).or_else(|| queue.against(one, gate)),
             Gate::Budget if queue.leaves_service() => ledger.refusal(node),
             Gate::Budget => None,
             Gate::Drain => {
@@ -249,6 +257,8 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
             gate => queue.against(one, gate),
         });
         let against = against.and_of_owner(|| queue.against_owner());
+        let against = against.and_all(|| ledger::stops(observed, node));
+        let against = against.and_all(|| ledger.refusals(node));
         let worst = against.worst(&mut queue.out().report);
         if let Some(why) = worst.or_else(|| name_taken(queue, one)) {
             queue.wait(one, why);

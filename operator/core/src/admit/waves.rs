@@ -81,7 +81,7 @@ impl<'a> Waves<'a> {
         let places = all.places(waves, rows);
         for (row, place) in rows.iter().zip(&places) {
             if let Some(group) = place.and_then(|place| all.groups.get_mut(place)) {
-                group.add(row);
+                group.add(row, now);
             }
         }
         all.current = all.under_way(now);
@@ -467,6 +467,7 @@ impl<'a> Waves<'a> {
     /// Says which waves are over, and has the owner decided again when the next one is whose nodes are done: people are told of it.
     pub fn say_over(&self, out: &mut Decision, now: Timestamp) {
         out.report.waves_over = self.over(now);
+        self.groups.iter().for_each(|group| group.put_right(out, now));
         let over = self
             .groups
             .iter()

@@ -8,7 +8,6 @@ mod approval;
 mod budget;
 mod change;
 mod fleet;
-mod foreign;
 mod job;
 mod listed;
 mod node;
@@ -30,7 +29,6 @@ pub use self::{
         NodeVersionView, POLL_SECONDS, PendingNodeView, ProviderView, ScalingGroupView, StrategyView, Told,
         ToldImage, is_same,
     },
-    foreign::Rival,
     job::{JobEnd, JobView, PlanJobView},
     node::{Annotated, EtcdVoter, Leaving, MachineApi, MachineView, NodeView, RebootLock},
     openshift::{ClusterVersionView, ConfigView, PoolView},
@@ -293,6 +291,15 @@ impl Observed {
         });
         locks.chain(machines).collect()
     }
+}
+
+/// An operator that numo replaces, and that is live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rival {
+    /// What it works on.
+    pub what: ForeignController,
+    /// What is left of it, where its Deployment is at 0 or deleted; none where that runs.
+    pub lingers: Option<String>,
 }
 
 /// A write that was refused.

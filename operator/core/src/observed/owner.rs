@@ -2,14 +2,14 @@
 
 use super::{fleet::NodeVersionView, rule::RuleView};
 use crate::{
-    admit::{hours::Hours, window::Window},
+    admit::hours::Hours,
     key::{Key, Map},
     owner::Owner,
 };
 use jiff::Timestamp;
 use numo_api::{
     ApprovalStatus, MutexRunConfigSpec, MutexRunConfigStatus, MutexTargetStatus, NodeMaintenanceSpec,
-    NodeMaintenanceStatus, PlanSpec, PlanStatus, mutex_run_config::WaitCount,
+    NodeMaintenanceStatus, PlanSpec, PlanStatus, mutex_run_config::WaitCount, plan_window::Window,
 };
 
 /// What every owner has, whatever its kind.

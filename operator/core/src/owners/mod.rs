@@ -11,7 +11,7 @@ pub mod node_version;
 pub mod plan;
 
 use crate::{
-    admit::{schedule::Schedule, window::Window},
+    admit::schedule::Schedule,
     decision::{Decision, Snapshot},
     key::Key,
     lint::table::{Checks, Seen},
@@ -21,7 +21,7 @@ use crate::{
     report::Report,
     verdict::Answers,
 };
-use numo_api::OwnerRef;
+use numo_api::{OwnerRef, plan_window::Window};
 use std::cell::OnceCell;
 
 /// What is done with the pass over an owner, whatever its kind.

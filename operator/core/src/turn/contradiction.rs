@@ -15,6 +15,11 @@ use std::collections::BTreeMap;
 /// How far apart the clocks of API servers may be (seconds): of two times that are no further apart neither is later.
 const APART_SECONDS: i64 = 60;
 
+/// Whether a time has come: one of a clock that was put back has not, and nothing is to count from it.
+pub(crate) fn has_come(at: Timestamp, now: Timestamp) -> bool {
+    at <= later(now, APART_SECONDS)
+}
+
 /// That the journal is of a later format, or of another owner: nothing may be written to it either.
 pub(crate) fn of_other(change: &ChangeView, owner: &Owner) -> Option<Why> {
     let found = change.status.journal_version;
@@ -199,7 +204,7 @@ fn of_times(change: &ChangeView, now: Timestamp) -> Option<String> {
 fn wrong_time(field: &str, found: &str, now: Timestamp) -> Result<Timestamp, String> {
     let at = journal::time(Some(found));
     let at = at.ok_or_else(|| format!("{field}: found {found:?}, wanted a time such as {now}"))?;
-    if at > later(now, APART_SECONDS) {
+    if !has_come(at, now) {
         return Err(format!(
             "{field}: found {found}, wanted a time that has come: it is {now}"
         ));

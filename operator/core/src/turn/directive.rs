@@ -47,7 +47,7 @@ pub(crate) fn skipped(change: &ChangeView) -> Option<Why> {
 }
 
 /// That a person gives the owner up with this node, if so.
-fn given_up(change: &ChangeView) -> Option<Why> {
+pub(crate) fn given_up(change: &ChangeView) -> Option<Why> {
     let directive = asked(change, DirectiveAction::Abort)?;
     let by = GivenUp::Directive(change.key.clone());
     Some(Why::aborted(by, persons_words("given up", change, directive)))
@@ -61,21 +61,8 @@ pub(crate) fn all_given_up<'a>(
     changes.find_map(|change| given_up(change).filter(|_| change.spec.target.run_id == run_id))
 }
 
-/// That a person leaves the only node of its owner out: to give the owner up is the same.
-pub(crate) fn only_one_skipped(change: &ChangeView) -> Option<Why> {
-    skipped(change).or_else(|| {
-        let why = given_up(change)?;
-        Some(Why::new(Reason::SkippedByPerson, why.message))
-    })
-}
-
-/// The same, if it is not journaled yet.
-pub(crate) fn only_one_newly_skipped(change: &ChangeView) -> Option<Why> {
-    only_one_skipped(change).filter(|_| is_new(change))
-}
-
 /// Nobody has acted yet on what a person has said of a node that has no turn.
-fn is_new(change: &ChangeView) -> bool {
+pub(crate) fn is_new(change: &ChangeView) -> bool {
     change.status.step.is_none() || is_fresh(change)
 }
 

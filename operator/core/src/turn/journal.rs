@@ -52,6 +52,7 @@ impl<'a> Journal<'a> {
             reason: why.map(|why| why.reason.name().to_owned()),
         });
         if step == Step::Done {
+            self.status.put_back = None;
             // What its rules left for themselves has been read, and would be kept of every node.
             let large = |data: &String| data.len() > DATA_KEPT;
             let verdicts = self.status.verdicts.iter_mut();

@@ -15,6 +15,7 @@ pub mod node;
 pub mod overdue;
 pub(crate) mod own_drain;
 pub mod phases;
+pub(crate) mod put_back;
 pub mod quarantine;
 pub mod reservation;
 pub mod shield;

@@ -76,6 +76,10 @@ pub trait Turn {
         self.close(step, why);
         STAY
     }
+    /// Whether a mark of the node that cannot be read keeps the turn from going on. Who leaves waits for nobody.
+    fn heeds_marks(&self) -> bool {
+        !self.is_left()
+    }
     /// Notes that lease and shield are being taken.
     fn note_taking(&mut self) {}
     /// Carries out what a person says of the node.

@@ -9,7 +9,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Reason, Step, conditions::Actor, mutex_run_config::WaitCount};
+use numo_api::{Reason, conditions::Actor, mutex_run_config::WaitCount};
 
 /// How long machines may move and volumes be detached (seconds).
 const DRAIN_SECONDS: i64 = 3600;
@@ -20,8 +20,8 @@ fn limit(node: &NodeReport) -> Option<i64> {
     match node.why.reason {
         _ if !is_plain => None,
         Reason::MigrationInProgress | Reason::VolumesAttached => Some(DRAIN_SECONDS),
-        // Its Job of the attempt before, which a finalizer keeps.
-        Reason::JobBeingDeleted if node.step == Step::Admitted => Some(STUCK_SECONDS),
+        // A finalizer keeps it, or a pod that does not end.
+        Reason::JobBeingDeleted => Some(STUCK_SECONDS),
         _ => None,
     }
 }

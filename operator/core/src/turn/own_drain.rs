@@ -5,6 +5,7 @@ use super::{
     cordon::{self, MAX_CORRECTIONS, OwnDrain},
     journal::{self, Journal},
     node::{Next, ON, Parts, STAY, Turn},
+    put_back,
 };
 use crate::{
     action::{Action, Eviction, Planned},
@@ -33,6 +34,14 @@ pub(crate) fn look(
     }
     out.questions.extend(found.question.take());
     Some(found)
+}
+
+/// Why the drain of a node cannot be looked at: its pods are not known.
+pub(crate) fn unknown(observed: &Observed) -> Why {
+    match observed.unlisted.get("pods") {
+        Some(words) => Why::new(Reason::ListFailed, format!("its pods cannot be listed: {words}")),
+        None => Why::new(Reason::Draining, "its pods are being listed"),
+    }
 }
 
 /// Evicts these pods of the node.
@@ -85,12 +94,17 @@ pub(super) fn keep_cordoned(turn: &mut impl Turn, own: &OwnDrain, closed: Option
     }
     // Pods may have come by the time that somebody closes it, whoever does: the journal says that it is to be drained once more.
     let was_drained = journal::is_drained(change);
+    let corrections = own.mark.as_ref().map_or(0, |mark| mark.corrections);
+    let corrections = corrections.max(put_back::times(change, phases.now));
+    // The mark, which counts, may have been taken off with the cordon.
+    let counts = own.mark.is_none() && closed.is_none() && corrections < MAX_CORRECTIONS;
     if was_drained {
         let mut journal = Journal::open(change, phases.now);
         journal.enter(Step::Cordoned, None);
         out.actions.extend(journal.planned(None));
+    } else if counts {
+        out.actions.extend(put_back::counted(change, phases.now));
     }
-    let corrections = own.mark.as_ref().map_or(0, |mark| mark.corrections);
     if corrections >= MAX_CORRECTIONS {
         let message = format!(
             "Node {}: someone uncordoned it {} times; cordon it, or skip it",
@@ -126,7 +140,7 @@ pub(super) fn drain(turn: &mut impl Turn, own: &OwnDrain, closed: Option<&Why>) 
     }
     let known = (phases.answers, phases.now);
     let Some(found) = look(out, (phases.observed, node), options, cordoned, known) else {
-        let why = Why::new(Reason::Draining, "its pods are being listed");
+        let why = unknown(phases.observed);
         turn.say(Step::Cordoned, why);
         return STAY;
     };

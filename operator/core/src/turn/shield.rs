@@ -16,6 +16,15 @@ pub(crate) const SHIELD_ANNOTATIONS: [(&str, &str); 2] = [
     (marks::DO_NOT_DISRUPT, "true"),
 ];
 
+/// Whether the node has the whole shield of the owner. What somebody else has set under one of its keys is theirs.
+pub fn is_on(node: &NodeView, owner: &str) -> bool {
+    let mut labels = SHIELD_LABELS.iter();
+    let mut annotations = SHIELD_ANNOTATIONS.iter();
+    mark::shielded(node).is_some_and(|mark| mark.owner == owner)
+        && labels.all(|(key, _)| node.labels.get(*key).is_some())
+        && annotations.all(|(key, _)| node.annotations.get(*key).is_some())
+}
+
 /// Keeps remediation and autoscalers off the node.
 pub fn shield(node: &NodeView, owner: &str) -> Action {
     let found = SHIELD_LABELS.iter().map(|(key, _)| (*key, node.labels.get(*key)));
@@ -24,10 +33,16 @@ pub fn shield(node: &NodeView, owner: &str) -> Action {
             .iter()
             .map(|(key, _)| (*key, node.annotations.get(*key))),
     );
+    let mut labels = mark::set(&node.labels, &SHIELD_LABELS);
     let mut annotations = mark::set(&node.annotations, &SHIELD_ANNOTATIONS);
+    if mark::shielded(node).is_some_and(|mark| mark.owner == owner) {
+        // Only what was taken off is put back.
+        labels.retain(|change| change.from.is_none());
+        annotations.retain(|change| change.from.is_none());
+    }
     annotations.push(mark::shielding(&node.annotations, owner, found));
     Action::PatchNode(NodePatch {
-        labels: mark::set(&node.labels, &SHIELD_LABELS),
+        labels,
         annotations,
         ..NodePatch::of(node, NodePurpose::Shield)
     })

@@ -25,6 +25,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{Phase, Reason, Step};
+use std::ops::ControlFlow;
 
 /// How soon a journal that is doubted is looked at again (seconds).
 const DOUBT_SECONDS: i64 = 60;
@@ -283,7 +284,11 @@ pub fn act_on_look(turn: &mut impl Turn, step: Step, look: Option<Look>) -> Next
             return STAY;
         }
         Some(Look::Asks(question)) => turn.parts().out.questions.push(question),
-        Some(Look::Unknown) => {}
+        Some(Look::Unknown) => {
+            let why = own_drain::unknown(turn.parts().phases.observed);
+            turn.say(step, why);
+            return STAY;
+        }
     }
     turn.say(
         step,
@@ -292,11 +297,33 @@ pub fn act_on_look(turn: &mut impl Turn, step: Step, look: Option<Look>) -> Next
     STAY
 }
 
-/// Keeps the turn for `soak_seconds` from `since` on.
-pub fn soak(turn: &mut impl Turn, since: Timestamp, soak_seconds: i64) -> Next {
+/// From when a wait counts that began at this time. One that has not come, of a clock that was put back, is nothing to go by: the wait
+/// begins now, as the journal is to tell, and is no longer for it.
+pub fn since(turn: &mut impl Turn, at: Timestamp) -> ControlFlow<(), Timestamp> {
+    let Parts {
+        phases, change, out, ..
+    } = turn.parts();
+    let told = Some(change.status.since.as_deref()).filter(|_| change.status.step == Some(Step::Soaked));
+    let mut times = std::iter::once(at).chain(told.and_then(journal::time));
+    if let Some(at) = times.find(|at| contradiction::has_come(*at, phases.now)) {
+        return ControlFlow::Continue(at);
+    }
+    let mut journal = Journal::open(change, phases.now);
+    journal.enter(Step::Soaked, None);
+    out.actions.extend(journal.planned(None));
+    let message = format!("it waits from now on, as the clock was put back: {at} has not come");
+    turn.say(Step::Soaked, Why::new(Reason::Soaking, message));
+    ControlFlow::Break(())
+}
+
+/// Keeps the turn for `soak_seconds` from `from` on.
+pub fn soak(turn: &mut impl Turn, from: Timestamp, soak_seconds: i64) -> Next {
+    if soak_seconds == 0 {
+        return ON;
+    }
+    let end = later(since(turn, from)?, soak_seconds);
     let Parts { phases, out, .. } = turn.parts();
-    let end = later(since, soak_seconds);
-    if soak_seconds == 0 || phases.now >= end {
+    if phases.now >= end {
         return ON;
     }
     out.wake(end);

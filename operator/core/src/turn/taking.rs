@@ -2,15 +2,23 @@
 //! [`Holding`].
 
 use super::{
+    journal,
     lease::{self, Upkeep},
     machine,
     node::{Holding, Next, ON, Parts, STAY, Turn},
+    put_back,
 };
 use crate::{
     action::{Action, Planned},
+    mark,
+    observed::ChangeView,
     why::Why,
 };
+use jiff::Timestamp;
 use numo_api::{Reason, Step};
+
+/// For how long a turn has just begun (seconds).
+const JUST_BEGUN_SECONDS: i64 = 10;
 
 /// Takes the node's lease and shield, and keeps them: the turn goes on once they are there, or cannot be had.
 pub(super) fn take_lease_and_shield(turn: &mut impl Turn) -> Next {
@@ -44,17 +52,94 @@ pub(super) fn take_lease_and_shield(turn: &mut impl Turn) -> Next {
         let lease = lease.clone();
         turn.heed_lease(&lease, until)?;
     }
+    take(turn, renews, (takes, shield, machines), keeps_only)
+}
+
+/// Takes what is lacking, unless nothing new is taken; the lease that is there is kept.
+fn take(
+    turn: &mut impl Turn,
+    renews: Option<Action>,
+    (takes, shield, machines): (Option<Action>, Option<Action>, Vec<Action>),
+    keeps_only: bool,
+) -> Next {
     let Parts {
-        node, change, out, ..
+        phases,
+        node,
+        change,
+        out,
     } = turn.parts();
-    let planned = |action| Planned::of(&node.name, action);
-    out.actions.extend(renews.map(planned));
+    let begins = begins(change, (takes.is_some() && shield.is_some(), phases.now));
+    out.actions
+        .extend(renews.map(|action| Planned::of(&node.name, action)));
+    let unread = mark::unread(node);
+    let shield = shield.filter(|_| unread.is_none());
     let taken: Vec<Action> = takes.into_iter().chain(shield).chain(machines).collect();
+    let puts_back = !begins && taken.iter().any(is_put_back);
+    let told = put_back::told(change, phases.now).filter(|_| puts_back);
+    let step = change.status.step.unwrap_or(Step::Admitted);
+    if let Some(why) = unread.filter(|_| turn.heeds_marks()) {
+        return stay(turn, step, why);
+    }
     if keeps_only || taken.is_empty() {
         return ON;
     }
+    let Parts { phases, out, .. } = turn.parts();
+    if let Some((why, at)) = told.clone().filter(|(_, at)| *at > phases.now) {
+        out.wake(at);
+        // What was let go goes on.
+        if turn.is_released() {
+            return ON;
+        }
+        return stay(turn, step, why);
+    }
+    write(turn, taken, puts_back);
+    turn.note_taking();
+    let taking = || Why::new(Reason::Admitting, "lease and shield are being taken");
+    turn.say(step, told.map_or_else(taking, |(why, _)| why));
+    STAY
+}
+
+/// Says why nothing is taken, and closes a turn that has not let its node go.
+fn stay(turn: &mut impl Turn, step: Step, why: Why) -> Next {
+    if turn.is_released() {
+        turn.say(step, why);
+    } else {
+        turn.close(step, why);
+    }
+    STAY
+}
+
+/// Whether all that is taken now is taken for the first time: the turn has just begun. After that somebody has taken it off.
+fn begins(change: &ChangeView, (is_all, now): (bool, Timestamp)) -> bool {
+    let age = now.as_second() - journal::written_at(change, now).as_second();
+    let is_new = (0..JUST_BEGUN_SECONDS).contains(&age);
+    matches!(change.status.step, None | Some(Step::Admitted)) && (is_all || is_new)
+}
+
+/// Whether this puts something on that is not there, other than a lease that nobody renewed.
+fn is_put_back(action: &Action) -> bool {
+    match action {
+        Action::PatchNode(patch) => {
+            let mut changes = patch.labels.iter().chain(&patch.annotations);
+            changes.any(|change| change.from.is_none())
+        }
+        Action::AcquireLease { over, .. } => over.is_none(),
+        _ => true,
+    }
+}
+
+/// Takes all of it, and counts what is put back, once that is written.
+fn write(turn: &mut impl Turn, taken: Vec<Action>, puts_back: bool) {
+    let Parts {
+        phases,
+        node,
+        change,
+        out,
+    } = turn.parts();
+    let mut last = node.name.clone();
     for action in taken {
         let planned = Planned::of(machine::chain_in_turn(&node.name, &action), action);
+        last.clone_from(&planned.chain);
         if planned.chain != node.name {
             let waiting = out.report.shared.entry(planned.chain.clone()).or_default();
             waiting.insert(node.name.clone());
@@ -64,11 +149,10 @@ pub(super) fn take_lease_and_shield(turn: &mut impl Turn) -> Next {
             out.actions.push(planned);
         }
     }
-    let step = change.status.step.unwrap_or(Step::Admitted);
-    turn.note_taking();
-    turn.say(
-        step,
-        Why::new(Reason::Admitting, "lease and shield are being taken"),
-    );
-    STAY
+    let counted = put_back::counted(change, phases.now).filter(|_| puts_back);
+    // What is refused was not put back.
+    out.actions.extend(counted.map(|planned| Planned {
+        chain: last,
+        ..planned
+    }));
 }

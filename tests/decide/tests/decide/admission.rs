@@ -316,7 +316,7 @@ fn without_node_leases_the_run_goes_on() {
          node a worker 4.16.0
          run finalizer {}
          change a -",
-        "> shield a",
+        "> shield a\n > journal a",
     );
 }
 
@@ -463,6 +463,7 @@ fn a_turn_that_was_taken_by_two_leaders_begins_once() {
         "node b Selected WaitingForTurn ~ a
          > lease a
          > shield a
+         > journal a
          > journal b Selected WaitingForTurn",
     );
 }

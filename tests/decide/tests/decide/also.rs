@@ -1,10 +1,17 @@
 //! All that stands against a node's turn, and in what order: the same for every kind of owner.
 
 use crate::cluster::{Cluster, now};
-use numo_core::{Snapshot, decide};
+use numo_api::Reason;
+use numo_core::{Snapshot, decide, report::Why};
 
 /// The reasons against node `a`, worst first, when a person asks about it.
 fn against(text: &str) -> Vec<String> {
+    let all = said_against(text).into_iter();
+    all.map(|why| why.reason.name().to_owned()).collect()
+}
+
+/// The same with their words.
+fn said_against(text: &str) -> Vec<Why> {
     let cluster = Cluster::parse(text);
     let owner = cluster.owner();
     let decided = |asked| {
@@ -30,8 +37,10 @@ fn against(text: &str) -> Vec<String> {
     assert_eq!(asked.actions, none.actions);
     assert_eq!(asked.questions, none.questions);
     let worst = &asked.report.nodes["a"].why;
-    let all = std::iter::once(worst).chain(&asked.report.also);
-    all.map(|why| why.reason.name().to_owned()).collect()
+    std::iter::once(worst)
+        .chain(&asked.report.also)
+        .cloned()
+        .collect()
 }
 
 /// What stands around node `a`: it is being deleted, not Ready, held by another operator, and its budget is stopped and spent.
@@ -108,6 +117,55 @@ fn all_that_stands_against_a_turn_that_has_begun_is_named() {
          turn a Cordoned hold
          pod web on a";
     assert_eq!(against(drains), ["Stopped", "HeldByPerson"]);
+}
+
+/// Who has raised one budget, or started it, is not to find the next only then.
+#[test]
+fn every_budget_that_keeps_a_node_is_named_worst_first() {
+    let around = "node a worker v0
+         node b worker v0 turn
+         node c worker v0 cordoned
+         budget both max:1
+         budget first max:9 paused
+         budget never max:0
+         budget second max:9 paused
+         budget wide max:2";
+    for (owner, is_more) in [
+        (
+            "cluster 4.17.0\n pool worker 4.17.0 ours\n rule backup Pre\n run {maxUnavailable: 9} finalizer\n change b PreRules pin:4.17.0",
+            true,
+        ),
+        ("plan concurrency:9 cordon finalizer", false),
+        (
+            "version img2 surge:9 finalizer\n host a img1\n group w image:img2\n groups w",
+            false,
+        ),
+        ("maintenance a finalizer", false),
+    ] {
+        let around = if is_more {
+            around.replace("v0", "4.16.0")
+        } else {
+            around.replace(" turn", " cordoned")
+        };
+        let all = said_against(&format!("{around}\n {owner}"));
+        let of = |reason: Reason| -> Vec<String> {
+            let of = all.iter().filter(|why| why.reason == reason);
+            of.map(|why| {
+                let named = why.message.split_whitespace().nth(1);
+                named.unwrap_or_default().to_owned()
+            })
+            .collect()
+        };
+        assert_eq!(of(Reason::Stopped), ["first", "second"], "{owner}: {all:#?}");
+        let budgets = of(Reason::BudgetExhausted);
+        // One that makes room by itself comes last.
+        assert_eq!(budgets.len(), 3, "{owner}: {all:#?}");
+        assert_eq!(
+            *budgets == ["never", "both", "wide"],
+            is_more,
+            "{owner}: {all:#?}"
+        );
+    }
 }
 
 /// One sentence, whichever kind of owner the node waits for, and from its first look to its turn.

@@ -103,7 +103,7 @@ fn a_health_check_is_paused_only_where_it_can_see_a_machine_of_a_node() {
     };
     check(
         &run("shielded:run-uid", "healthcheck h clusterapi"),
-        "> pause healthcheck h",
+        "> pause healthcheck h\n > journal a",
     );
     let next = "> journal a PreRules";
     check(

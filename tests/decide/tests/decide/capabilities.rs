@@ -1,13 +1,14 @@
 //! What one kind of owner can be told every kind can: by the same fields, of a MutexBinding or, for a MutexRunConfig, of its spec.
 
 use crate::{
-    cluster::Cluster,
+    cluster::{Cluster, now},
     words::{decision, words},
 };
-use numo_api::Reason;
+use numo_api::{Reason, Step};
+use numo_core::report::NodeReport;
 
 /// Each kind of owner with node a, which waits for its turn, and node b as `b` says: in its turn, or failed in it.
-const KINDS: [&str; 4] = ["MutexRunConfig", "Plan", "NodeVersion", "NodeMaintenance"];
+pub const KINDS: [&str; 4] = ["MutexRunConfig", "Plan", "NodeVersion", "NodeMaintenance"];
 
 /// A cluster with an owner of this kind that is told this. `nodes` are options of node a, and of node b.
 fn told(kind: &str, settings: &str, nodes: [&str; 2], b: &str) -> Cluster {
@@ -222,5 +223,108 @@ fn what_lets_a_node_begin_is_said_by_the_same_field_for_every_owner() {
                 words(&cluster, &decision(&cluster)).join("\n")
             );
         }
+    }
+}
+
+/// The turn of node a, which is changed and soaks for ten minutes, for each kind of owner; it began at this time.
+pub fn soaking(since: i64) -> [String; 4] {
+    let run = format!(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.17.0 turn
+         node b worker 4.16.0
+         run {{soakSeconds: 600}} finalizer
+         change a Soaked pin:4.17.0 entries:PreRules,Released,PostRules,Soaked since:{since}"
+    );
+    let plan = format!(
+        "node a worker v0
+         node b worker v0
+         plan concurrency:1 cordon finalizer applying:a
+         binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"soakSeconds\":600}}
+         begun a Changed boot:b0 of:v0 entered:Released since:{since}
+         keeps a leased
+         planjob a complete ended:{since}"
+    );
+    let version = format!(
+        "node b worker v0
+         node x worker v0
+         version img2 finalizer
+         host x img2
+         host b img1
+         group w image:img2
+         groups w
+         binding x spec {{\"ownerSelector\":{{\"kind\":\"NodeVersion\"}},\"soakSeconds\":600}}
+         replacing a Changed machine:m-a heir:x unleased since:{since}"
+    );
+    let maintenance = format!(
+        "node a worker 4.16.0
+         maintenance a finalizer deleting phase:Succeeded
+         binding x spec {{\"ownerSelector\":{{\"kind\":\"NodeMaintenance\"}},\"soakSeconds\":600}}
+         kept a
+         turn a Soaked since:{since} entries:Cordoned,Drained
+         pods a"
+    );
+    [run, plan, version, maintenance]
+}
+
+/// What node a waits for, and for how long (seconds).
+fn waits(text: &str) -> (Reason, Option<i64>) {
+    let cluster = Cluster::parse(text);
+    let found = decision(&cluster);
+    let waits = |node: &&NodeReport| node.step != Step::Selected;
+    let node = found.report.nodes.values().find(waits);
+    let node = node.unwrap_or_else(|| panic!("no turn: {}", words(&cluster, &found).join("\n")));
+    let until = node.why.until.map(|until| until.as_second() - now().as_second());
+    (node.why.reason, until)
+}
+
+#[test]
+fn a_node_soaks_by_the_same_field_for_every_owner() {
+    for text in soaking(-100) {
+        assert_eq!(waits(&text), (Reason::Soaking, Some(500)), "{text}");
+    }
+    for text in soaking(-600) {
+        let cluster = Cluster::parse(&text);
+        let found = decision(&cluster);
+        let soaks = |node: &NodeReport| node.why.reason == Reason::Soaking;
+        assert!(!found.report.nodes.values().any(soaks), "{text}");
+    }
+}
+
+/// A NodeMaintenance has one node, which is in no order with others: who gives one is told so.
+#[test]
+fn the_order_of_nodes_is_said_by_the_same_field_for_every_owner_that_has_several() {
+    for kind in KINDS {
+        for (order, of_young) in [("Oldest", Reason::WaitingForTurn), ("Newest", Reason::Admitting)] {
+            let settings = format!("\"maxUnavailable\":1,\"order\":\"{order}\"");
+            let wanted = if kind == "NodeMaintenance" {
+                Reason::FieldNotServed
+            } else {
+                of_young
+            };
+            let found = of_a(&told(kind, &settings, ["age:1", "age:20"], ""));
+            assert_eq!(found, wanted, "{kind} {order}");
+        }
+    }
+}
+
+/// A Job of a Plan can be tried again. Others have none of their own: who gives a number to a binding of theirs is told so.
+#[test]
+fn a_job_that_failed_is_tried_again_as_often_as_the_field_says() {
+    let failed = "begun b Released boot:b1\n keeps b cordoned\n planjob b failed exit:1";
+    for (retries, wanted) in [(0, Reason::JobFailed), (1, Reason::JobFailed)] {
+        let text = format!(
+            "node b worker v0\n plan concurrency:1 cordon finalizer applying:b\n \
+             binding x spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},\"retries\":{retries}}}\n {failed}"
+        );
+        let cluster = Cluster::parse(&text);
+        let found = decision(&cluster);
+        let node = &found.report.nodes["b"];
+        let step = if retries == 0 { Step::Held } else { Step::Admitted };
+        assert_eq!((node.step, node.why.reason), (step, wanted), "{retries}");
+    }
+    for kind in ["NodeVersion", "NodeMaintenance"] {
+        let found = of_a(&told(kind, "\"retries\":1", ["", ""], ""));
+        assert_eq!(found, Reason::FieldNotServed, "{kind}");
     }
 }

@@ -176,7 +176,7 @@ fn two_verdicts_of_one_attempt_are_a_contradiction() {
 fn a_step_that_no_node_of_the_owner_goes_through_is_a_contradiction() {
     for (index, step) in [
         (0, Step::Drained),
-        (1, Step::Soaked),
+        (1, Step::Uncordoned),
         (2, Step::Released),
         (3, Step::Ready),
     ] {

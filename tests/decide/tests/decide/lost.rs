@@ -414,7 +414,7 @@ fn a_node_of_a_plan_that_lost_its_mark_is_given_back_in_the_end() {
     for step in [PLAN_STEPS[1], PLAN_STEPS[2], drained] {
         for all in [false, true] {
             let lost = unmarked(plan(step), all);
-            check_cluster(&lost, "> shield a");
+            check_cluster(&lost, "> shield a\n > journal a");
             let mut end = plan(complete);
             *node(&mut end) = node(&mut patched(lost)).clone();
             check_cluster(&end, given_back);
@@ -422,7 +422,7 @@ fn a_node_of_a_plan_that_lost_its_mark_is_given_back_in_the_end() {
     }
     // Also one that lost it once its Job was complete.
     let lost = unmarked(plan(complete), false);
-    check_cluster(&lost, "> shield a");
+    check_cluster(&lost, "> shield a\n > journal a");
     check_cluster(&patched(lost), given_back);
     // Once the change is journaled the mark may have been taken off by numo: a cordon is a person's then.
     let changed = complete.replace("entered:Cordoned", "entered:Cordoned entered:Changed");
@@ -447,7 +447,7 @@ fn a_node_of_a_maintenance_that_lost_its_mark_is_given_back_in_the_end() {
             // While it is kept the mark is put back, also where nothing may be begun.
             for more in ["", "budget all max:9 paused"] {
                 let mut kept = unmarked(maintenance(&format!("{step}\n {more}")), all);
-                check_cluster(&kept, "> shield a");
+                check_cluster(&kept, "> shield a\n > journal a");
                 if all {
                     kept = patched(kept);
                 }
@@ -559,9 +559,10 @@ fn a_job_is_announced_where_the_journal_is_old() {
         &format!("{told}\n not > job a"),
     );
     check(&at("", "new made:-500 since:-500"), told);
-    // It was, and cannot be gone yet.
+    check(&at("", "new made:-91 since:-91"), told);
+    // It was, and cannot be gone by its TTL yet.
     check(&at("applying:a", "new made:-500 since:-500"), told);
-    check(&at("applying:a", "new made:-400 since:-400"), "> job a");
+    check(&at("applying:a", "new made:-89 since:-89"), "> job a");
     let announced = "PreRelease reason:UpgradeStarting made:-2000";
     check(&at("applying:a", announced), "> job a");
     // Time and again, while it cannot be made.
@@ -575,7 +576,49 @@ fn a_job_is_announced_where_the_journal_is_old() {
     // Who keeps Jobs for longer hears of it later.
     let mut longer = Cluster::parse(&at("applying:a", &format!("new {LONG_AGO}")));
     longer.observed.settings.plan_jobs.ttl_seconds_after_finished = 7200;
-    check_cluster(&longer, "> job a");
+    check_cluster(&longer, told);
+}
+
+/// The events of what is decided, once written into the journals that they come with.
+fn events(cluster: &mut Cluster) -> Vec<String> {
+    let found = decision(cluster);
+    let mut events = Vec::new();
+    for planned in found.actions {
+        if let Action::WriteJournal { key, status, .. } = planned.action {
+            cluster.observed.changes.get_mut(&key).expect("it").status = *status;
+        }
+        events.extend(
+            planned
+                .event
+                .map(|event| format!("{} {}", event.reason, event.note)),
+        );
+    }
+    events
+}
+
+/// Somebody has deleted it while numo was away, before numo journaled that it began: it runs once more, and people hear of it.
+#[test]
+fn a_job_that_is_gone_before_its_time_is_told_and_made_again() {
+    for plan in ["", "cordon", "drain"] {
+        let mut gone = Cluster::parse(&format!(
+            "node a worker v0\n plan concurrency:1 finalizer {plan} applying:a\n begun a new made:-300 since:-300\n keeps a {}\n pods a\n drain a free",
+            if plan.is_empty() { "in-service" } else { "" }
+        ));
+        let told = events(&mut gone);
+        assert_eq!(told.len(), 1, "{plan}: {told:?}");
+        assert!(told[0].starts_with("JobMissing Node a: "), "{told:?}");
+        check_cluster(&gone, "> job a");
+        // While it cannot be made it is told once.
+        let change = gone.observed.changes.values_mut().next().expect("a journal");
+        for entry in &mut change.status.entries {
+            entry.at = crate::cluster::at(-100).to_string();
+        }
+        change.status.since = Some(crate::cluster::at(-100).to_string());
+        assert_eq!(events(&mut gone), Vec::<String>::new(), "{plan}");
+    }
+    // A Job that was not about to be made is nothing to tell of.
+    let text = "node a worker v0\n plan concurrency:1 finalizer\n begun a new made:-300 since:-300\n keeps a in-service";
+    assert_eq!(events(&mut Cluster::parse(text)), Vec::<String>::new());
 }
 
 #[test]

@@ -30,7 +30,7 @@ const RELEASED: &str = "change a Released pin:4.17.0 entries:Admitted,Released v
 fn the_machine_of_a_node_is_shielded_before_its_turn_begins() {
     check(
         &cluster("turn", ADMITTED, "{}", "machine m of a"),
-        "> shield machine m",
+        "> shield machine m\n > journal a",
     );
     // Once it is, the turn begins.
     check(
@@ -102,7 +102,7 @@ fn health_checks_are_paused_only_if_asked_and_only_while_a_node_is_in_flight() {
     let asked = "{pauseHealthChecks: true}";
     check(
         &cluster("turn", ADMITTED, asked, "healthcheck h"),
-        "> pause healthcheck h",
+        "> pause healthcheck h\n > journal a",
     );
     check(
         &cluster("turn", ADMITTED, "{}", "healthcheck h"),
@@ -119,7 +119,7 @@ fn health_checks_are_paused_only_if_asked_and_only_while_a_node_is_in_flight() {
          change a Admitted
          change b Admitted
          healthcheck h",
-        "> pause healthcheck h",
+        "> pause healthcheck h\n > journal a\n > journal b",
     );
     // Someone paused it: it does nothing already, and is theirs to resume.
     check(
@@ -162,7 +162,7 @@ fn health_checks_that_select_a_node_of_the_run_are_paused_by_default() {
     let machine = "machine m of a openshift label:workers shielded:run-uid";
     check(
         &turn("{}", &format!("{machine}\n healthcheck h selects:workers")),
-        "> pause healthcheck h",
+        "> pause healthcheck h\n > journal a",
     );
     check(
         &turn("{}", &format!("{machine}\n healthcheck h selects:others")),
@@ -197,7 +197,10 @@ fn health_checks_of_openshift_are_paused_for_nodes_of_plans_and_maintenances() {
     for (turn, next) in turns() {
         let with = |rest: &str| format!("{turn}\n {rest}");
         // Nothing is done to the node before its Machine is left alone.
-        check(&with("healthcheck h selects:workers"), "> pause healthcheck h");
+        check(
+            &with("healthcheck h selects:workers"),
+            "> pause healthcheck h\n > journal a",
+        );
         // One that selects no Machine of the node, and one that somebody paused, are not touched.
         check(&with("healthcheck h selects:others"), next);
         check(&with("healthcheck h selects:workers skipped"), next);

@@ -398,7 +398,10 @@ fn a_drained_node_is_kept_drained() {
     // One that was renewed before the clock jumped back is not believed by others, who would take it.
     check(&kept("kept a cordoned renewed:600\n pods a"), "> renew lease a");
     check(&kept("kept a cordoned renewed:9\n pods a"), "> nothing");
-    check(&kept("kept a cordoned unleased\n pods a"), "> lease a");
+    check(
+        &kept("kept a cordoned unleased\n pods a"),
+        "> lease a\n > journal a",
+    );
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn a_node_is_begun_with_finalizer_turn_lease_and_shield() {
 #[test]
 fn a_plan_with_neither_cordon_nor_drain_takes_no_lease_and_no_budget() {
     check(
-        &two("plan concurrency:1 finalizer\n begun a new\n budget none selector:all max:0"),
+        &two("plan concurrency:1 finalizer\n begun a new made:-5\n budget none selector:all max:0"),
         "> shield a",
     );
     check(
@@ -469,7 +469,7 @@ fn a_plan_that_was_begun_by_another_is_adopted() {
          plan concurrency:1 cordon finalizer applying:a
          begun a new
          planjob a complete",
-        "> lease a",
+        "> lease a\n > journal a",
     );
     check(
         &two("plan concurrency:1 cordon\n at a\n at b"),

@@ -343,6 +343,11 @@ impl Cluster {
         };
         node.annotations
             .insert(marks::SHIELDED_BY.to_owned(), mark::render(&shield));
+        node.labels
+            .insert(marks::EXCLUDE_FROM_REMEDIATION.to_owned(), "true".to_owned());
+        for key in [marks::SCALE_DOWN_DISABLED, marks::DO_NOT_DISRUPT] {
+            node.annotations.insert(key.to_owned(), "true".to_owned());
+        }
         if !line.has("in-service") && !line.has("leased") {
             let cordon = CordonedBy {
                 owner: UID.to_owned(),

@@ -100,7 +100,7 @@ fn a_node_that_is_at_the_version_ends_its_turn() {
     check(
         "node a worker v0\n version img2 finalizer\n host a img2\n group w image:img2\n groups w
          replacing a Cordoned cordoned",
-        "> restore a uncordoned -exclude-from-remediation
+        "> restore a uncordoned
          > journal a Failed Superseded
          > release lease a",
     );

@@ -1477,7 +1477,7 @@ fn machines_that_do_not_join_are_tried_a_few_times() {
     );
     check(
         &two("replacing a Held failed:3 reason:JoinFailed skip"),
-        "> restore a -exclude-from-remediation
+        "> restore a
          > journal a Skipped SkippedByPerson
          > release lease a",
     );
@@ -1674,7 +1674,7 @@ fn a_nodeversion_that_goes_takes_the_marks_of_what_it_has_begun_with_it() {
     // A turn that ends gives its node back first.
     check(
         &format!("{text}\n version img2 deleting finalizer\n replacing a PreRules"),
-        "> restore a -exclude-from-remediation
+        "> restore a
          > journal a Failed RunGivenUp
          > release lease a
          > note b -donor
@@ -1691,7 +1691,7 @@ fn a_nodeversion_that_is_edited_in_mid_roll_takes_its_nodes_up_anew() {
     check(
         text,
         "node a Failed Superseded
-         > restore a uncordoned -exclude-from-remediation
+         > restore a uncordoned
          > journal a Failed Superseded
          > release lease a
          > note a -heir
@@ -1791,7 +1791,7 @@ fn a_nodeversion_that_goes_gives_everything_back() {
     let text = |rest: &str| pair(rest).replace("version img2", "version img2 deleting");
     check(
         &text("replacing a Cordoned cordoned"),
-        "> restore a uncordoned -exclude-from-remediation
+        "> restore a uncordoned
          > journal a Failed RunGivenUp
          > release lease a
          > note new -donor",

@@ -252,6 +252,8 @@ fn action(cluster: &Cluster, action: &Action) -> String {
             let keys: Vec<String> = patch
                 .labels
                 .iter()
+                // That of the shield, which goes with the marks.
+                .filter(|change| change.key != marks::EXCLUDE_FROM_REMEDIATION)
                 .map(|change| {
                     let sign = if change.to.is_some() { '+' } else { '-' };
                     let key = change.key.rsplit('/').next().unwrap_or_default();

@@ -480,6 +480,7 @@ pub fn out_of_turn<'a>(
             Gate::Budget => ledger.refusal(node),
             gate => of_run::node::against(view, member, gate),
         });
+        let against = against.and_all(|| ledger.refusals(node));
         if let Some(why) = against.worst(report) {
             refused.insert(node.name.as_str(), why);
         } else {

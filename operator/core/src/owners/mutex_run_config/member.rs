@@ -1,6 +1,6 @@
 //! The nodes of a run, and where each of them is.
 
-use super::journals::Journals;
+use super::{journals::Journals, walk::Walk};
 use crate::{
     intent::{self, Intent},
     key::Index,
@@ -9,7 +9,6 @@ use crate::{
     pools::{self, Home},
     selector::Selector,
     turn::directive::retry_asked,
-    walk::Walk,
     why::Why,
 };
 use numo_api::{

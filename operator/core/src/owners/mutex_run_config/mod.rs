@@ -29,6 +29,7 @@ mod selectors;
 mod targets;
 mod turn;
 mod ungated;
+mod walk;
 mod waves;
 
 pub use admit::reservation;

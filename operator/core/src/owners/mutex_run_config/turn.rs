@@ -9,7 +9,6 @@ use crate::{
     admit::gates::{Gate, weigh},
     intent::InForce,
     key::Key,
-    mark,
     observed::{ChangeView, ForeignController, LeaseView, RuleView},
     probe::Look,
     turn::{
@@ -17,7 +16,7 @@ use crate::{
         journal::{self, Journal},
         node::Holding,
         phases::{At, Phases},
-        shield::shield,
+        shield,
         steps::{self, Next, ON, Parts, STAY},
         ungated::not_passed,
     },
@@ -330,13 +329,12 @@ impl steps::Turn for Turn<'_, '_> {
     fn holding(&self) -> Option<Holding> {
         let (view, node) = (self.decision.view, self.member.node);
         let uid = &view.run.uid;
-        let is_shielded = mark::shielded(node).is_some_and(|mark| mark.owner == *uid);
         let rival = view.observed.stood_off(ForeignController::MutexRunConfig);
         Some(Holding {
             holder: Some(view.holder.clone()),
             // Beside the operator that numo replaces nothing new is taken.
             keeps_only: rival.is_some(),
-            shield: (!is_shielded).then(|| shield(node, uid)),
+            shield: (!shield::is_on(node, uid)).then(|| shield::shield(node, uid)),
             machines: machine::shields(view, node),
         })
     }

@@ -16,7 +16,7 @@ use crate::{
         cordon::{self, MAX_CORRECTIONS},
         directive,
         journal::{self, Journal},
-        own_drain,
+        own_drain, put_back,
     },
     why::Why,
 };
@@ -61,10 +61,17 @@ impl Pass<'_> {
         if cordon::of(node, &self.view.uid).is_some() || self.intent.is_stood_off() {
             return false;
         }
-        self.act(Action::PatchNode(cordon::marking(node, mark)), None);
         self.note_taking(change);
-        let message = "somebody took the mark of its cordon off, which is being put back";
         let step = change.status.step.unwrap_or(Step::Cordoned);
+        let told = put_back::told(change, self.now);
+        if let Some((why, at)) = told.filter(|(_, at)| *at > self.now) {
+            self.wake(at);
+            self.say(step, why, Some(change));
+            return true;
+        }
+        self.act(Action::PatchNode(cordon::marking(node, mark)), None);
+        self.out.actions.extend(put_back::counted(change, self.now));
+        let message = "somebody took the mark of its cordon off, which is being put back";
         self.say(step, Why::new(Reason::Draining, message), Some(change));
         true
     }
@@ -155,8 +162,7 @@ impl Pass<'_> {
             if was_drained {
                 self.say(Step::Drained, kept(), Some(change));
             } else {
-                let why = Why::new(Reason::Draining, "its pods are being listed");
-                self.say(Step::Cordoned, why, Some(change));
+                self.say(Step::Cordoned, own_drain::unknown(self.observed), Some(change));
             }
             return;
         };
@@ -241,12 +247,13 @@ impl Pass<'_> {
 
     /// Puts back a cordon or a taint that somebody took away, a few times.
     fn correct(&mut self, node: &NodeView, change: &ChangeView, mark: &CordonedBy, what: &str) {
-        if mark.corrections >= MAX_CORRECTIONS {
+        let corrections = mark.corrections.max(put_back::times(change, self.now));
+        if corrections >= MAX_CORRECTIONS {
             let message = format!(
                 "Node {}: someone {what}, {} times in all, and numo no longer corrects it: the node is not kept free of pods; \
                  close it again, or delete NodeMaintenance {}",
                 node.name,
-                mark.corrections.saturating_add(1),
+                corrections.saturating_add(1),
                 self.view.owner.key
             );
             let why = Why::new(Reason::ForeignWriter, message);
@@ -258,7 +265,7 @@ impl Pass<'_> {
             node.name
         );
         let event = Event::warning("CordonedAgain", EventAction::Drain, note.as_str()).on(self.node);
-        let patch = cordoning(node, self.view, self.group, mark.corrections + 1);
+        let patch = cordoning(node, self.view, self.group, corrections + 1);
         self.act(Action::PatchNode(patch), Some(event));
         let step = change.status.step.unwrap_or(Step::Cordoned);
         self.say(step, Why::new(Reason::Draining, note), Some(change));

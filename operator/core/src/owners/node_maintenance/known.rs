@@ -5,9 +5,13 @@ use crate::{
     names,
     observed::{ChangeView, MaintenanceView, NodeView, Observed},
     report::MaintenancePhase,
-    turn::reservation::{self, of_owner},
+    turn::{
+        directive,
+        reservation::{self, of_owner},
+    },
+    why::Why,
 };
-use numo_api::{NodeChangeSpec, Target};
+use numo_api::{NodeChangeSpec, Reason, Target};
 
 /// How often a lease that was ours may be found with another before the maintenance is given up
 /// (`spec/node-maintenance.md` §2).
@@ -54,4 +58,17 @@ pub fn reservation(view: &MaintenanceView, node: &NodeView, namespace: &str) -> 
         pool: String::new(),
     };
     reservation::reservation((&view.owner, &view.uid), node, target, false, namespace)
+}
+
+/// That a person leaves the only node of its owner out: to give the owner up is the same.
+pub(super) fn only_one_skipped(change: &ChangeView) -> Option<Why> {
+    directive::skipped(change).or_else(|| {
+        let why = directive::given_up(change)?;
+        Some(Why::new(Reason::SkippedByPerson, why.message))
+    })
+}
+
+/// The same, if it is not journaled yet.
+pub(super) fn only_one_newly_skipped(change: &ChangeView) -> Option<Why> {
+    only_one_skipped(change).filter(|_| directive::is_new(change))
 }

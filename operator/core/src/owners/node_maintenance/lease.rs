@@ -31,12 +31,11 @@ impl Pass<'_> {
     /// What the maintenance takes of the node.
     pub(super) fn holding(&self, node: &NodeView) -> Holding {
         let uid = &self.view.uid;
-        let is_shielded = mark::shielded(node).is_some_and(|mark| mark.owner == *uid);
         Holding {
             holder: Some(marks::MAINTENANCE_HOLDER.to_owned()),
             // Beside the operator that numo replaces nothing new is taken; the turn is closed by what comes next.
             keeps_only: self.intent.is_stood_off(),
-            shield: (!is_shielded).then(|| shielding(node, self.view, self.group)),
+            shield: (!shield::is_on(node, uid)).then(|| shielding(node, self.view, self.group)),
             machines: machine::remediation_shields(self.observed, &node.name, uid),
         }
     }

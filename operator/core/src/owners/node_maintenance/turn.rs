@@ -2,6 +2,7 @@
 //! changed, and is put back, once the object is deleted.
 
 use super::{
+    known::only_one_skipped,
     leave::{PUTTING_BACK, giving_back},
     node::cordoning,
     pass::Pass,
@@ -84,7 +85,7 @@ impl Pass<'_> {
 
     /// A person leaves the node out: its cordon, taints, shield and lease are given back. Whether that is so.
     fn skips(&mut self, node: &NodeView, change: &ChangeView) -> bool {
-        let Some(why) = directive::only_one_skipped(change) else {
+        let Some(why) = only_one_skipped(change) else {
             return false;
         };
         if self.put_back(Some(node)) {

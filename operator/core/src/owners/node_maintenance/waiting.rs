@@ -2,7 +2,7 @@
 
 use super::{
     intent::{no_room, spent},
-    known::{reservation, run_id},
+    known::{only_one_newly_skipped, reservation, run_id},
     lease::lease,
     pass::{Pass, held},
     waves::Order,
@@ -87,7 +87,7 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
 
     fn sort_out(&mut self, (): (), _ledger: &mut Ledger<'a>) -> Next {
         let skipped = self.said.and_then(|change| {
-            let why = directive::only_one_newly_skipped(change)?;
+            let why = only_one_newly_skipped(change)?;
             let journal = directive::leave_out(change, &why, self.pass.now);
             self.pass.out.actions.extend(journal);
             Some(why)

@@ -15,7 +15,7 @@ use crate::{
         wave_rules::Rules,
     },
     key::Key,
-    ledger, mark,
+    ledger,
     observed::{ChangeView, NodeView, PendingNodeView, RuleView, is_same},
     owner::OwnerKind,
     probe::Look,
@@ -399,7 +399,7 @@ impl steps::Turn for Going<'_, '_> {
         let (donor, pass) = (self.donor?, &*self.pass);
         let (observed, uid) = (pass.observed, &pass.view.uid);
         let keeps_only = self.is_released() || observed.stop_of_kind(OwnerKind::NodeVersion).is_some();
-        let is_shielded = keeps_only || mark::shielded(donor).is_some_and(|mark| mark.owner == *uid);
+        let is_shielded = keeps_only || shield::is_on(donor, uid);
         let machines = || machine::remediation_shields(observed, &donor.name, uid);
         // The operator that drains the node by a NodeMaintenance has the lease meanwhile.
         let is_lent = across::has_object(observed, donor, self.change);
@@ -436,6 +436,11 @@ impl steps::Turn for Going<'_, '_> {
 
     fn is_left(&self) -> bool {
         self.pass.leaving.is_some()
+    }
+
+    /// A node that was released goes, with its marks.
+    fn heeds_marks(&self) -> bool {
+        !self.is_left() && !self.is_released()
     }
 
     fn before(step: Step) -> Option<&'static [Step]> {

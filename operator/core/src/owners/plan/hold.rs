@@ -42,7 +42,8 @@ impl<'a> Pass<'a> {
                 && turns
                     .any(|change| change.spec.node_name == node.name && change.spec.owner_ref.uid == owner)
         };
-        let shields = mark::shielded(node).is_none_or(|mark| mark.owner != *uid && !is_others(&mark.owner));
+        let shields =
+            !shield::is_on(node, uid) && mark::shielded(node).is_none_or(|mark| !is_others(&mark.owner));
         let known = mark::cordoned_by(node);
         let may_have_run = self.may_have_run(turn);
         let was_cordoned = turn.was_cordoned();

@@ -181,7 +181,10 @@ impl<'a> Pass<'a> {
 
     /// Until when a node whose Job is complete does not count as done (`spec.postCompleteDelay`).
     pub(super) fn delayed_until(&self, turn: &Turn<'a>) -> Timestamp {
-        later(self.changed_at(turn), self.intent.delay_seconds)
+        match self.intent.delay_seconds {
+            0 => self.now,
+            seconds => later(self.changed_at(turn), seconds),
+        }
     }
 
     /// Whether the labels of a node that is done come in a write of their own, after it was put back: something is still to be waited

@@ -5,6 +5,7 @@
 
 use super::{pass::Pass, told::Turn};
 use crate::{
+    action::{Event, EventAction},
     observed::{ChangeView, NodeView},
     time::later,
     turn::{
@@ -20,6 +21,13 @@ use numo_api::{Entry, Reason, Step};
 /// For how long an ended Job counts as kept at least (seconds): a write that is tried again takes a while, and must not be taken for one that
 /// was lost; and the journal of a node whose Job cannot be made is written at most once a minute.
 const KEPT_SECONDS: i64 = 120;
+
+/// After how long without a word in the journal it says first that a Job is about to be made (seconds). In a pass after that the Job is made,
+/// so where none is there for as long, numo has died, or may not make it, or somebody has deleted it.
+const MOMENT_SECONDS: i64 = 90;
+/// What is told of such a Job.
+const MISSING: &str = "its Job was about to be made a while ago, and is not there: numo could not make it, or somebody has deleted it while numo \
+    was away, and it may have run; it is made now";
 
 impl<'a> Pass<'a> {
     /// Whether the next Job of a node may have run and be gone, and nothing tells so.
@@ -78,19 +86,17 @@ impl<'a> Pass<'a> {
         self.say_turn(turn, Step::Selected, why);
     }
 
-    /// Has the journal of a node tell that its Job is about to be made, unless it was written a moment ago; true once it was.
+    /// Has the journal of a node tell that its Job is about to be made, unless it was written a moment ago; true once it was. People are told
+    /// of a Job that was about to be made before.
     pub(super) fn tell_first(&mut self, turn: &Turn<'a>) -> bool {
-        let until = later(
-            journal::written_at(turn.change, self.now),
-            self.kept_seconds() / 2,
-        );
+        let kept = MOMENT_SECONDS.min(self.kept_seconds() / 2);
+        let until = later(journal::written_at(turn.change, self.now), kept);
         if self.now < until {
             // A Job that cannot be made is still about to be then.
             self.out.wake(until);
             return true;
         }
         let mut journal = Journal::open(turn.change, self.now);
-        let why = Why::new(Reason::UpgradeStarting, "its Job is about to start");
         let is_again = |entry: &Entry| {
             let told = entry.reason.as_deref() == Some(Reason::UpgradeStarting.name());
             told && entry.attempt == turn.change.status.attempt.max(1)
@@ -99,9 +105,21 @@ impl<'a> Pass<'a> {
         if journal.status.entries.last().is_some_and(is_again) {
             journal.status.entries.pop();
         }
+        let is_applying = self.is_applying(turn.node);
+        let message = if is_applying {
+            MISSING
+        } else {
+            "its Job is about to start"
+        };
+        let why = Why::new(Reason::UpgradeStarting, message);
         journal.enter(Step::PreRelease, Some(&why));
-        self.write(journal);
-        if self.is_applying(turn.node) {
+        let is_told = turn.change.status.message.as_deref() == Some(message);
+        let event = (is_applying && !is_told).then(|| {
+            let note = format!("Node {}: {MISSING}", turn.node.name);
+            Event::warning("JobMissing", EventAction::Change, note).on(&turn.node.name)
+        });
+        self.out.actions.extend(journal.planned(event));
+        if is_applying {
             self.applies(turn.node);
         }
         self.say_turn(turn, Step::PreRelease, why);

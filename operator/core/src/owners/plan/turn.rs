@@ -20,6 +20,7 @@ use crate::{
     observed::{ChangeView, NodeView, RuleView},
     probe::Look,
     quorum,
+    time::later,
     turn::{
         closed,
         cordon::{self, OwnDrain, Uncordon},
@@ -231,10 +232,18 @@ impl steps::Turn for Going<'_, '_> {
         self.pass.leaving.is_some()
     }
 
+    /// A Job that runs comes to its end, which is to be seen.
+    fn heeds_marks(&self) -> bool {
+        !self.is_left() && (!self.is_released() || self.turn.tells_of_change())
+    }
+
     fn before(step: Step) -> Option<&'static [Step]> {
-        // Its soak is told by its verdicts, and its end by the Job.
-        let is_one = !matches!(step, Step::Uncordoned | Step::Soaked);
-        is_one.then_some(&[])
+        match step {
+            // Its soak is told by its verdicts, and its end by the Job, unless their times have not come.
+            Step::Soaked => Some(&[Step::Changed]),
+            Step::Uncordoned => None,
+            _ => Some(&[]),
+        }
     }
 
     fn rules_of_wave(&self) -> Option<Vec<String>> {
@@ -319,9 +328,13 @@ impl steps::Turn for Going<'_, '_> {
 
     /// For `spec.postCompleteDelay`, and then for `soakSeconds` after the last verdict, or else the change.
     fn soak(&mut self) -> Next {
+        let (mut changed, seconds) = (self.pass.changed_at(&self.turn), self.pass.intent.delay_seconds);
+        if seconds > 0 {
+            changed = steps::since(self, changed)?;
+        }
         let (pass, turn) = (&mut *self.pass, &self.turn);
-        let delay = pass.delayed_until(turn);
-        if pass.now < delay {
+        let delay = later(changed, seconds);
+        if seconds > 0 && pass.now < delay {
             pass.out.wake(delay);
             let message =
                 format!("its Job is complete, it counts as done at {delay} (spec.postCompleteDelay)");
@@ -329,7 +342,6 @@ impl steps::Turn for Going<'_, '_> {
             pass.say_turn(turn, Step::Uncordoned, why);
             return STAY;
         }
-        let changed = pass.changed_at(turn);
         let since = steps::last_verdict(turn.change).map_or(changed, |last| last.max(changed));
         let soak_seconds = pass.intent.soak_seconds;
         steps::soak(self, since, soak_seconds)

@@ -8,12 +8,12 @@ use numo_api::{
 };
 use numo_core::{
     Owner,
-    admit::window::Window,
     observed::{
         ApprovalView, BindingView, BudgetView, EtcdPodView, EtcdVoter, ForeignController, Heard,
         IntOrPercent, JobEnd, Key, LeaseView, Leaving, Observed, Refusal, Rival, RuleAnswer, RuleWords, Said,
         Unread, Validity, WindowView,
     },
+    owners::plan::Window,
     verdict::{Answers, Evidence},
 };
 use serde_json::{Value, json};

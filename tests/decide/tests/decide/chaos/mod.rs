@@ -32,6 +32,8 @@ const SEEDS: u64 = 6;
 const ROUNDS: usize = 16;
 /// Rounds in which nobody disturbs.
 const QUIET: usize = 160;
+/// Rounds in which a controller takes off what numo puts on nodes.
+const FOUGHT: usize = 90;
 /// Rounds at the end in which nothing is written again and again.
 const REST: usize = 60;
 
@@ -280,6 +282,40 @@ impl World {
     }
 }
 
+impl World {
+    /// A controller that knows nothing of numo's marks takes them off as soon as they are seen: they are put back seldom.
+    fn fight(&mut self) -> Result<(), String> {
+        let mut again: BTreeMap<String, usize> = BTreeMap::new();
+        for round in 0..FOUGHT {
+            self.now += SignedDuration::from_secs(1);
+            self.trail.push(format!("fought {round}"));
+            for owner in owners(&self.truth) {
+                for node in self.truth.nodes.values_mut() {
+                    let is_numos = |key: &str| key.contains("numo") || key.contains("medik8s");
+                    let kept = [marks::RELEASE, marks::LABELLED_BY];
+                    let goes = |key: &String| is_numos(key) && !kept.contains(&key.as_str());
+                    node.labels.retain(|key, _| !goes(key));
+                    node.annotations.retain(|key, _| !goes(key));
+                }
+                self.seen.clone_from(&self.truth);
+                let written = self
+                    .act(&owner, usize::MAX)
+                    .map_err(|problem| format!("{owner}: {problem}"))?;
+                let written = written.into_iter().filter(|name| name.starts_with("PatchNode"));
+                for name in written.filter(|_| round + REST >= FOUGHT) {
+                    *again.entry(format!("{owner} {name}")).or_default() += 1;
+                }
+            }
+        }
+        match again.into_iter().find(|(_, times)| *times > REST / 3) {
+            Some((name, times)) => Err(format!(
+                "put back for ever: {name}, {times} times in {REST} rounds"
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
 /// A write in few words.
 fn label(action: &Action) -> String {
     match action {
@@ -402,6 +438,12 @@ fn beginnings() -> Vec<(&'static str, String)> {
             ),
         ),
         (
+            "fleet and others",
+            format!(
+                "{fleet}\n {pods}\n {plan}\n maintenance b name:other\n cluster 4.17.0\n pool worker 4.17.0 ours\n other-run {{\"mutexTargets\": [{{\"name\": \"all\"}}]}} finalizer\n target all worker"
+            ),
+        ),
+        (
             "all",
             format!(
                 "{nodes}\n {pods}\n pods c\n pods d\n {plan}\n maintenance b name:other\n cluster 4.17.0\n pool worker 4.17.0 ours\n other-run {{\"mutexTargets\": [{{\"name\": \"all\"}}]}} finalizer\n target all worker"
@@ -422,6 +464,7 @@ fn go(text: &str, seed: u64) -> Result<(), String> {
     let mut dice = Dice::of(seed);
     let mut world = World::of(text);
     let ended = world.chaos(&mut dice).and_then(|()| world.rest());
+    let ended = ended.and_then(|()| world.fight());
     ended.map_err(|problem| {
         let from = world.trail.len().saturating_sub(
             std::env::var("NUMO_TRAIL")

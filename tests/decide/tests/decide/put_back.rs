@@ -1,0 +1,378 @@
+//! What somebody takes off a node in its turn, and a mark that nobody can read: of every owner. It is put back, a few times at once and then
+//! seldom, and people hear of it; what cannot be read is written over by nobody.
+
+use crate::{
+    capabilities::KINDS,
+    cluster::{Cluster, at},
+    words::{decision, words},
+};
+use jiff::SignedDuration;
+use numo_api::{PutBack, Reason, Step, marks};
+use numo_core::{
+    Decision, Snapshot,
+    action::{Action, NodePatch},
+    decide, invariant,
+    observed::{Key, NodeView},
+};
+
+/// A cluster in which node a has its turn with an owner of this kind, whose rule of phase Pre waits.
+fn turn(kind: &str) -> Cluster {
+    let binding = format!(
+        "rule wait Pre wasm timeout:90000\n binding x spec {{\"ownerSelector\":{{\"kind\":\"{kind}\"}},\"rules\":[{{\"name\":\"wait\"}}]}}"
+    );
+    Cluster::parse(&match kind {
+        "MutexRunConfig" => "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0 turn
+             rule wait Pre wasm timeout:90000
+             run {} finalizer
+             change a PreRules pin:4.17.0
+             evaluation wait/Pre/1 of a Wait:Full/30 said:-1"
+            .to_owned(),
+        "Plan" => format!(
+            "node a worker v0\n plan concurrency:1 cordon finalizer\n {binding}\n begun a PreRules\n keeps a"
+        ),
+        "NodeVersion" => format!(
+            "node a worker v0\n version img2 finalizer\n host a img1\n group w image:img2\n groups w\n {binding}\n replacing a PreRules\n pods a"
+        ),
+        _ => format!(
+            "node a worker 4.16.0\n maintenance a finalizer\n {binding}\n kept a\n turn a PreRules\n pods a"
+        ),
+    })
+}
+
+/// What is decided some seconds after the time of the cluster.
+fn decided(cluster: &Cluster, after: i64) -> Decision {
+    let owner = cluster.owner();
+    let snapshot = Snapshot {
+        now: at(after),
+        observed: &cluster.observed,
+        owner: &owner,
+        asked: None,
+    };
+    let mut found = decide(&snapshot, &cluster.answers);
+    let breaches = invariant::lint(&snapshot, &mut found);
+    assert!(breaches.is_empty(), "{breaches:#?}");
+    found
+}
+
+fn node(cluster: &mut Cluster) -> &mut NodeView {
+    cluster.observed.nodes.get_mut("a").expect("node a")
+}
+
+fn patches(found: &Decision) -> Vec<&NodePatch> {
+    let patches = found.actions.iter().filter_map(|planned| match &planned.action {
+        Action::PatchNode(patch) => Some(patch),
+        _ => None,
+    });
+    patches.collect()
+}
+
+/// Carries out the patches of nodes and the journals.
+fn carry_out(cluster: &mut Cluster, found: Decision) -> Vec<String> {
+    let mut events = Vec::new();
+    for planned in found.actions {
+        match planned.action {
+            Action::WriteJournal { key, status, .. } => {
+                cluster.observed.changes.get_mut(&key).expect("it").status = *status;
+            }
+            Action::PatchNode(patch) => {
+                let node = cluster.observed.nodes.get_mut(&patch.node).expect("it");
+                for change in patch.labels {
+                    match change.to {
+                        Some(to) => drop(node.labels.insert(change.key, to)),
+                        None => drop(node.labels.remove(&change.key)),
+                    }
+                }
+                for change in patch.annotations {
+                    match change.to {
+                        Some(to) => drop(node.annotations.insert(change.key, to)),
+                        None => drop(node.annotations.remove(&change.key)),
+                    }
+                }
+                node.taints = patch.taints.map_or(node.taints.clone(), |(_, to)| to);
+                node.unschedulable = patch.unschedulable.unwrap_or(node.unschedulable);
+            }
+            _ => continue,
+        }
+        events.extend(
+            planned
+                .event
+                .map(|event| format!("{} {}", event.reason, event.note)),
+        );
+    }
+    events
+}
+
+/// As a controller does that knows nothing of what others wrote.
+fn strip(node: &mut NodeView) {
+    for key in [
+        marks::SHIELDED_BY,
+        marks::CORDONED_BY,
+        marks::SCALE_DOWN_DISABLED,
+        marks::DO_NOT_DISRUPT,
+    ] {
+        node.annotations.remove(key);
+    }
+    node.labels.remove(marks::EXCLUDE_FROM_REMEDIATION);
+}
+
+#[test]
+fn what_is_taken_off_again_and_again_is_put_back_seldom_and_told() {
+    for kind in KINDS {
+        let mut cluster = turn(kind);
+        let (mut shields, mut told, mut named) = (0, Vec::new(), 0);
+        let mut given_back = false;
+        for second in 0..600 {
+            strip(node(&mut cluster));
+            let found = decided(&cluster, second);
+            shields += patches(&found).len();
+            let report = &found.report.nodes["a"];
+            if report.why.reason == Reason::ForeignWriter {
+                named += 1;
+                assert!(report.why.who().is_person(), "{kind}");
+            }
+            told.extend(carry_out(&mut cluster, found));
+            let step = cluster
+                .observed
+                .changes
+                .values()
+                .next()
+                .and_then(|change| change.status.step);
+            if step == Some(Step::Selected) {
+                given_back = true;
+                break;
+            }
+        }
+        assert!(shields <= 6, "{kind}: {shields} times");
+        let is_told = |told: &&String| told.starts_with("ForeignWriter Node a: ");
+        assert_eq!(told.iter().filter(is_told).count(), 1, "{kind}: {told:?}");
+        assert!(named > 30, "{kind}: said {named} times");
+        // Nobody waits behind a turn in which nothing may be done.
+        assert!(given_back, "{kind}");
+    }
+}
+
+#[test]
+fn a_part_of_the_shield_that_is_taken_off_is_put_back() {
+    for kind in KINDS {
+        for key in [
+            marks::EXCLUDE_FROM_REMEDIATION,
+            marks::SCALE_DOWN_DISABLED,
+            marks::DO_NOT_DISRUPT,
+        ] {
+            let mut cluster = turn(kind);
+            let before = node(&mut cluster).clone();
+            node(&mut cluster).labels.remove(key);
+            node(&mut cluster).annotations.remove(key);
+            let found = decided(&cluster, 0);
+            carry_out(&mut cluster, found);
+            let after = node(&mut cluster);
+            assert_eq!(after.annotations, before.annotations, "{kind} {key}");
+            assert_eq!(after.labels, before.labels, "{kind} {key}");
+            // What somebody else has set there is theirs.
+            let mut cluster = turn(kind);
+            let of = node(&mut cluster);
+            if of.annotations.contains_key(key) {
+                of.annotations.insert(key.to_owned(), "false".to_owned());
+            } else {
+                of.labels.insert(key.to_owned(), "false".to_owned());
+            }
+            assert!(patches(&decided(&cluster, 0)).is_empty(), "{kind} {key}");
+        }
+    }
+}
+
+/// A count that somebody has written into the future, or that is old, is none.
+#[test]
+fn who_leaves_it_alone_is_not_told_of() {
+    for (times, ago) in [(9, 601), (9, -90_000), (-5, 1), (2, 1)] {
+        for kind in KINDS {
+            let mut cluster = turn(kind);
+            strip(node(&mut cluster));
+            let change = cluster.observed.changes.values_mut().next().expect("it");
+            let last = at(0) - SignedDuration::from_secs(ago);
+            change.status.put_back = Some(PutBack {
+                times,
+                at: last.to_string(),
+            });
+            let found = decided(&cluster, 0);
+            let reason = found.report.nodes["a"].why.reason;
+            assert_ne!(reason, Reason::ForeignWriter, "{kind} {times} {ago}");
+            assert!(!patches(&found).is_empty(), "{kind} {times} {ago}");
+        }
+    }
+}
+
+/// The cordon and its mark go together: the mark, which counts, is gone too.
+#[test]
+fn a_cordon_that_is_taken_off_with_its_mark_is_not_put_back_for_ever() {
+    let plan = "node a worker v0
+         plan concurrency:1 drain finalizer
+         binding x spec {\"ownerSelector\":{\"kind\":\"Plan\"},\"drainBy\":\"Numo\"}
+         begun a Cordoned
+         keeps a cordoned done
+         pods a
+         pod web on a of:ReplicaSet/web
+         pdb web allows:0";
+    let version = "node a worker v0
+         node x worker v0
+         version img2 finalizer
+         host a img1 heir:x
+         host x img2 donor:a
+         group w image:img2
+         groups w
+         replacing a Cordoned cordoned
+         pods a
+         pod web on a of:ReplicaSet/web
+         pdb web allows:0";
+    let maintenance = "node a worker 4.16.0
+         maintenance a finalizer phase:Running counted:9
+         kept a cordoned
+         turn a Cordoned
+         pods a
+         pod web on a of:ReplicaSet/web
+         pdb web allows:0";
+    for text in [plan, version, maintenance] {
+        let mut cluster = Cluster::parse(text);
+        let (mut cordons, mut named) = (0, 0);
+        for second in 0..120 {
+            let of = node(&mut cluster);
+            of.annotations.remove(marks::CORDONED_BY);
+            of.unschedulable = false;
+            let found = decided(&cluster, second);
+            let closes = |patch: &&NodePatch| patch.unschedulable == Some(true);
+            cordons += patches(&found).into_iter().filter(closes).count();
+            named += usize::from(found.report.nodes["a"].why.reason == Reason::ForeignWriter);
+            carry_out(&mut cluster, found);
+        }
+        assert!(cordons <= 4, "{cordons} times\n{text}");
+        assert!(named > 60, "said {named} times\n{text}");
+    }
+}
+
+const UNREADABLE: [(&str, &str); 4] = [
+    (marks::SHIELDED_BY, "{\"owner\":\"a\",\"prior\":true}"),
+    (marks::SHIELDED_BY, "a later form"),
+    (marks::CORDONED_BY, "{\"owner\":7}"),
+    (marks::CORDONED_BY, ""),
+];
+
+#[test]
+fn a_mark_that_cannot_be_read_is_written_over_by_nobody() {
+    for kind in KINDS {
+        for (key, value) in UNREADABLE {
+            for mut cluster in [turn(kind), {
+                let mut waits = turn(kind);
+                waits.observed.changes.clear();
+                waits.observed.leases.clear();
+                strip(node(&mut waits));
+                waits
+            }] {
+                node(&mut cluster)
+                    .annotations
+                    .insert(key.to_owned(), value.to_owned());
+                let found = decided(&cluster, 0);
+                let why = &found.report.nodes["a"].why;
+                let said = words(&cluster, &found).join("\n");
+                assert_eq!(why.reason, Reason::MarkUnreadable, "{kind} {key} {value}\n{said}");
+                assert!(
+                    why.message.contains(key) && why.who().is_person(),
+                    "{}",
+                    why.message
+                );
+                assert!(patches(&found).is_empty(), "{kind} {key} {value}\n{said}");
+                let admits = |planned: &&numo_core::action::Planned| {
+                    matches!(
+                        planned.action,
+                        Action::CreateChange { .. } | Action::AcquireLease { .. }
+                    )
+                };
+                assert!(!found.actions.iter().any(|one| admits(&one)), "{said}");
+            }
+        }
+    }
+}
+
+/// Its Job runs: its end is seen, and what comes after it waits for a person.
+#[test]
+fn a_plan_sees_the_end_of_its_job_under_a_mark_that_cannot_be_read() {
+    for (key, value) in UNREADABLE {
+        let of = |job: &str, step: &str| {
+            let mut cluster = Cluster::parse(&format!(
+                "node a worker v0
+                 plan concurrency:1 cordon finalizer applying:a
+                 begun a {step} boot:b1 entered:Released
+                 keeps a cordoned
+                 planjob a {job}"
+            ));
+            node(&mut cluster)
+                .annotations
+                .insert(key.to_owned(), value.to_owned());
+            cluster
+        };
+        let runs = decision(&of("running", "Released"));
+        assert!(patches(&runs).is_empty());
+        assert_eq!(runs.report.nodes["a"].why.reason, Reason::UpgradeStarting);
+        let ended = of("complete", "Changed");
+        let found = decision(&ended);
+        let said = words(&ended, &found).join("\n");
+        assert_eq!(
+            found.report.nodes["a"].why.reason,
+            Reason::MarkUnreadable,
+            "{said}"
+        );
+        assert!(patches(&found).is_empty(), "{said}");
+    }
+}
+
+/// A drain that cannot be looked at waits for whoever mends the right to see pods, and says so.
+#[test]
+fn a_drain_whose_pods_cannot_be_listed_names_the_words_for_it() {
+    for text in [
+        "node a worker v0\n plan concurrency:1 drain finalizer\n binding x spec {\"ownerSelector\":{\"kind\":\"Plan\"},\"drainBy\":\"Numo\"}\n begun a Cordoned\n keeps a cordoned done",
+        "node a worker 4.16.0\n maintenance a finalizer phase:Running\n kept a cordoned\n turn a Cordoned",
+        "node a worker v0\n node x worker v0\n version img2 finalizer\n host a img1 heir:x\n host x img2 donor:a\n group w image:img2\n groups w\n replacing a Cordoned cordoned",
+    ] {
+        let mut cluster = Cluster::parse(text);
+        cluster.observed.pods.clear();
+        assert_eq!(
+            decided(&cluster, 0).report.nodes["a"].why.reason,
+            Reason::Draining,
+            "{text}"
+        );
+        cluster
+            .observed
+            .unlisted
+            .insert("pods", "pods is forbidden".to_owned());
+        let found = decided(&cluster, 0);
+        let why = &found.report.nodes["a"].why;
+        assert_eq!(why.reason, Reason::ListFailed, "{text}");
+        assert!(why.message.contains("pods is forbidden") && why.who().is_person());
+    }
+}
+
+/// Who is deleted waits for nobody.
+#[test]
+fn an_owner_that_is_deleted_leaves_a_mark_that_it_cannot_read() {
+    let mut cluster = Cluster::parse(
+        "node a worker 4.16.0\n maintenance a finalizer deleting phase:Running\n kept a cordoned\n turn a Cordoned",
+    );
+    node(&mut cluster)
+        .annotations
+        .insert(marks::SHIELDED_BY.to_owned(), "a later form".to_owned());
+    for second in 0..9 {
+        let found = decided(&cluster, second);
+        assert_ne!(
+            found.report.nodes.get("a").map(|node| node.why.reason),
+            Some(Reason::MarkUnreadable)
+        );
+        carry_out(&mut cluster, found);
+    }
+    let key = Key::new("numo", "change-nm");
+    let of = cluster.observed.changes.values().next();
+    assert!(
+        of.is_none_or(|change| change.status.step == Some(Step::Done)),
+        "{key}"
+    );
+}
