@@ -143,6 +143,16 @@ async fn a_node_that_a_person_holds_stays_until_that_is_taken_back() -> Result<(
     }
     finish(&stage).await?;
     assert_eq!(released(&stage.world).len(), 3);
+
+    // What came of it is told once it is over, with the time that a person took of it.
+    let text = stage.say(&["explain", "-A", "mutexrunconfig/upgrade"]).await?;
+    let took: Vec<&str> = text.lines().filter(|line| line.contains(" took ")).collect();
+    assert_eq!(took.len(), 4, "{text}");
+    assert!(took[0].contains("3 turns from 20"), "{text}");
+    assert!(
+        took[1..].iter().all(|line| line.contains(": Done after ")),
+        "{text}"
+    );
     stage.strike().await
 }
 
