@@ -2,6 +2,7 @@
 //! or a log nothing of it moves the cursor, hides, or turns the direction of writing. Nothing here escapes for HTML or JSON.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 
 /// Stands in for a character that may not be shown.
 pub const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
@@ -70,6 +71,16 @@ fn replaced(text: &str, by: impl Fn(char) -> char) -> Cow<'_, str> {
         }
     };
     text.chars().map(each).collect()
+}
+
+/// The first `most` of a list in a sentence, and how many more there are: `a, b and 3 more`. Empty for an empty list.
+pub fn first_of<T: Display>(all: impl IntoIterator<Item = T>, most: usize) -> String {
+    let mut all = all.into_iter();
+    let named: Vec<String> = all.by_ref().take(most).map(|one| one.to_string()).collect();
+    match (named.join(", "), all.count()) {
+        (named, 0) => named,
+        (named, more) => format!("{named} and {more} more"),
+    }
 }
 
 #[cfg(test)]
@@ -150,6 +161,14 @@ mod tests {
             let stays = shown.chars().nth(1) == Some(character);
             assert_eq!(stays, name.is_none(), "U+{code:04X} {name:?}: {shown:?}");
         }
+    }
+
+    #[test]
+    fn of_a_long_list_the_first_are_named_and_the_others_counted() {
+        let of = |count: usize| first_of((0..count).map(|one| format!("node-{one}")), 2);
+        assert_eq!(of(0), "");
+        assert_eq!(of(2), "node-0, node-1");
+        assert_eq!(of(5), "node-0, node-1 and 3 more");
     }
 
     #[test]

@@ -1913,7 +1913,7 @@ fn a_group_whose_nodeversion_is_gone_is_left_alone_and_named() {
         ),
         "node b Failed Superseded
          > rewrite it Leave m-new
-         > restore b -exclude-from-remediation
+         > restore b
          > journal b Failed Superseded
          > release lease b",
     );
