@@ -98,15 +98,19 @@ impl Judge {
         }
     }
 
-    /// A pair is noted: the new node takes the place of the old one.
+    /// A pair is noted, on either of the two: the new node takes the place of the old one.
     pub(super) fn note_pair(&mut self, world: &World, patch: &NodePatch) {
         for change in &patch.annotations {
-            if let (annotations::DONOR, Some(donor)) = (change.key.as_str(), &change.to) {
-                let (new, old) = (host(world, &patch.node), host(world, donor));
-                let uid = world.truth.nodes.get(donor).map(|node| node.uid.clone());
-                let old = (old.to_owned(), uid.unwrap_or_default());
-                self.machines.donors.insert(new.to_owned(), old);
-            }
+            let (new, donor) = match (change.key.as_str(), &change.to) {
+                (annotations::DONOR, Some(donor)) => (&patch.node, donor),
+                // An old Node that has come again is noted once more.
+                (annotations::HEIR, Some(heir)) => (heir, &patch.node),
+                _ => continue,
+            };
+            let (new, old) = (host(world, new), host(world, donor));
+            let uid = world.truth.nodes.get(donor).map(|node| node.uid.clone());
+            let old = (old.to_owned(), uid.unwrap_or_default());
+            self.machines.donors.insert(new.to_owned(), old);
         }
     }
 
