@@ -73,6 +73,21 @@ fn replaced(text: &str, by: impl Fn(char) -> char) -> Cow<'_, str> {
     text.chars().map(each).collect()
 }
 
+/// The first `max` characters, on one line and fit to be read.
+pub fn clip(text: &str, max: usize) -> String {
+    line(text).chars().take(max).collect()
+}
+
+/// A number of things: `1 node`, `2 nodes`, `2 batches`.
+pub fn counted(number: usize, thing: &str) -> String {
+    let s = match thing {
+        _ if number == 1 => "",
+        thing if thing.ends_with("ch") => "es",
+        _ => "s",
+    };
+    format!("{number} {thing}{s}")
+}
+
 /// The first `most` of a list in a sentence, and how many more there are: `a, b and 3 more`. Empty for an empty list.
 pub fn first_of<T: Display>(all: impl IntoIterator<Item = T>, most: usize) -> String {
     let mut all = all.into_iter();

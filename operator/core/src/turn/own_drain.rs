@@ -123,9 +123,10 @@ pub(super) fn keep_cordoned(turn: &mut impl Turn, own: &OwnDrain, closed: Option
     STAY
 }
 
-/// Evicts what is to go, unless the turn is closed, and journals the end of the drain. One that is over is not looked at again, unless
-/// somebody has uncordoned the node since (`keep_cordoned`).
+/// Evicts what is to go, unless the turn is closed, and journals the end of the drain. One that is over begins again where somebody has
+/// uncordoned the node since (`keep_cordoned`), and where a pod is seen only now that was on it before it was cordoned.
 pub(super) fn drain(turn: &mut impl Turn, own: &OwnDrain, closed: Option<&Why>) -> Next {
+    let turn_is_over = turn.is_released();
     let Parts {
         phases,
         node,
@@ -135,10 +136,24 @@ pub(super) fn drain(turn: &mut impl Turn, own: &OwnDrain, closed: Option<&Why>) 
     let (Some(options), Some(cordoned)) = (&own.options, cordon::since(change)) else {
         return ON;
     };
-    if journal::is_drained(change) {
-        return ON;
-    }
     let known = (phases.answers, phases.now);
+    if journal::is_drained(change) {
+        let found = drain::drain(phases.observed, node, options, cordoned, known);
+        if turn_is_over || !found.is_some_and(|found| came_late(phases.observed, node, &found, cordoned)) {
+            return ON;
+        }
+        let mut journal = Journal::open(change, phases.now);
+        journal.enter(Step::Cordoned, None);
+        out.actions.extend(journal.planned(None));
+        turn.say(
+            Step::Cordoned,
+            Why::new(
+                Reason::Draining,
+                "a pod is seen that was on it before it was cordoned",
+            ),
+        );
+        return STAY;
+    }
     let Some(found) = look(out, (phases.observed, node), options, cordoned, known) else {
         let why = unknown(phases.observed);
         turn.say(Step::Cordoned, why);
@@ -160,4 +175,14 @@ pub(super) fn drain(turn: &mut impl Turn, own: &OwnDrain, closed: Option<&Why>) 
     };
     turn.say(Step::Cordoned, why);
     STAY
+}
+
+/// Whether a pod is to go that was there before the node was cordoned: it was bound then, and is seen late.
+fn came_late(observed: &Observed, node: &NodeView, found: &Drain, cordoned: Timestamp) -> bool {
+    let pods = observed.pods.get(&node.name);
+    let is_old = |eviction: &Eviction| {
+        let pod = pods.and_then(|pods| pods.get(&eviction.pod));
+        pod.is_some_and(|pod| pod.created <= cordoned)
+    };
+    found.evict.iter().any(is_old)
 }

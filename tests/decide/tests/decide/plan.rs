@@ -1033,6 +1033,34 @@ fn a_node_that_a_person_cordoned_is_looked_at_and_its_rules_confirmed_before_it_
     check(&at(fresh, "cordoned done", stuck), "> journal a Cordoned");
 }
 
+/// A pod that was bound to a node before that was cordoned may be seen after its drain was over: it would go with the node.
+#[test]
+fn a_drained_node_on_which_an_older_pod_is_seen_late_is_drained_again() {
+    let at = |turn: &str, pod: &str| {
+        format!(
+            r#"node a worker v0
+               plan concurrency:1 finalizer applying:a drain
+               binding x spec {{"ownerSelector":{{"kind":"Plan"}},"drainBy":"Numo"}}
+               begun a {turn}
+               keeps a cordoned done
+               {pod}"#
+        )
+    };
+    let drained = "Drained entered:Cordoned";
+    check(
+        &at(drained, "pod web on a of:ReplicaSet/web"),
+        "node a Cordoned Draining ~ before it was cordoned\n > journal a Cordoned",
+    );
+    // What stays on a node that is drained stays.
+    check(
+        &at(drained, "pod agent on a of:DaemonSet/agent"),
+        "not node a Cordoned Draining",
+    );
+    // It is evicted then.
+    let again = "Cordoned entered:Cordoned entered:Drained";
+    check(&at(again, "pod web on a of:ReplicaSet/web"), "> evict web");
+}
+
 /// Whoever opens a drained node lets pods onto it, also while numo may not close it.
 #[test]
 fn a_drained_node_that_was_opened_while_its_turn_was_closed_is_drained_again() {

@@ -5,6 +5,7 @@ use super::{Judge, Turn, Verdict, breach, machines};
 use crate::world::World;
 use numo_api::{
     DirectiveAction, MutexSettings, Phase, PlanWindow, Reason, Step, machines::annotations, marks,
+    node_change::Entry,
 };
 use numo_core::{
     Decision, Owner, OwnerKind,
@@ -437,7 +438,10 @@ impl Judge {
             let begun = self
                 .disrupted
                 .contains(&(spec.owner_ref.uid.clone(), spec.node_uid.clone()));
-            let prepared = change.status.step == Some(Step::Held);
+            // A Job that nobody saw end may have cordoned the node: a new generation of its Plan takes it up, and does not forget that.
+            let is_lost = |entry: &Entry| entry.reason.as_deref() == Some(Reason::JobLost.name());
+            let prepared =
+                change.status.step == Some(Step::Held) || change.status.entries.iter().any(is_lost);
             if suspended && !begun && !prepared && !spec.in_service {
                 return breach(
                     "15",
