@@ -11,6 +11,7 @@ use crate::{
     action::{Action, Eviction, Planned},
     decision::Decision,
     drain::{self, Drain, DrainOptions},
+    key::Key,
     observed::{NodeView, Observed},
     time::later,
     verdict::Answers,
@@ -136,10 +137,9 @@ pub(super) fn drain(turn: &mut impl Turn, own: &OwnDrain, closed: Option<&Why>) 
     let (Some(options), Some(cordoned)) = (&own.options, cordon::since(change)) else {
         return ON;
     };
-    let known = (phases.answers, phases.now);
     if journal::is_drained(change) {
-        let found = drain::drain(phases.observed, node, options, cordoned, known);
-        if turn_is_over || !found.is_some_and(|found| came_late(phases.observed, node, &found, cordoned)) {
+        let pods = drain::evictable(phases.observed, node, options, phases.now).unwrap_or_default();
+        if turn_is_over || !came_late(phases.observed, node, &pods, cordoned) {
             return ON;
         }
         let mut journal = Journal::open(change, phases.now);
@@ -154,6 +154,7 @@ pub(super) fn drain(turn: &mut impl Turn, own: &OwnDrain, closed: Option<&Why>) 
         );
         return STAY;
     }
+    let known = (phases.answers, phases.now);
     let Some(found) = look(out, (phases.observed, node), options, cordoned, known) else {
         let why = unknown(phases.observed);
         turn.say(Step::Cordoned, why);
@@ -177,12 +178,9 @@ pub(super) fn drain(turn: &mut impl Turn, own: &OwnDrain, closed: Option<&Why>) 
     STAY
 }
 
-/// Whether a pod is to go that was there before the node was cordoned: it was bound then, and is seen late.
-fn came_late(observed: &Observed, node: &NodeView, found: &Drain, cordoned: Timestamp) -> bool {
-    let pods = observed.pods.get(&node.name);
-    let is_old = |eviction: &Eviction| {
-        let pod = pods.and_then(|pods| pods.get(&eviction.pod));
-        pod.is_some_and(|pod| pod.created <= cordoned)
-    };
-    found.evict.iter().any(is_old)
+/// Whether one of these pods was there before the node was cordoned: it was bound then, and is seen late.
+fn came_late(observed: &Observed, node: &NodeView, pods: &[Key], cordoned: Timestamp) -> bool {
+    let known = observed.pods.get(&node.name);
+    let mut seen = pods.iter().filter_map(|pod| known?.get(pod));
+    seen.any(|pod| pod.created <= cordoned)
 }
