@@ -5,8 +5,9 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 /// The variable by which cargo compiles what is in a workspace with something else than rustc.
 pub const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
@@ -15,7 +16,7 @@ pub const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
 const DRIVER: &str = "clippy-driver";
 
 /// The tasks that only the whole program has (feature `whole` of `xtask`).
-pub const WHOLE: [&str; 7] = [
+const WHOLE: [&str; 7] = [
     "bench",
     "fuzz",
     "manifests",
@@ -70,7 +71,7 @@ fn driver_on(cargo: &Path, path: &OsStr) -> Option<PathBuf> {
 
 /// What builds the program that has a task, and runs it; the words of the task come behind it.
 #[must_use]
-pub fn program_of(task: &str) -> Command {
+fn program_of(task: &str) -> Command {
     let mut command = by_clippy(cargo());
     command.args(["run", "--package", "xtask", "--manifest-path"]);
     command.arg(root().join("Cargo.toml"));
@@ -80,6 +81,20 @@ pub fn program_of(task: &str) -> Command {
     }
     command.arg("--");
     command
+}
+
+/// Has cargo build the program that has the task by which this one was started, and runs it with the same words, where we are. Its exit code
+/// is ours.
+///
+/// # Errors
+/// Cargo cannot be run.
+pub fn run() -> io::Result<ExitCode> {
+    let words: Vec<_> = env::args_os().skip(1).collect();
+    let task = words.first().map(|task| task.to_string_lossy());
+    let mut program = program_of(task.as_deref().unwrap_or_default());
+    let code = program.args(&words).status()?.code();
+    let code = code.and_then(|code| u8::try_from(code).ok());
+    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
 #[cfg(test)]

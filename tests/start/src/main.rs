@@ -3,21 +3,11 @@
 //!
 //! It reads no more than the task's name.
 
-use std::env;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let words: Vec<_> = env::args_os().skip(1).collect();
-    let task = words.first().map(|task| task.to_string_lossy().into_owned());
-    let mut program = start::program_of(task.as_deref().unwrap_or_default());
-    match program.args(&words).status() {
-        Ok(status) => {
-            let code = status.code().and_then(|code| u8::try_from(code).ok());
-            code.map_or(ExitCode::FAILURE, ExitCode::from)
-        }
-        Err(error) => {
-            eprintln!("error: run cargo: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    start::run().unwrap_or_else(|error| {
+        eprintln!("error: run cargo: {error}");
+        ExitCode::FAILURE
+    })
 }

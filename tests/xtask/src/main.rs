@@ -155,7 +155,7 @@ async fn main() -> ExitCode {
         | Task::Structure(_)
         | Task::Fuzz(_)
         | Task::Release(_)
-        | Task::Publish(_) => whole::run(),
+        | Task::Publish(_) => start::run().map_err(Into::into),
     };
     match result {
         Ok(code) => code,
