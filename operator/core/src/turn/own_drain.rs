@@ -127,7 +127,7 @@ pub(super) fn keep_cordoned(turn: &mut impl Turn, own: &OwnDrain, closed: Option
 /// Evicts what is to go, unless the turn is closed, and journals the end of the drain. One that is over begins again where somebody has
 /// uncordoned the node since (`keep_cordoned`), and where a pod is seen only now that was on it before it was cordoned.
 pub(super) fn drain(turn: &mut impl Turn, own: &OwnDrain, closed: Option<&Why>) -> Next {
-    let turn_is_over = turn.is_released();
+    let is_released = turn.is_released();
     let Parts {
         phases,
         node,
@@ -138,8 +138,8 @@ pub(super) fn drain(turn: &mut impl Turn, own: &OwnDrain, closed: Option<&Why>) 
         return ON;
     };
     if journal::is_drained(change) {
-        let pods = drain::evictable(phases.observed, node, options, phases.now).unwrap_or_default();
-        if turn_is_over || !came_late(phases.observed, node, &pods, cordoned) {
+        let pods = || drain::evictable(phases.observed, node, options, phases.now).unwrap_or_default();
+        if is_released || !came_late(phases.observed, node, &pods(), cordoned) {
             return ON;
         }
         let mut journal = Journal::open(change, phases.now);

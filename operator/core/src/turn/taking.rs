@@ -149,7 +149,7 @@ fn write(turn: &mut impl Turn, taken: Vec<Action>, puts_back: bool) {
             out.actions.push(planned);
         }
     }
-    let counted = put_back::counted(change, phases.now).filter(|_| puts_back);
+    let counted = puts_back.then(|| put_back::counted(change, phases.now)).flatten();
     // What is refused was not put back.
     out.actions.extend(counted.map(|planned| Planned {
         chain: last,
