@@ -408,7 +408,7 @@ impl<'a> Pass<'a> {
     fn remove_jobs(&mut self) {
         let jobs = self.jobs.values();
         let due: Vec<(Key, String)> = jobs
-            .filter(|(_, job)| !job.deleting)
+            .filter(|(_, job)| job.deleting.is_none())
             .filter(|(_, job)| {
                 let gone = !self.observed.nodes.contains_key(&job.node);
                 let idle = job.paused && job.ended.is_none();
@@ -417,7 +417,7 @@ impl<'a> Pass<'a> {
                 let due = (idle && (outdated || self.leaving.is_some())) || (outdated && job.ended.is_some());
                 gone || (due && !self.in_flight.contains(job.node.as_str()))
             })
-            .chain(self.stale.iter().filter(|(_, job)| !job.deleting))
+            .chain(self.stale.iter().filter(|(_, job)| job.deleting.is_none()))
             .map(|(key, job)| ((*key).clone(), job.uid.clone()))
             .collect();
         for (job, uid) in due {

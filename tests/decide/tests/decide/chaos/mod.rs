@@ -191,7 +191,7 @@ impl World {
         observed
             .jobs
             .retain(|_, job| !job.deleting && job.ttl_seconds.is_none());
-        observed.plan_jobs.retain(|_, job| !job.deleting);
+        observed.plan_jobs.retain(|_, job| job.deleting.is_none());
         for job in observed
             .plan_jobs
             .values_mut()
