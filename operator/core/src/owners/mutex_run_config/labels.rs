@@ -3,9 +3,10 @@
 use super::{
     gates::{
         run::held_elsewhere,
-        written::{MAX_CORRECTIONS, labels_hash},
+        written::{MAX_CORRECTIONS, labels_hash, was_there},
     },
     member::Member,
+    put_back,
     run_decision::RunDecision,
 };
 use crate::{
@@ -38,7 +39,8 @@ pub(super) fn label(decision: &mut RunDecision<'_>) -> usize {
     let uid = decision.view.run.uid.clone();
     let wanted = labels_hash(decision.view);
     let elsewhere = held_elsewhere(decision.view);
-    let mut unlabelled = 0;
+    let stays_off = put_back::stays_off(decision);
+    let (mut unlabelled, mut put_back_on) = (0, None);
     for member in members {
         let node = member.node;
         let released = !node.label(marks::RELEASE).is_empty();
@@ -62,11 +64,15 @@ pub(super) fn label(decision: &mut RunDecision<'_>) -> usize {
             continue;
         }
         unlabelled += 1;
+        let is_again = found.is_none() && was_there(decision.view, Some(node.created));
         // Labels of another run or other rules are missing by nobody's doing.
         let again = found.filter(|mark| mark.labels == wanted);
         let corrections = again.map_or(0, |mark| mark.corrections.saturating_add(1));
-        if corrections > MAX_CORRECTIONS {
+        if corrections > MAX_CORRECTIONS || is_again && stays_off {
             continue;
+        }
+        if is_again {
+            put_back_on = Some(node.name.as_str());
         }
         let mark = LabelledBy {
             owner: &uid,
@@ -83,6 +89,9 @@ pub(super) fn label(decision: &mut RunDecision<'_>) -> usize {
             ..NodePatch::of(node, NodePurpose::Label)
         };
         decision.act(&node.name, Action::PatchNode(patch), None);
+    }
+    if let Some(node) = put_back_on {
+        put_back::count(decision, node);
     }
     unlabelled
 }

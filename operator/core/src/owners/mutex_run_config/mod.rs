@@ -19,6 +19,7 @@ mod member;
 mod orphans;
 mod pause;
 mod pool;
+mod put_back;
 mod quarantine;
 mod release;
 mod run;

@@ -3,9 +3,10 @@
 use super::{
     gates::{
         run::held_by_run,
-        written::{MAX_CORRECTIONS, is_of_a_run},
+        written::{MAX_CORRECTIONS, is_of_a_run, was_there},
     },
     labels::needs_labels_to_stay,
+    put_back,
     run_decision::RunDecision,
 };
 use crate::{
@@ -38,7 +39,8 @@ pub(super) fn select(decision: &mut RunDecision<'_>) -> Result<Vec<String>, Why>
     }
     homeless(decision, &wanted)?;
     let uid = decision.view.run.uid.clone();
-    let mut missing = Vec::new();
+    let stays_off = put_back::stays_off(decision);
+    let (mut missing, mut puts_back) = (Vec::new(), false);
     for (pool, selector) in wanted {
         let mark = mark::prior_selector(pool);
         if pool.selector == selector && mark.as_ref().is_some_and(|mark| mark.owner == uid) {
@@ -55,6 +57,11 @@ pub(super) fn select(decision: &mut RunDecision<'_>) -> Result<Vec<String>, Why>
         if corrections > MAX_CORRECTIONS || (mark.is_none() && is_of_a_run(&pool.selector)) {
             continue;
         }
+        let is_again = mark.is_none() && was_there(decision.view, None);
+        if is_again && stays_off {
+            continue;
+        }
+        puts_back |= is_again;
         let prior = mark.map_or_else(|| pool.selector.clone(), |mark| mark.prior);
         let mark = PriorSelector {
             owner: uid.clone(),
@@ -76,6 +83,9 @@ pub(super) fn select(decision: &mut RunDecision<'_>) -> Result<Vec<String>, Why>
             )
         };
         decision.act("run", Action::PatchPool(patch), Some(event));
+    }
+    if puts_back {
+        put_back::count(decision, "run");
     }
     Ok(missing)
 }

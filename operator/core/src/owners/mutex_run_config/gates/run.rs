@@ -4,7 +4,7 @@ use crate::{
     admit::{gates::when, waves::Waves},
     failures, mark,
     observed::{ForeignController, PoolView, RunConfigView},
-    owners::mutex_run_config::gates::written::{MAX_CORRECTIONS, is_of_a_run, unlabelled_by_other},
+    owners::mutex_run_config::gates::written::{MAX_CORRECTIONS, is_of_a_run, stripped, unlabelled_by_other},
     owners::mutex_run_config::run_view::RunView,
     pools::{self, BUILT_IN, CONTROL_PLANE, Home},
     selector, targets,
@@ -372,10 +372,12 @@ fn foreign_writer(view: &RunView<'_>) -> Option<Why> {
             MAX_CORRECTIONS + 1
         ))
     };
+    let with_marks = || stripped(view).map(ToOwned::to_owned);
     let message = unpaused_by_other(view)
         .or_else(reverted)
         .or_else(unmarked)
-        .or_else(unlabelled)?;
+        .or_else(unlabelled)
+        .or_else(with_marks)?;
     Some(Why::new(Reason::ForeignWriter, message))
 }
 
