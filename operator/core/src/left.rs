@@ -151,10 +151,8 @@ impl Orphan {
             return (Reason::PoolHeld, said);
         }
         if self.is_unread {
-            let said = format!(
-                "{object} annotation {mark}: {message}; once what was there before is put back by hand: {}",
-                self.commands.join("; ")
-            );
+            let said =
+                format!("{object} annotation {mark}: {message}; once you know what was there before, {end}");
             return (Reason::MarkUnreadable, said);
         }
         let so = if !uid.is_empty() {
@@ -446,12 +444,8 @@ fn of_node(node: &NodeView, found: &mut Vec<Orphan>) {
         key: Key::new("", name),
         uid: node.uid.clone(),
     };
-    found.extend(Orphan::unread(
-        &on,
-        &format!("node {name}"),
-        &node.annotations,
-        &mark::OF_NODES,
-    ));
+    let named = format!("node {name}");
+    found.extend(Orphan::unread(&on, &named, &node.annotations, &mark::OF_NODES));
     let mut say = |mark: &str, owner: String, message: &str, commands: Vec<String>| {
         found.push(Orphan::of(on.clone(), (mark, owner), message, commands));
     };
@@ -568,12 +562,8 @@ fn of_machine(
         key: key.clone(),
         uid: object.uid.clone(),
     };
-    let named = format!(
-        "-n {} {}s.{group} {}",
-        key.namespace,
-        kind.to_lowercase(),
-        key.name
-    );
+    let resource = format!("{}s.{group}", kind.to_lowercase());
+    let named = format!("-n {} {resource} {}", key.namespace, key.name);
     let Some(mark) = mark::shielded_by(&object.annotations) else {
         return Orphan::unread(&on, &named, &object.annotations, &mark::OF_MACHINES).next();
     };

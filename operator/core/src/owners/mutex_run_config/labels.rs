@@ -54,11 +54,7 @@ pub(super) fn label(decision: &mut RunDecision<'_>) -> usize {
         if released || !ours || !(waits || needs_labels_to_stay(member.pool)) {
             continue;
         }
-        let labels = if needs_labels_to_stay(member.pool) {
-            labels_to_stay(decision, member)
-        } else {
-            rule_labels_on(decision, node)
-        };
+        let labels = labels_wanted(decision, member);
         let found = mark::labelled_by(node).filter(|mark| mark.owner == uid);
         if labels.is_empty() && found.is_some() {
             continue;
@@ -94,6 +90,15 @@ pub(super) fn label(decision: &mut RunDecision<'_>) -> usize {
         put_back::count(decision, node);
     }
     unlabelled
+}
+
+/// The labels that a node of the run lacks.
+fn labels_wanted(decision: &RunDecision<'_>, member: &Member<'_>) -> Vec<Change> {
+    if needs_labels_to_stay(member.pool) {
+        labels_to_stay(decision, member)
+    } else {
+        rule_labels_on(decision, member.node)
+    }
 }
 
 pub(super) fn unlabel(decision: &mut RunDecision<'_>) -> bool {

@@ -11,6 +11,7 @@ mod directive;
 mod finalizer;
 pub mod gates;
 mod given_up;
+mod in_force;
 mod journals;
 mod labels;
 mod lint;

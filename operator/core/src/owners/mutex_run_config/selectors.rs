@@ -24,19 +24,7 @@ use std::collections::BTreeSet;
 /// Sets the selectors of the canary and of custom targets. Returns the pools that did not have theirs, or
 /// why no selector may be set.
 pub(super) fn select(decision: &mut RunDecision<'_>) -> Result<Vec<String>, Why> {
-    let mut wanted: Vec<(&PoolView, Value)> = Vec::new();
-    if let Some(canary) = decision.view.intent.canary {
-        wanted.push((canary, canary_selector(decision, canary)));
-    }
-    for pool in decision
-        .view
-        .intent
-        .pools
-        .iter()
-        .filter(|pool| needs_labels_to_stay(pool) && held_by_run(decision.view, pool).is_none())
-    {
-        wanted.push((pool, target_selector(decision, pool)));
-    }
+    let wanted = selectors_wanted(decision);
     homeless(decision, &wanted)?;
     let uid = decision.view.run.uid.clone();
     let stays_off = put_back::stays_off(decision);
@@ -88,6 +76,20 @@ pub(super) fn select(decision: &mut RunDecision<'_>) -> Result<Vec<String>, Why>
         put_back::count(decision, "run");
     }
     Ok(missing)
+}
+
+/// The selectors that the canary and custom targets are to have.
+fn selectors_wanted<'a>(decision: &RunDecision<'a>) -> Vec<(&'a PoolView, Value)> {
+    let view = decision.view;
+    let mut wanted: Vec<(&PoolView, Value)> = Vec::new();
+    if let Some(canary) = view.intent.canary {
+        wanted.push((canary, canary_selector(decision, canary)));
+    }
+    let pools = view.intent.pools.iter();
+    for pool in pools.filter(|pool| needs_labels_to_stay(pool) && held_by_run(view, pool).is_none()) {
+        wanted.push((pool, target_selector(decision, pool)));
+    }
+    wanted
 }
 
 /// Fails if a node would match two custom pools, or none, under the wanted selectors, and does not now.
