@@ -7,7 +7,7 @@ use crate::{
     domains::Domains,
     hours::Hours,
     mutex_rule::{InlineRule, InlineRuleStatus},
-    node_change::{RuleWait, VerdictRecord},
+    node_change::{PutBack, RuleWait, VerdictRecord},
     object_ref::ObjectRef,
     wave::{Wave, WaveStatus},
 };
@@ -418,6 +418,9 @@ pub struct RunStatus {
     #[serde(default)]
     #[schemars(length(max = 32))]
     pub rule_waits: Vec<RuleWait>,
+    /// How often numo has put back of late what somebody took off pools and nodes of the run, with the marks of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub put_back: Option<PutBack>,
 }
 
 /// A pool of a run.

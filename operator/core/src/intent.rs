@@ -9,7 +9,7 @@ use crate::{
         domains,
         schedule::Schedule,
         wave::{self, Wave, Whose},
-        wave_rules::{self, WaveRules},
+        wave_rules,
     },
     failures,
     key::Key,
@@ -25,7 +25,7 @@ use crate::{
     why::Why,
 };
 use numo_api::{
-    MutexRunConfigSpec, Order, Phase, Reason, Strategy, Terms,
+    MutexRunConfigSpec, Order, Phase, Reason, Strategy,
     marks::openshift,
     mutex_run_config::{HoldPools, NotReadyPolicy, OnExit, OnRefusal, Quarantine, Trigger},
 };
@@ -72,7 +72,7 @@ pub struct Intent<'a> {
     /// Whether the workloads that leave a node must be ready again.
     pub await_workloads: bool,
     /// numo's own check of them, also of a run that awaits none now: nodes keep the terms they were admitted under.
-    workloads_check: Option<&'a RuleView>,
+    pub(crate) workloads_check: Option<&'a RuleView>,
     /// Whether nothing is written.
     pub dry_run: bool,
     /// Which nodes go before others, `spec.first` among them.
@@ -231,67 +231,6 @@ pub fn schedule(run: &RunConfigView) -> Result<Schedule<'_>, String> {
     Ok(schedule)
 }
 
-/// What holds for one node: the part of the intent that was in force when its turn began.
-#[derive(Clone, Debug)]
-pub struct InForce<'a> {
-    /// How the node is let go.
-    pub strategy: Strategy,
-    /// The rules in order; none where the rule does not exist.
-    pub rules: Vec<(Key, Option<&'a RuleView>)>,
-    /// Soak time (seconds).
-    pub soak_seconds: i64,
-    /// Time a released node has (seconds).
-    pub change_timeout_seconds: i64,
-    /// Whether evictions are tried by dry run before a release.
-    pub drain_probe: bool,
-}
-
-impl<'a> InForce<'a> {
-    /// What the journal remembers of the spec; what the spec says now where it remembers nothing.
-    pub fn of(intent: &Intent<'a>, observed: &'a Observed, terms: Option<&Terms>) -> Self {
-        let Some(terms) = terms else {
-            let own = own(intent.workloads_check, intent.await_workloads);
-            return Self {
-                strategy: intent.strategy,
-                rules: intent.rules.iter().cloned().chain(own).collect(),
-                soak_seconds: intent.soak_seconds,
-                change_timeout_seconds: intent.change_timeout_seconds,
-                drain_probe: intent.drain_probe,
-            };
-        };
-        let rules = terms.rules.iter().map(|name| {
-            let (namespace, name) = name.split_once('/').unwrap_or(("", name));
-            let key = Key::new(namespace, name);
-            let rule = observed.rules.get(&key);
-            (key, rule)
-        });
-        Self {
-            strategy: terms.strategy,
-            rules: rules
-                .chain(own(intent.workloads_check, terms.await_workloads))
-                .collect(),
-            soak_seconds: terms.soak_seconds.max(0),
-            change_timeout_seconds: terms.change_timeout_seconds.max(1),
-            drain_probe: terms.drain_probe,
-        }
-    }
-}
-
-impl Intent<'_> {
-    /// What the journal of a node is to remember of the spec.
-    pub(crate) fn terms(&self, node: &str, waves: &WaveRules<'_>, observed: &Observed) -> Terms {
-        let rules = waves.of(node, &self.rules, observed);
-        Terms {
-            strategy: self.strategy,
-            rules: rules.iter().map(|(key, _)| key.to_string()).collect(),
-            soak_seconds: self.soak_seconds,
-            change_timeout_seconds: self.change_timeout_seconds,
-            drain_probe: self.drain_probe,
-            await_workloads: self.await_workloads,
-        }
-    }
-}
-
 /// Default of `leaveOutAfterSeconds`.
 const LEAVE_OUT_AFTER_SECONDS: i64 = 3600;
 
@@ -310,7 +249,7 @@ pub(crate) fn leave_out_after(policy: Option<NotReadyPolicy>, seconds: Option<i6
 }
 
 /// numo's own check, after all rules.
-fn own(check: Option<&RuleView>, awaits: bool) -> Option<(Key, Option<&RuleView>)> {
+pub(crate) fn own(check: Option<&RuleView>, awaits: bool) -> Option<(Key, Option<&RuleView>)> {
     let rule = check.filter(|_| awaits)?;
     Some((rule.key.clone(), Some(rule)))
 }

@@ -8,8 +8,10 @@ use crate::{
         Annotated, ChangeView, LeaseView, MachineApi, MaintenanceView, NodeView, Observed, PendingNodeView,
         PoolView,
     },
-    owner::{Means, OwnerKind},
-    ownerless, pools, release,
+    owner::{Means, Owner, OwnerKind},
+    ownerless,
+    pairs::Values,
+    pools, release,
     turn::{believed::Believed, lease, machine, quarantine},
     undo::{annotate, put_back, select_again, uncordon, unlabel, unshield},
     unknown::{self, Unknown},
@@ -58,6 +60,8 @@ pub struct Orphan {
     pub owner: Option<Key>,
     /// The owner, if it is of a kind that this version does not know: whether it is gone cannot be told.
     pub unknown: Option<Unknown>,
+    /// Whether the mark cannot be read: neither its owner nor what was there before is known.
+    pub is_unread: bool,
     /// A pool that stays paused: the nodes that would roll if it were unpaused now.
     pub held_nodes: Option<usize>,
     /// Commands that put back what was there before, in order.
@@ -88,9 +92,26 @@ impl Orphan {
             on,
             owner: None,
             unknown: None,
+            is_unread: false,
             held_nodes: None,
             commands,
         }
+    }
+
+    /// The marks of an object, which kubectl calls so, that cannot be read: they stay until a person takes them off.
+    fn unread(
+        on: &Marked,
+        named: &str,
+        annotations: &impl Values,
+        of: &'static [&'static str],
+    ) -> impl Iterator<Item = Self> {
+        mark::unreadable(annotations, of).map(move |key| {
+            let message = "this numo cannot read it, and does not write over it";
+            let command = annotate(named, &[], key);
+            let mut one = Self::of(on.clone(), (key, String::new()), message, vec![command]);
+            (one.is_unread, one.left.held) = (true, true);
+            one
+        })
     }
 
     /// What is to be said of it: the reason, and a sentence that ends with what ends it.
@@ -128,6 +149,11 @@ impl Orphan {
                 self.commands.join("; ")
             );
             return (Reason::PoolHeld, said);
+        }
+        if self.is_unread {
+            let said =
+                format!("{object} annotation {mark}: {message}; once you know what was there before, {end}");
+            return (Reason::MarkUnreadable, said);
         }
         let so = if !uid.is_empty() {
             owner
@@ -187,32 +213,19 @@ pub fn all(observed: &Observed) -> Vec<Left> {
             .values()
             .filter_map(|one| of_pending(observed, one)),
     );
-    let runs = observed.runs.values().map(|run| {
-        let object = format!("MutexRunConfig {}", run.key);
-        (object, "numo", marks::FINALIZER, &run.uid, &run.finalizers)
-    });
-    let plans = observed.plans.values().map(|view| {
-        let object = format!("Plan {}", view.key);
-        (object, "numo", marks::FINALIZER, &view.uid, &view.finalizers)
-    });
-    let maintenances =
-        release::own_maintenances(observed).filter_map(|owner| observed.maintenances.get(owner));
-    let maintenances = maintenances.map(|view| {
-        let object = format!("NodeMaintenance {}", view.owner.key);
-        let finalizer = marks::MAINTENANCE_FINALIZER;
-        (object, "an operator", finalizer, &view.uid, &view.finalizers)
-    });
-    let versions = observed.fleet.versions.values().map(|view| {
-        let object = format!("NodeVersion {}", view.name);
-        (object, "numo", marks::FINALIZER, &view.uid, &view.finalizers)
-    });
-    let owners = runs.chain(plans).chain(maintenances).chain(versions);
-    for (object, who, finalizer, uid, finalizers) in owners {
-        if finalizers.iter().any(|one| one == finalizer) {
+    let ours: BTreeSet<&Owner> = release::own_maintenances(observed).collect();
+    for (owner, view) in observed.owners() {
+        let is_shared = owner.kind.means() == Means::Person;
+        let (who, finalizer) = if is_shared {
+            ("an operator", marks::MAINTENANCE_FINALIZER)
+        } else {
+            ("numo", marks::FINALIZER)
+        };
+        if (!is_shared || ours.contains(&owner)) && view.finalizers.iter().any(|one| one == finalizer) {
             found.push(Left {
-                object,
+                object: owner.to_string(),
                 mark: finalizer.to_owned(),
-                owner: uid.clone(),
+                owner: view.uid.to_owned(),
                 message: format!("its deletion waits for {who}"),
                 held: false,
             });
@@ -425,14 +438,16 @@ fn maintenance_of<'a>(observed: &'a Observed, node: &str) -> &'a str {
 
 fn of_node(node: &NodeView, found: &mut Vec<Orphan>) {
     let name = node.name.as_str();
+    let on = Marked {
+        api_version: "v1",
+        kind: "Node",
+        key: Key::new("", name),
+        uid: node.uid.clone(),
+    };
+    let named = format!("node {name}");
+    found.extend(Orphan::unread(&on, &named, &node.annotations, &mark::OF_NODES));
     let mut say = |mark: &str, owner: String, message: &str, commands: Vec<String>| {
-        let on = Marked {
-            api_version: "v1",
-            kind: "Node",
-            key: Key::new("", name),
-            uid: node.uid.clone(),
-        };
-        found.push(Orphan::of(on, (mark, owner), message, commands));
+        found.push(Orphan::of(on.clone(), (mark, owner), message, commands));
     };
     if let Some(mark) = mark::cordoned_by(node) {
         let commands = uncordon(node, &mark);
@@ -492,6 +507,8 @@ fn of_pool(pool: &PoolView, found: &mut Vec<Orphan>) {
         key: Key::new("", name),
         uid: pool.uid.clone(),
     };
+    let named = format!("machineconfigpool {name}");
+    found.extend(Orphan::unread(&on(), &named, &pool.annotations, &mark::OF_POOLS));
     if let Some(mark) = mark::prior_selector(pool) {
         let commands = vec![select_again(name, &mark.prior)];
         let message = "its node selector is numo's";
@@ -514,7 +531,7 @@ fn of_pool(pool: &PoolView, found: &mut Vec<Orphan>) {
     let command = if pool.paused && !mark.prior && !mark::is_outlived(pool) {
         unpause.clone()
     } else {
-        annotate(&format!("machineconfigpool {name}"), &[], marks::PAUSED_BY)
+        annotate(&named, &[], marks::PAUSED_BY)
     };
     let message = said_of_pause(pool.paused, mark.outdated, &unpause);
     let key = mark.name.split_once('/');
@@ -531,7 +548,6 @@ fn of_machine(
     object: &Annotated,
     is_believed: impl Fn(&str) -> bool,
 ) -> Option<Orphan> {
-    let mark = mark::shielded_by(&object.annotations)?;
     let (api_version, group) = match api {
         MachineApi::OpenShift => ("machine.openshift.io/v1beta1", "machine.openshift.io"),
         MachineApi::ClusterApi => ("cluster.x-k8s.io/v1beta1", "cluster.x-k8s.io"),
@@ -540,24 +556,22 @@ fn of_machine(
         "Machine" => &machine::MACHINE_SHIELD,
         _ => &machine::HEALTH_CHECK_PAUSE,
     };
-    let back = put_back(&object.annotations, &mark, pairs);
-    let resource = format!("{}s.{group}", kind.to_lowercase());
-    let command = annotate(
-        &format!("-n {} {resource} {}", key.namespace, key.name),
-        &back,
-        marks::SHIELDED_BY,
-    );
-    let owner = if is_believed(&mark.owner) {
-        mark.owner
-    } else {
-        String::new()
-    };
     let on = Marked {
         api_version,
         kind,
         key: key.clone(),
         uid: object.uid.clone(),
     };
+    let resource = format!("{}s.{group}", kind.to_lowercase());
+    let named = format!("-n {} {resource} {}", key.namespace, key.name);
+    let Some(mark) = mark::shielded_by(&object.annotations) else {
+        return Orphan::unread(&on, &named, &object.annotations, &mark::OF_MACHINES).next();
+    };
+    let back = put_back(&object.annotations, &mark, pairs);
+    let command = annotate(&named, &back, marks::SHIELDED_BY);
+    let owner = Some(mark.owner)
+        .filter(|owner| is_believed(owner))
+        .unwrap_or_default();
     let message = "remediation is kept off it";
     Some(Orphan::of(
         on,

@@ -12,6 +12,11 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// The marks of a Node, of a MachineConfigPool, and of a Machine or MachineHealthCheck, that hold what was there before.
+pub(crate) const OF_NODES: [&str; 2] = [marks::SHIELDED_BY, marks::CORDONED_BY];
+pub(crate) const OF_POOLS: [&str; 2] = [marks::PRIOR_NODE_SELECTOR, marks::PAUSED_BY];
+pub(crate) const OF_MACHINES: [&str; 1] = [marks::SHIELDED_BY];
+
 /// On a pool numo paused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PausedBy {
@@ -129,17 +134,25 @@ pub fn remembers_cordon(node: &NodeView) -> bool {
     cordoned_by(node).is_some_and(|mark| mark.prior)
 }
 
-/// Why nothing is done to a node with a mark that cannot be read, if it has one: a later numo may have written it, and who writes over it
-/// forgets what was there before.
-pub(crate) fn unread(node: &NodeView) -> Option<Why> {
-    let is_odd = |key: &str, is_read: bool| node.annotations.value(key).is_some() && !is_read;
-    let key = if is_odd(marks::SHIELDED_BY, shielded(node).is_some()) {
-        marks::SHIELDED_BY
-    } else if is_odd(marks::CORDONED_BY, cordoned_by(node).is_some()) {
-        marks::CORDONED_BY
-    } else {
-        return None;
+/// Those of these marks of numo's that are there and cannot be read: a later numo may have written them, and who writes over one forgets
+/// what was there before.
+pub(crate) fn unreadable(
+    annotations: &impl Values,
+    of: &'static [&'static str],
+) -> impl Iterator<Item = &'static str> {
+    let is_read = |key: &str| match key {
+        marks::SHIELDED_BY => shielded_by(annotations).is_some(),
+        marks::CORDONED_BY => read::<CordonedBy>(annotations, key).is_some(),
+        marks::PAUSED_BY => read::<PausedBy>(annotations, key).is_some(),
+        _ => read::<PriorSelector>(annotations, key).is_some(),
     };
+    let there = of.iter().copied().filter(|key| annotations.value(key).is_some());
+    there.filter(move |key| !is_read(key))
+}
+
+/// Why nothing is done to a node with a mark that cannot be read, if it has one.
+pub(crate) fn unread(node: &NodeView) -> Option<Why> {
+    let key = unreadable(&node.annotations, &OF_NODES).next()?;
     let message = format!(
         "Node {0} annotation {key}: found what this numo cannot read, wanted a mark of its own or none; mend it, or remove it by \
          `kubectl annotate node {0} {key}-`",

@@ -7,6 +7,8 @@ use sha2::{Digest, Sha256};
 
 /// Longest name part of a label key, and longest label value, that Kubernetes admits (characters).
 pub const LABEL_MAX: usize = 63;
+/// Most characters of the name of an object, and of a domain.
+pub const NAME_MAX: usize = 253;
 /// Longest name of a Job whose pods can be named after it (characters).
 const JOB_NAME_MAX: usize = 63;
 
@@ -37,7 +39,7 @@ pub fn wrong_label_key(key: &str) -> Option<String> {
         .split_once('/')
         .map_or((None, key), |(prefix, name)| (Some(prefix), name));
     let is_domain = |prefix: &str| {
-        prefix.len() <= 253
+        prefix.len() <= NAME_MAX
             && prefix.split('.').all(|part| {
                 is_part(part)
                     && part

@@ -1,12 +1,17 @@
-//! That a person has paused an owner: by the annotation that `numo pause` sets, or in its spec. One place for all kinds of owners.
+//! That a person has paused an owner, by the annotation that `numo pause` sets or in its spec, or has given it up by that of `numo abort`.
+//! One place for all kinds of owners.
 
 use crate::{
+    key::{Key, Map},
     observed::{Observed, OwnerView},
-    owner::{ForeignController, Owner},
+    owner::{ForeignController, Means, Owner},
     said,
-    why::Why,
+    why::{GivenUp, Why},
 };
-use numo_api::{Reason, marks::SUSPEND};
+use numo_api::{
+    Reason,
+    marks::{ABORT, SUSPEND},
+};
 
 /// Why the owner begins nothing new, if a person has paused it.
 pub fn suspended(observed: &Observed, owner: &Owner) -> Option<Why> {
@@ -31,4 +36,27 @@ pub(crate) fn of_view(owner: &Owner, view: OwnerView<'_>) -> Option<Why> {
         format!("{owner} {}", said::paused(by))
     };
     Some(Why::new(Reason::Suspended, message))
+}
+
+/// Why an owner is given up, if its annotation names what it does now by one of these ids.
+pub(crate) fn given_up(owner: &Owner, annotations: &Map, ids: &[&str]) -> Option<Why> {
+    annotations.get(ABORT).filter(|id| ids.contains(&id.as_str()))?;
+    let by = said::by(annotations, "abort");
+    let message = format!(
+        "{owner} was given up (annotation {ABORT}){by}; to go on, `{}`",
+        taken_back(owner)
+    );
+    Some(Why::aborted(GivenUp::Annotation, message))
+}
+
+/// The command that takes such an annotation back.
+pub fn taken_back(owner: &Owner) -> String {
+    let Key { namespace, name } = &owner.key;
+    let kind = owner.kind.name().to_lowercase();
+    match owner.kind.means() {
+        Means::MachineConfig => format!("numo abort {name} -n {namespace} --undo"),
+        Means::Job => format!("numo abort {kind}/{name} -n {namespace} --undo"),
+        // The verb does not take them.
+        Means::Machine | Means::Person => format!("kubectl annotate {kind} {name} {ABORT}-"),
+    }
 }

@@ -144,18 +144,6 @@ fn remembered(run: &RunConfigView) -> impl Iterator<Item = &str> {
         .chain(last.map(|pool| pool.name.as_str()))
 }
 
-/// Whether a run names the pool as a target. A target that is gone says nothing: what was taken for it is still held.
-pub(crate) fn has_pool(run: &RunConfigView, observed: &Observed, pool: &str) -> bool {
-    let mut named = run.spec.pools.iter().flatten();
-    let mut references = run.spec.mutex_targets.iter().flatten();
-    named.any(|name| name == pool)
-        || references.any(|reference| {
-            let key = key_of(reference.name.as_deref(), reference.namespace.as_deref(), run);
-            let target = observed.targets.get(&key);
-            target.is_none_or(|target| target.pools.iter().any(|name| name == pool))
-        })
-}
-
 /// The limits that targets have of their own. Of a target that is not there nobody knows the nodes: that is a problem of its own.
 pub(crate) fn limits<'a>(
     run: &RunConfigView,

@@ -4,6 +4,7 @@
 use crate::{
     admit::hours::Hours,
     key::{Key, Map},
+    names,
     time::later,
 };
 use jiff::Timestamp;
@@ -199,7 +200,9 @@ fn can_be(deployment: &Key) -> bool {
         !text.is_empty() && text.len() <= most && text.chars().all(is_sound)
     };
     let namespace = &deployment.namespace;
-    is_name(namespace, 63) && !namespace.contains('.') && is_name(&deployment.name, 253)
+    is_name(namespace, names::LABEL_MAX)
+        && !namespace.contains('.')
+        && is_name(&deployment.name, names::NAME_MAX)
 }
 
 /// The Deployment of a cluster autoscaler.

@@ -58,8 +58,8 @@ pub struct PlanJobView {
     pub prepares: bool,
     /// Creation time.
     pub created: Timestamp,
-    /// Whether it is being deleted.
-    pub deleting: bool,
+    /// Since when it is being deleted, if it is.
+    pub deleting: Option<Timestamp>,
     /// `spec.parallelism: 0`: no pod is started.
     pub paused: bool,
     /// How it ended, if it has.

@@ -48,50 +48,27 @@ impl<'a> From<&'a RunConfigView> for OwnerView<'a> {
     }
 }
 
-impl<'a> From<&'a MaintenanceView> for OwnerView<'a> {
-    fn from(view: &'a MaintenanceView) -> Self {
-        Self {
-            uid: &view.uid,
-            deleting: view.deleting,
-            annotations: &view.annotations,
-            labels: Some(&view.labels),
-            finalizers: &view.finalizers,
-            suspended: false,
-            waiting: &[],
-            approval: view.status.approval.as_ref(),
+/// Those of which MutexBindings speak, all alike.
+macro_rules! bound {
+    ($($view:ty),+) => {$(
+        impl<'a> From<&'a $view> for OwnerView<'a> {
+            fn from(view: &'a $view) -> Self {
+                Self {
+                    uid: &view.uid,
+                    deleting: view.deleting,
+                    annotations: &view.annotations,
+                    labels: Some(&view.labels),
+                    finalizers: &view.finalizers,
+                    suspended: false,
+                    waiting: &[],
+                    approval: view.status.approval.as_ref(),
+                }
+            }
         }
-    }
+    )+};
 }
 
-impl<'a> From<&'a PlanView> for OwnerView<'a> {
-    fn from(view: &'a PlanView) -> Self {
-        Self {
-            uid: &view.uid,
-            deleting: view.deleting,
-            annotations: &view.annotations,
-            labels: Some(&view.labels),
-            finalizers: &view.finalizers,
-            suspended: false,
-            waiting: &[],
-            approval: view.status.approval.as_ref(),
-        }
-    }
-}
-
-impl<'a> From<&'a NodeVersionView> for OwnerView<'a> {
-    fn from(view: &'a NodeVersionView) -> Self {
-        Self {
-            uid: &view.uid,
-            deleting: view.deleting,
-            annotations: &view.annotations,
-            labels: Some(&view.labels),
-            finalizers: &view.finalizers,
-            suspended: false,
-            waiting: &[],
-            approval: view.status.approval.as_ref(),
-        }
-    }
-}
+bound!(MaintenanceView, PlanView, NodeVersionView);
 
 /// A MutexRunConfig.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     action::{Action, DrainsFor, MaintenanceRequest, Planned},
     mark,
+    names::NAME_MAX,
     observed::{ChangeView, ForeignController, MaintenanceView, NodeView, Observed},
     owner::{MaintenanceGroup, Owner},
     text::{clip, first_of},
@@ -391,7 +392,7 @@ fn words(view: &MaintenanceView) -> String {
     let pods = view.status.pending_pods.as_deref().unwrap_or_default();
     let mut words = String::new();
     if !pods.is_empty() {
-        let named = first_of(pods.iter().map(|pod| clip(pod, 253)), PODS);
+        let named = first_of(pods.iter().map(|pod| clip(pod, NAME_MAX)), PODS);
         words = format!(": pods {named} are yet to go");
     }
     match view

@@ -37,8 +37,8 @@ pub(crate) fn close(out: &mut Decision, change: &ChangeView, why: &Why, now: Tim
         // Who cannot see must not give away what may be in use, and the next turn would know nothing of the rule.
         return false;
     }
-    let mut journal = Journal::open(change, now);
     let Some(since) = since(change) else {
+        let mut journal = Journal::open(change, now);
         journal.status.closed_since = Some(now.to_string());
         out.actions.extend(journal.planned(None));
         out.wake(later(now, KEPT_SECONDS));
@@ -48,9 +48,7 @@ pub(crate) fn close(out: &mut Decision, change: &ChangeView, why: &Why, now: Tim
         out.wake(later(since, KEPT_SECONDS));
         return false;
     }
-    journal.next_attempt();
-    journal.status.pin = journal.status.pin.and_then(kept);
-    journal.enter(Step::Selected, Some(why));
+    let mut journal = anew(change, Step::Selected, why, now);
     journal.status.closed_since = Some(now.to_string());
     let event = Event::normal(
         "TurnGivenBack",
@@ -62,7 +60,16 @@ pub(crate) fn close(out: &mut Decision, change: &ChangeView, why: &Why, now: Tim
     true
 }
 
-/// What is kept of the pin of a turn that is given back: the new node that had joined in the place of the old one.
+/// The journal of the next attempt of a node that was not let go, which begins with this step: all of its rules are asked again.
+pub(super) fn anew<'c>(change: &'c ChangeView, step: Step, why: &Why, now: Timestamp) -> Journal<'c> {
+    let mut journal = Journal::open(change, now);
+    journal.next_attempt();
+    journal.status.pin = journal.status.pin.and_then(kept);
+    journal.enter(step, Some(why));
+    journal
+}
+
+/// What is kept of the pin of a turn that begins anew: the new node that had joined in the place of the old one.
 fn kept(pin: Pin) -> Option<Pin> {
     pin.heir.as_ref()?;
     Some(Pin {

@@ -2,7 +2,7 @@
 //! done to a node on the word of one that somebody else has written, or a later numo. Nothing here writes.
 
 use crate::{
-    observed::{ChangeView, NodeView, Observed},
+    observed::{ChangeView, LeaseView, NodeView, Observed},
     owner::Owner,
     time::later,
     turn::journal::{self, JOURNAL_VERSION},
@@ -60,6 +60,24 @@ pub(crate) fn of(
         .or_else(|| (!is_released).then(|| of_times(change, now)).flatten())
         .or_else(|| of_verdicts(&change.status.verdicts))?;
     Some(why(change, &problem))
+}
+
+/// Why the turn of a node that was not let go begins anew: nothing is wrong with its journal but that its times have not come, and neither
+/// has the time at which the API server made it, or at which numo renewed the lease of the node.
+pub(crate) fn of_clock(
+    change: &ChangeView,
+    lease: Option<&LeaseView>,
+    now: Timestamp,
+    before: impl Fn(Step) -> Option<&'static [Step]>,
+) -> Option<Why> {
+    let renewed = lease
+        .filter(|lease| lease.by_numo)
+        .and_then(|lease| lease.renewed);
+    let mut told = std::iter::once(change.created).chain(renewed);
+    let told = told.find(|at| !has_come(*at, now))?;
+    let message = format!("the clock was put back, as {told} has not come: its turn begins anew");
+    let is_all = of(change, Timestamp::MAX, false, before).is_none();
+    is_all.then(|| Why::new(Reason::Admitting, message))
 }
 
 /// The nodes that have two turns at once with the same owner, by their uid, and why nothing is done to them.

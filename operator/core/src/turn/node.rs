@@ -8,6 +8,7 @@ use crate::{
     turn::{
         closed,
         cordon::{Across, OwnDrain, Uncordon},
+        journal::Journal,
         lease,
         phases::{At, Phases},
     },
@@ -35,6 +36,16 @@ pub struct Parts<'t> {
     pub change: &'t ChangeView,
     /// The decision in the making.
     pub out: &'t mut Decision,
+}
+
+/// Journals that the node of a turn is at this step.
+pub(super) fn enter(turn: &mut impl Turn, step: Step) {
+    let Parts {
+        phases, change, out, ..
+    } = turn.parts();
+    let mut journal = Journal::open(change, phases.now);
+    journal.enter(step, None);
+    out.actions.extend(journal.planned(None));
 }
 
 /// What an owner takes of a node for its turn.

@@ -4,7 +4,7 @@
 use super::{
     cordon::{self, MAX_CORRECTIONS, OwnDrain},
     journal::{self, Journal},
-    node::{Next, ON, Parts, STAY, Turn},
+    node::{Next, ON, Parts, STAY, Turn, enter},
     put_back,
 };
 use crate::{
@@ -99,19 +99,23 @@ pub(super) fn keep_cordoned(turn: &mut impl Turn, own: &OwnDrain, closed: Option
     let corrections = corrections.max(put_back::times(change, phases.now));
     // The mark, which counts, may have been taken off with the cordon.
     let counts = own.mark.is_none() && closed.is_none() && corrections < MAX_CORRECTIONS;
-    if was_drained {
+    let message = format!(
+        "Node {}: someone uncordoned it {} times; cordon it, or skip it",
+        node.name,
+        corrections.saturating_add(1)
+    );
+    if was_drained || counts {
         let mut journal = Journal::open(change, phases.now);
-        journal.enter(Step::Cordoned, None);
-        out.actions.extend(journal.planned(None));
-    } else if counts {
-        out.actions.extend(put_back::counted(change, phases.now));
+        if was_drained {
+            journal.enter(Step::Cordoned, None);
+        }
+        out.actions.extend(if counts {
+            put_back::count(journal, change, phases.now)
+        } else {
+            journal.planned(None)
+        });
     }
     if corrections >= MAX_CORRECTIONS {
-        let message = format!(
-            "Node {}: someone uncordoned it {} times; cordon it, or skip it",
-            node.name,
-            corrections.saturating_add(1)
-        );
         turn.say(Step::Cordoned, Why::new(Reason::ForeignWriter, message));
         return STAY;
     }
@@ -142,16 +146,9 @@ pub(super) fn drain(turn: &mut impl Turn, own: &OwnDrain, closed: Option<&Why>) 
         if is_released || !came_late(phases.observed, node, &pods(), cordoned) {
             return ON;
         }
-        let mut journal = Journal::open(change, phases.now);
-        journal.enter(Step::Cordoned, None);
-        out.actions.extend(journal.planned(None));
-        turn.say(
-            Step::Cordoned,
-            Why::new(
-                Reason::Draining,
-                "a pod is seen that was on it before it was cordoned",
-            ),
-        );
+        enter(turn, Step::Cordoned);
+        let why = "a pod is seen that was on it before it was cordoned";
+        turn.say(Step::Cordoned, Why::new(Reason::Draining, why));
         return STAY;
     }
     let known = (phases.answers, phases.now);
@@ -164,9 +161,7 @@ pub(super) fn drain(turn: &mut impl Turn, own: &OwnDrain, closed: Option<&Why>) 
         evict(out, node, found.evict);
     }
     let Some(why) = found.why else {
-        let mut journal = Journal::open(change, phases.now);
-        journal.enter(Step::Drained, None);
-        out.actions.extend(journal.planned(None));
+        enter(turn, Step::Drained);
         turn.say(Step::Drained, Why::new(Reason::Drained, "it is drained"));
         return STAY;
     };

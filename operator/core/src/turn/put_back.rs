@@ -1,5 +1,6 @@
 //! What numo puts on a node for its turn, and somebody takes off: it is put back at once a few times, and then once a minute, and people
-//! hear of it. The journal counts, as a mark on the node would go with the rest. What it is, is not said here.
+//! hear of it. The journal counts, as a mark on the node would go with the rest; of what is on nodes without a turn and on pools, the status of
+//! the run. What it is, is not said here.
 
 use super::{
     contradiction,
@@ -15,31 +16,44 @@ use jiff::Timestamp;
 use numo_api::{PutBack, Reason};
 
 /// How often it is put back at once: who takes it off once more does so again and again.
-const AT_ONCE: u32 = 3;
+pub(crate) const AT_ONCE: u32 = 3;
 /// For how long it stays off then (seconds).
 const PAUSE_SECONDS: i64 = 60;
 /// How long it must stay on for the count to begin anew (seconds).
 const ALONE_SECONDS: i64 = 600;
 
 /// How often of late, and when last.
-fn known(change: &ChangeView, now: Timestamp) -> Option<(u32, Timestamp)> {
-    let known = change.status.put_back.as_ref()?;
-    let at = journal::time(Some(&known.at)).filter(|at| contradiction::has_come(*at, now))?;
-    (later(at, ALONE_SECONDS) > now).then(|| (u32::try_from(known.times).unwrap_or(0), at))
+fn known(noted: Option<&PutBack>, now: Timestamp) -> Option<(u32, Timestamp)> {
+    let noted = noted?;
+    let at = journal::time(Some(&noted.at)).filter(|at| contradiction::has_come(*at, now))?;
+    (later(at, ALONE_SECONDS) > now).then(|| (u32::try_from(noted.times).unwrap_or(0), at))
 }
 
 /// How often of late.
 pub(crate) fn times(change: &ChangeView, now: Timestamp) -> u32 {
-    known(change, now).map_or(0, |(times, _)| times)
+    known(change.status.put_back.as_ref(), now).map_or(0, |(times, _)| times)
 }
 
-/// That somebody takes it off again and again, and when it is put back next.
+/// When it is put back next, if somebody has taken it off so often of late.
+pub(crate) fn next(noted: Option<&PutBack>, at_once: u32, now: Timestamp) -> Option<Timestamp> {
+    let (_, at) = known(noted, now).filter(|(times, _)| *times >= at_once)?;
+    Some(later(at, PAUSE_SECONDS))
+}
+
+/// What is noted as it is put back now, and how often that was of late.
+pub(crate) fn once_more(noted: Option<&PutBack>, now: Timestamp) -> (PutBack, u32) {
+    let times = known(noted, now).map_or(1, |(times, _)| times.saturating_add(1));
+    let noted = PutBack {
+        times: i32::try_from(times).unwrap_or(i32::MAX),
+        at: now.to_string(),
+    };
+    (noted, times)
+}
+
+/// That somebody takes it off a node again and again, and when it is put back next.
 pub(crate) fn told(change: &ChangeView, now: Timestamp) -> Option<(Why, Timestamp)> {
-    let (_, at) = known(change, now).filter(|(times, _)| *times >= AT_ONCE)?;
-    Some((
-        Why::new(Reason::ForeignWriter, words(change)),
-        later(at, PAUSE_SECONDS),
-    ))
+    let at = next(change.status.put_back.as_ref(), AT_ONCE, now)?;
+    Some((Why::new(Reason::ForeignWriter, words(change)), at))
 }
 
 fn words(change: &ChangeView) -> String {
@@ -50,7 +64,16 @@ fn words(change: &ChangeView) -> String {
     )
 }
 
-/// The journal of a turn that counts that it is put back now; people are told once that was often.
+/// Counts in the journal that it is put back now; people are told once that was often.
+pub(crate) fn count(mut journal: Journal<'_>, change: &ChangeView, now: Timestamp) -> Option<Planned> {
+    let (noted, times) = once_more(change.status.put_back.as_ref(), now);
+    journal.status.put_back = Some(noted);
+    let (reason, action) = (Reason::ForeignWriter.name(), EventAction::Restore);
+    let event = (times == AT_ONCE).then(|| Event::warning(reason, action, words(change)));
+    journal.planned(event.map(|event| event.on(&change.spec.node_name)))
+}
+
+/// The journal of a turn that counts that it is put back now.
 pub(crate) fn counted(change: &ChangeView, now: Timestamp) -> Option<Planned> {
     let mut journal = Journal::open(change, now);
     // A turn that is closed is so all the same.
@@ -58,12 +81,5 @@ pub(crate) fn counted(change: &ChangeView, now: Timestamp) -> Option<Planned> {
         .status
         .closed_since
         .clone_from(&change.status.closed_since);
-    let times = times(change, now).saturating_add(1);
-    journal.status.put_back = Some(PutBack {
-        times: i32::try_from(times).unwrap_or(i32::MAX),
-        at: now.to_string(),
-    });
-    let (reason, action) = (Reason::ForeignWriter.name(), EventAction::Restore);
-    let event = (times == AT_ONCE).then(|| Event::warning(reason, action, words(change)));
-    journal.planned(event.map(|event| event.on(&change.spec.node_name)))
+    count(journal, change, now)
 }

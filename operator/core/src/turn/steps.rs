@@ -13,10 +13,11 @@ use crate::{
     rules::{self, Progress},
     time::later,
     turn::{
-        across, contradiction,
+        across, closed, contradiction,
         cordon::{self, Across},
         directive, failed,
         journal::{self, Journal},
+        node::enter,
         own_drain,
         phases::Went,
         taking::take_lease_and_shield,
@@ -100,18 +101,29 @@ fn heed_other(turn: &mut impl Turn) -> Next {
     STAY
 }
 
-/// Nothing is done to a node on the word of a journal that contradicts itself. After what a person says of it: a retry begins anew.
+/// Nothing is done to a node on the word of a journal that contradicts itself. After what a person says of it: a retry begins anew, and so
+/// does a turn of which the API server itself tells that its clock was put back.
 fn doubt<T: Turn>(turn: &mut T) -> Next {
     if turn.is_left() {
         return ON;
     }
     let is_released = turn.is_released();
     let Parts {
-        phases, change, out, ..
+        phases,
+        node,
+        change,
+        out,
     } = turn.parts();
     let Some(why) = contradiction::of(change, phases.now, is_released, T::before) else {
         return ON;
     };
+    let lease = phases.observed.leases.get(&node.name);
+    if let Some(why) = contradiction::of_clock(change, lease, phases.now, T::before) {
+        let journal = closed::anew(change, Step::Admitted, &why, phases.now);
+        out.actions.extend(journal.planned(None));
+        turn.say(Step::Admitted, why);
+        return STAY;
+    }
     // A time that has not come does, and nothing else tells of it.
     out.wake(later(phases.now, DOUBT_SECONDS));
     turn.say(Step::Held, why);
@@ -203,12 +215,7 @@ fn cordon(turn: &mut impl Turn, closed: Option<&Why>) -> Next {
         own_drain::close(turn, 0, "it is being cordoned");
         return STAY;
     }
-    let Parts {
-        phases, change, out, ..
-    } = turn.parts();
-    let mut journal = Journal::open(change, phases.now);
-    journal.enter(Step::Cordoned, None);
-    out.actions.extend(journal.planned(None));
+    enter(turn, Step::Cordoned);
     turn.say(Step::Cordoned, Why::new(Reason::Draining, "it is cordoned"));
     STAY
 }
@@ -300,17 +307,13 @@ pub fn act_on_look(turn: &mut impl Turn, step: Step, look: Option<Look>) -> Next
 /// From when a wait counts that began at this time. One that has not come, of a clock that was put back, is nothing to go by: the wait
 /// begins now, as the journal is to tell, and is no longer for it.
 pub fn since(turn: &mut impl Turn, at: Timestamp) -> ControlFlow<(), Timestamp> {
-    let Parts {
-        phases, change, out, ..
-    } = turn.parts();
+    let Parts { phases, change, .. } = turn.parts();
     let told = Some(change.status.since.as_deref()).filter(|_| change.status.step == Some(Step::Soaked));
     let mut times = std::iter::once(at).chain(told.and_then(journal::time));
     if let Some(at) = times.find(|at| contradiction::has_come(*at, phases.now)) {
         return ControlFlow::Continue(at);
     }
-    let mut journal = Journal::open(change, phases.now);
-    journal.enter(Step::Soaked, None);
-    out.actions.extend(journal.planned(None));
+    enter(turn, Step::Soaked);
     let message = format!("it waits from now on, as the clock was put back: {at} has not come");
     turn.say(Step::Soaked, Why::new(Reason::Soaking, message));
     ControlFlow::Break(())

@@ -303,6 +303,74 @@ fn a_pass_of_a_time_that_has_not_come_lets_nothing_go() {
     }
 }
 
+/// The API server's own time of the object says that its clock was put back: nothing is wrong with the journal, and its rules are asked anew.
+#[test]
+fn a_turn_that_was_made_at_a_time_that_has_not_come_begins_anew() {
+    for (text, _) in OWNERS {
+        let mut cluster = Cluster::parse(text);
+        let change = journal(&mut cluster);
+        change.created = at(7200);
+        change.status.since = Some(at(7210).to_string());
+        for entry in &mut change.status.entries {
+            entry.at = at(7210).to_string();
+        }
+        change.status.entries.push(entry(Step::PreRules, 1, 7210));
+        change.status.verdicts[0].at = at(7220).to_string();
+        let found = decision(&cluster);
+        let why = &found.report.nodes["a"].why;
+        assert_eq!(why.reason, Reason::Admitting, "{text}");
+        assert!(why.message.contains("the clock was put back"), "{}", why.message);
+        let written = found
+            .actions
+            .into_iter()
+            .find_map(|planned| match planned.action {
+                Action::WriteJournal { status, .. } => Some(*status),
+                _ => None,
+            });
+        let written = written.expect("a journal");
+        assert_eq!(
+            (written.attempt, written.step),
+            (2, Some(Step::Admitted)),
+            "{text}"
+        );
+        journal(&mut cluster).status = written;
+        // Once it is journaled the turn goes on, and lets nothing go before its rules have passed once more.
+        let mut asked = false;
+        for _ in 0..4 {
+            let found = decision(&cluster);
+            let why = &found.report.nodes["a"].why;
+            assert_ne!(why.reason, Reason::JournalContradicts, "{text}: {}", why.message);
+            for planned in found.actions {
+                assert!(!is_disruptive(&planned.action), "{:#?}", planned.action);
+                match planned.action {
+                    Action::WriteJournal { status, .. } => journal(&mut cluster).status = *status,
+                    Action::CreateJob(request) => asked |= request.attempt == 2,
+                    _ => {}
+                }
+            }
+        }
+        assert!(asked, "{text}");
+        // The lease that numo has renewed tells it as well, of a turn that began before.
+        let mut cluster = Cluster::parse(text);
+        journal(&mut cluster)
+            .status
+            .entries
+            .push(entry(Step::PreRules, 1, 7210));
+        if let Some(lease) = cluster.observed.leases.get_mut("a") {
+            lease.renewed = Some(at(7200));
+            let why = &decision(&cluster).report.nodes["a"].why;
+            assert!(why.message.contains("the clock was put back"), "{}", why.message);
+        }
+        // A journal that says more than that cannot be gone by.
+        let mut cluster = Cluster::parse(text);
+        journal(&mut cluster).created = at(7200);
+        let change = journal(&mut cluster);
+        change.status.entries.push(entry(Step::PreRules, 9, 7210));
+        let why = &decision(&cluster).report.nodes["a"].why;
+        assert_eq!(why.reason, Reason::JournalContradicts, "{text}");
+    }
+}
+
 #[test]
 fn a_node_whose_journal_says_changed_waits_for_the_job_that_runs() {
     check(

@@ -4,7 +4,7 @@ use crate::{
     cluster::{Cluster, RUN_UID, run_key},
     maintained::{NAME, UID},
 };
-use numo_api::marks;
+use numo_api::{Reason, marks};
 use numo_core::{
     MaintenanceGroup, Owner,
     left::{self, MARKS},
@@ -167,4 +167,65 @@ fn the_lease_of_a_node_is_of_the_maintenance_that_has_its_turn() {
     let found = left::orphans(&cluster.observed).into_iter();
     let found: Vec<String> = found.map(|one| one.left.object).collect();
     assert!(found.contains(&"Lease node-a".to_owned()), "{found:?}");
+}
+
+/// Nobody goes on with it, whether the node has a turn or not: a later numo wrote it, or a slip of the hand.
+#[test]
+fn a_mark_that_cannot_be_read_is_told_with_what_takes_it_off() {
+    let mut cluster = Cluster::parse(
+        "cluster 4.17.0
+         pool worker 4.17.0
+         node a worker 4.17.0
+         machine m on a",
+    );
+    let odd = "a later form".to_owned();
+    let observed = &mut cluster.observed;
+    observed.runs.clear();
+    let node = observed.nodes.get_mut("a").expect("node a");
+    node.annotations
+        .insert(marks::CORDONED_BY.to_owned(), odd.clone());
+    node.annotations
+        .insert(marks::SHIELDED_BY.to_owned(), odd.clone());
+    let pool = observed.pools.get_mut("worker").expect("a pool");
+    for mark in [marks::PAUSED_BY, marks::PRIOR_NODE_SELECTOR] {
+        pool.annotations.insert(mark.to_owned(), odd.clone());
+    }
+    let machine = observed.machines.values_mut().next().expect("a Machine");
+    machine
+        .object
+        .annotations
+        .insert(marks::SHIELDED_BY.to_owned(), odd);
+    let found = left::orphans(observed);
+    let mut shown: Vec<(&str, &str)> = found
+        .iter()
+        .map(|one| (one.left.object.as_str(), one.left.mark.as_str()))
+        .collect();
+    shown.sort_unstable();
+    assert_eq!(
+        shown,
+        [
+            ("Machine machines/m", marks::SHIELDED_BY),
+            ("MachineConfigPool worker", marks::PAUSED_BY),
+            ("MachineConfigPool worker", marks::PRIOR_NODE_SELECTOR),
+            ("Node a", marks::CORDONED_BY),
+            ("Node a", marks::SHIELDED_BY),
+        ]
+    );
+    for one in &found {
+        let (reason, words) = one.said();
+        assert_eq!(reason, Reason::MarkUnreadable);
+        assert!(
+            words.contains("cannot read it") && !words.contains("owner is gone"),
+            "{words}"
+        );
+        assert!(
+            one.commands[0].ends_with(&format!(" {}-", one.left.mark)),
+            "{:?}",
+            one.commands
+        );
+    }
+    // `numo release` names them too, and waits for none.
+    let all = left::all(observed);
+    assert_eq!(all.len(), 5, "{all:#?}");
+    assert!(all.iter().all(|one| one.held));
 }

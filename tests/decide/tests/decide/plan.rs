@@ -1314,6 +1314,16 @@ fn a_node_whose_label_was_taken_off_is_done_once_more() {
     check(
         &two(&format!("{plan}\n begun a Done\n planjob a complete deleting")),
         "node a Selected JobBeingDeleted
+         ends a ClusterItself
+         > finalizer 0 off",
+    );
+    // One that a finalizer keeps for ten minutes is a person's, before the turn as well.
+    check(
+        &two(&format!(
+            "{plan}\n begun a Done\n planjob a complete deleting deleting-since:-600"
+        )),
+        "node a Selected JobBeingDeleted ~ it has been so since
+         ends a ClusterAdmin
          > finalizer 0 off",
     );
     check(

@@ -9,7 +9,7 @@
 //! begun a new made:-2000                             a NodeChange that was made so long ago
 //! held a JobFailed                                   it is held
 //! kept a cordoned prior                              (after `begun`) its marks: shield and cordon mark
-//! planjob a running|complete|failed|paused           its Job; `runs:drain ended:-5 at:v0 deleting prepares untouched`
+//! planjob a running|complete|failed|paused           its Job; `runs:drain ended:-5 at:v0 deleting deleting-since:-5 prepares untouched`
 //! channel v2 at:-30 failed under-way                 what the channel answered
 //! secret s hash                                      a Secret
 //! rulejob r                                          a Job of a rule, for its present upgrade
@@ -404,7 +404,9 @@ impl Cluster {
             hash,
             prepares,
             created: at(-50),
-            deleting: line.has("deleting"),
+            deleting: line
+                .has("deleting")
+                .then(|| at(line.number("deleting-since", -5))),
             paused: line.word(2) == "paused",
             ended_at: ended.is_some().then(|| at(line.number("ended", -5))),
             ended,

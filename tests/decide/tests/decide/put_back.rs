@@ -3,6 +3,7 @@
 
 use crate::{
     capabilities::KINDS,
+    chaos,
     cluster::{Cluster, at},
     words::{decision, words},
 };
@@ -323,6 +324,133 @@ fn a_plan_sees_the_end_of_its_job_under_a_mark_that_cannot_be_read() {
             "{said}"
         );
         assert!(patches(&found).is_empty(), "{said}");
+    }
+}
+
+/// The same of a node that is drained each time before somebody opens it again.
+#[test]
+fn a_drained_node_that_is_opened_with_its_mark_is_not_closed_for_ever() {
+    let binding = |kind: &str, more: &str| {
+        format!(
+            "rule wait PreRelease wasm timeout:90000
+             binding x spec {{\"ownerSelector\":{{\"kind\":\"{kind}\"}},\"rules\":[{{\"name\":\"wait\"}}]{more}}}"
+        )
+    };
+    let plan = format!(
+        "node a worker v0
+         plan concurrency:1 drain finalizer
+         {}
+         begun a Cordoned
+         keeps a cordoned done
+         pods a",
+        binding("Plan", ",\"drainBy\":\"Numo\"")
+    );
+    let version = format!(
+        "node a worker v0
+         node x worker v0
+         version img2 finalizer
+         host a img1 heir:x
+         host x img2 donor:a
+         group w image:img2
+         groups w
+         {}
+         replacing a Cordoned cordoned
+         pods a",
+        binding("NodeVersion", "")
+    );
+    for text in [plan, version] {
+        let mut cluster = Cluster::parse(&text);
+        let (mut cordons, mut named, mut drained) = (0, 0, 0);
+        for second in 0..300 {
+            if second % 5 == 4 {
+                let of = node(&mut cluster);
+                of.annotations.remove(marks::CORDONED_BY);
+                of.unschedulable = false;
+            }
+            let found = decided(&cluster, second);
+            let closes = |patch: &&NodePatch| patch.unschedulable == Some(true);
+            cordons += patches(&found).into_iter().filter(closes).count();
+            let report = &found.report.nodes["a"];
+            named += usize::from(report.why.reason == Reason::ForeignWriter);
+            drained += usize::from(report.step == Step::Drained);
+            carry_out(&mut cluster, found);
+        }
+        assert!(drained > 0, "it is never drained\n{text}");
+        assert!(cordons <= 4, "{cordons} times\n{text}");
+        assert!(named > 200, "said {named} times\n{text}");
+    }
+}
+
+/// What a run has on pools, and on nodes that wait, counts how often it is put back: that goes too.
+#[test]
+fn what_is_taken_off_pools_and_waiting_nodes_with_its_mark_is_put_back_seldom_and_told() {
+    let rule = format!("label:{}backup.numo", marks::RULE_LABEL_PREFIX);
+    let by_config = "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 NotReady
+         rule backup Pre
+         run finalizer {}
+         status 4.17.0"
+        .to_owned();
+    let by_canary = format!(
+        "cluster 4.17.0
+         pool canary 4.17.0 selected
+         pool infra 4.17.0 ours selected
+         node a infra 4.16.0 NotReady {rule} labelled:run-uid
+         rule backup Pre
+         run finalizer {{canary: {{name: canary}}}}
+         status 4.17.0"
+    );
+    for text in [by_config, by_canary] {
+        let bare = Cluster::parse(
+            &text
+                .replace(" ours", "")
+                .replace(" selected", "")
+                .replace(" labelled:run-uid", ""),
+        );
+        let mut cluster = Cluster::parse(&text);
+        let (mut written, mut named, mut told) = (0, 0, 0);
+        for second in 0..1300 {
+            // After ten minutes and more nobody does so any longer.
+            if second < 620 {
+                for (name, pool) in &mut cluster.observed.pools {
+                    let was = &bare.observed.pools[name];
+                    pool.annotations.clear();
+                    (pool.paused, pool.selector) = (was.paused, was.selector.clone());
+                }
+                node(&mut cluster).annotations.remove(marks::LABELLED_BY);
+                node(&mut cluster)
+                    .labels
+                    .retain(|key, _| !key.starts_with(marks::RULE_LABEL_PREFIX));
+            }
+            let found = decided(&cluster, second);
+            let is_put_back = |action: &Action| matches!(action, Action::PatchPool(_) | Action::PatchNode(_));
+            written += usize::from(found.actions.iter().any(|one| is_put_back(&one.action)));
+            let hold = found.report.hold.as_ref();
+            if hold.is_some_and(|why| why.reason == Reason::ForeignWriter) {
+                named += 1;
+                assert!(hold.is_some_and(|why| why.who().is_person()));
+            }
+            for planned in &found.actions {
+                let number = second.to_string();
+                let taken =
+                    chaos::carry::carry_out(&mut cluster.observed, &planned.action, at(second), &number);
+                taken.expect("it is taken");
+                told += usize::from(
+                    planned
+                        .event
+                        .as_ref()
+                        .is_some_and(|event| event.reason == "ForeignWriter"),
+                );
+            }
+        }
+        assert!(written <= 30, "{written} times\n{text}");
+        assert!(named > 500, "said {named} times\n{text}");
+        assert_eq!(told, 1, "{text}");
+        let after = decided(&cluster, 1300);
+        let hold = after.report.hold.map(|why| why.reason);
+        assert_ne!(hold, Some(Reason::ForeignWriter), "{text}");
+        assert!(cluster.observed.pools.values().any(|pool| pool.paused), "{text}");
     }
 }
 

@@ -79,7 +79,7 @@ fn whoever_stopped_it_is_named_with_the_reason() {
     );
 
     let mut aborted = cluster("aborted 4.17.0", "");
-    let by_hand = "hold Aborted ~ to go on, `numo abort run -n numo --undo` or remove annotation";
+    let by_hand = "hold Aborted ~ /abort); to go on, `numo abort run -n numo --undo`";
     check_cluster(&aborted, by_hand);
     let run = aborted.observed.runs.get_mut(&run_key()).expect("a run");
     run.annotations.insert(marks::SAID.to_owned(), word("abort"));

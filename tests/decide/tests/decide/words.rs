@@ -381,6 +381,9 @@ fn action(cluster: &Cluster, action: &Action) -> String {
             if let Some(wait) = noted(&run.rule_waits, known.map_or(&[], |known| &known.rule_waits)) {
                 return format!("record {wait}");
             }
+            if run.put_back.as_ref() != known.and_then(|known| known.put_back.as_ref()) {
+                return "count what is put back".to_owned();
+            }
             let last = run.verdicts.last().expect("a verdict");
             let outcome = match last.outcome {
                 Outcome::Pass => "Pass",

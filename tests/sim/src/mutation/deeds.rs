@@ -109,8 +109,9 @@ pub(super) fn is_unshield(action: &Action) -> bool {
 pub(super) fn kill(owner: &Owner, seen: &Observed, actions: &mut Vec<Planned>) {
     let uid = seen.uid_of(owner).unwrap_or_default();
     let jobs = seen.plan_jobs.iter();
-    let running =
-        jobs.filter(|(_, job)| job.plan_uid == uid && job.ended.is_none() && !job.untouched && !job.deleting);
+    let running = jobs.filter(|(_, job)| {
+        job.plan_uid == uid && job.ended.is_none() && !job.untouched && job.deleting.is_none()
+    });
     actions.extend(running.map(|(key, job)| Planned {
         chain: format!("job {key}"),
         action: Action::DeletePlanJob {

@@ -42,7 +42,7 @@ impl Simulation {
         let mut upgrading = truth
             .plan_jobs
             .values()
-            .filter(|job| job.ended.is_none() || job.deleting);
+            .filter(|job| job.ended.is_none() || job.deleting.is_some());
         let now = self.world.time().as_second();
         // A pod that ends has its time for that, and ten minutes more.
         let ends = |at: jiff::Timestamp| at.as_second() + SILENT_SECONDS >= now;

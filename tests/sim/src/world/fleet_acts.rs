@@ -395,7 +395,11 @@ impl World {
     }
 
     fn delete_some_plan_job(&mut self) {
-        let jobs = self.truth.plan_jobs.iter().filter(|(_, job)| !job.deleting);
+        let jobs = self
+            .truth
+            .plan_jobs
+            .iter()
+            .filter(|(_, job)| job.deleting.is_none());
         let jobs: Vec<(Key, String)> = jobs.map(|(key, job)| (key.clone(), job.uid.clone())).collect();
         let Some((key, uid)) = self.drawn(jobs) else {
             return;

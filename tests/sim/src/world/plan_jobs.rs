@@ -69,7 +69,7 @@ impl World {
             hash: request.hash.clone(),
             prepares: request.parts == PlanParts::Prepare,
             created: self.time(),
-            deleting: false,
+            deleting: None,
             paused: false,
             ended: None,
             ended_at: None,
@@ -112,10 +112,11 @@ impl World {
     /// The Job is on its way out; its pod ends with it.
     pub(super) fn delete_plan_job(&mut self, key: &Key, uid: &str) -> bool {
         let delay = self.pick((0, 5));
+        let now = self.time();
         let Some(job) = self.plan_job(key, uid) else {
             return false;
         };
-        job.deleting = true;
+        job.deleting = Some(now);
         self.plan(delay, Event::PlanJobGoes(key.clone(), uid.to_owned()));
         self.touch(Object::PlanJob(key.clone()));
         true
@@ -137,7 +138,7 @@ impl World {
         let Some(job) = self.plan_job(key, uid) else {
             return;
         };
-        if job.ended.is_some() || job.deleting {
+        if job.ended.is_some() || job.deleting.is_some() {
             return;
         }
         let is_lost = self

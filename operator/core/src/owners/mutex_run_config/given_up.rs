@@ -2,14 +2,14 @@
 
 use super::{gates::watched::not_watched, run_view::RunView};
 use crate::{
-    rules, said,
+    rules, suspended,
     turn::{
         directive::{self, retry_asked},
         journal,
     },
     why::{GivenUp, Why},
 };
-use numo_api::{FailurePolicy, Phase, Reason, Step, marks};
+use numo_api::{FailurePolicy, Phase, Reason, Step};
 
 impl RunView<'_> {
     /// Why this run is being left, if it is: deleted, or given up by a person or a rule.
@@ -35,19 +35,10 @@ impl RunView<'_> {
         if let Some(why) = self.given_up_by_run_rule() {
             return Some(why);
         }
-        let abort = self.run.annotations.get(marks::ABORT);
-        if abort.is_some_and(|id| *id == self.run_id || *id == self.version_id) {
-            let message = format!(
-                "MutexRunConfig {} was given up{}; to go on, `numo abort {} -n {} --undo` or remove annotation {}",
-                self.run.key,
-                said::by(&self.run.annotations, "abort"),
-                self.run.key.name,
-                self.run.key.namespace,
-                marks::ABORT
-            );
-            return Some(Why::aborted(GivenUp::Annotation, message));
-        }
-        directive::all_given_up(self.changes(), &self.run_id).or_else(|| {
+        let ids = [self.run_id.as_str(), self.version_id.as_str()];
+        let by_annotation = suspended::given_up(self.owner, &self.run.annotations, &ids);
+        let by_directive = || directive::all_given_up(self.changes(), &self.run_id);
+        by_annotation.or_else(by_directive).or_else(|| {
             let change = self.changes().find(|change| {
                 change.spec.target.run_id == self.run_id
                     && change.status.step == Some(Step::Failed)

@@ -3,9 +3,10 @@
 use super::{
     gates::{
         run::held_elsewhere,
-        written::{MAX_CORRECTIONS, labels_hash},
+        written::{MAX_CORRECTIONS, labels_hash, was_there},
     },
     member::Member,
+    put_back,
     run_decision::RunDecision,
 };
 use crate::{
@@ -38,7 +39,8 @@ pub(super) fn label(decision: &mut RunDecision<'_>) -> usize {
     let uid = decision.view.run.uid.clone();
     let wanted = labels_hash(decision.view);
     let elsewhere = held_elsewhere(decision.view);
-    let mut unlabelled = 0;
+    let stays_off = put_back::stays_off(decision);
+    let (mut unlabelled, mut put_back_on) = (0, None);
     for member in members {
         let node = member.node;
         let released = !node.label(marks::RELEASE).is_empty();
@@ -52,21 +54,21 @@ pub(super) fn label(decision: &mut RunDecision<'_>) -> usize {
         if released || !ours || !(waits || needs_labels_to_stay(member.pool)) {
             continue;
         }
-        let labels = if needs_labels_to_stay(member.pool) {
-            labels_to_stay(decision, member)
-        } else {
-            rule_labels_on(decision, node)
-        };
+        let labels = labels_wanted(decision, member);
         let found = mark::labelled_by(node).filter(|mark| mark.owner == uid);
         if labels.is_empty() && found.is_some() {
             continue;
         }
         unlabelled += 1;
+        let is_again = found.is_none() && was_there(decision.view, Some(node.created));
         // Labels of another run or other rules are missing by nobody's doing.
         let again = found.filter(|mark| mark.labels == wanted);
         let corrections = again.map_or(0, |mark| mark.corrections.saturating_add(1));
-        if corrections > MAX_CORRECTIONS {
+        if corrections > MAX_CORRECTIONS || is_again && stays_off {
             continue;
+        }
+        if is_again {
+            put_back_on = Some(node.name.as_str());
         }
         let mark = LabelledBy {
             owner: &uid,
@@ -84,7 +86,19 @@ pub(super) fn label(decision: &mut RunDecision<'_>) -> usize {
         };
         decision.act(&node.name, Action::PatchNode(patch), None);
     }
+    if let Some(node) = put_back_on {
+        put_back::count(decision, node);
+    }
     unlabelled
+}
+
+/// The labels that a node of the run lacks.
+fn labels_wanted(decision: &RunDecision<'_>, member: &Member<'_>) -> Vec<Change> {
+    if needs_labels_to_stay(member.pool) {
+        labels_to_stay(decision, member)
+    } else {
+        rule_labels_on(decision, member.node)
+    }
 }
 
 pub(super) fn unlabel(decision: &mut RunDecision<'_>) -> bool {

@@ -1,6 +1,7 @@
 //! What is checked of the writes that only a run makes.
 
 use super::{
+    in_force::InForce,
     member::Member,
     run_view::{RunView, lease_holder},
 };
@@ -8,7 +9,7 @@ use crate::{
     action::{NodePatch, NodePurpose, PoolPatch, PoolPurpose},
     admit::schedule::Schedule,
     decision::Snapshot,
-    intent::{InForce, schedule},
+    intent::schedule,
     lint::{
         checks::{Checked, breach, in_hours, not_stopped, passed},
         table::{Checks, Seen},

@@ -5,7 +5,11 @@
 
 use super::{
     finalizer::add_finalizer,
-    gates::{run::held_by_run, written::MAX_CORRECTIONS},
+    gates::{
+        run::held_by_run,
+        written::{MAX_CORRECTIONS, was_there},
+    },
+    put_back,
     run_decision::RunDecision,
     run_view::RunView,
 };
@@ -24,13 +28,19 @@ use numo_api::marks::{self, openshift};
 pub fn arm(decision: &mut RunDecision<'_>, refusal: Option<&Why>) {
     let view = decision.view;
     let pools = view.intent.pools.iter();
-    let planned: Vec<_> = pools
+    let mut planned: Vec<_> = pools
         .filter_map(|pool| Some((*pool, pause(view, pool)?)))
         .collect();
+    let is_stripped = |pool: &PoolView| mark::paused_by(pool).is_none() && was_there(view, None);
+    let is_again = planned.iter().any(|(pool, _)| is_stripped(pool));
+    if is_again && put_back::stays_off(decision) {
+        planned.retain(|(pool, _)| !is_stripped(pool));
+    }
     if planned.is_empty() {
         return;
     }
     add_finalizer(decision);
+    let puts_back = planned.iter().any(|(pool, _)| is_stripped(pool));
     for (pool, (mark, again)) in planned {
         let name = &pool.name;
         let (reason, note) = if again {
@@ -60,6 +70,9 @@ pub fn arm(decision: &mut RunDecision<'_>, refusal: Option<&Why>) {
             )
         };
         decision.act("run", Action::PatchPool(patch), Some(event));
+    }
+    if puts_back {
+        put_back::count(decision, "run");
     }
 }
 
@@ -127,6 +140,11 @@ pub fn tend_canary(decision: &mut RunDecision<'_>) {
     let corrections = found
         .as_ref()
         .map_or(0, |mark| mark.corrections.saturating_add(1));
+    // Somebody took the mark off with the pause, or it is paused for the first time.
+    let is_unmarked = dragged && !canary.paused && found.is_none() && was_there(decision.view, None);
+    if is_unmarked && put_back::stays_off(decision) {
+        return;
+    }
     let (purpose, to, mark, event) = match (dragged, canary.paused, found.is_some()) {
         (true, false, _) if corrections <= MAX_CORRECTIONS => {
             let mark = PausedBy {
@@ -156,6 +174,9 @@ pub fn tend_canary(decision: &mut RunDecision<'_>) {
         ..PoolPatch::of(canary, purpose, marks::PAUSED_BY, mark)
     };
     decision.act("run", Action::PatchPool(patch), Some(event));
+    if is_unmarked {
+        put_back::count(decision, "run");
+    }
 }
 
 /// Unpauses each pool in which nothing would roll; the others stay paused, with the number of nodes that

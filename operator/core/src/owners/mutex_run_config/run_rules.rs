@@ -67,7 +67,7 @@ pub(super) fn run_rules_hold(
         Progress::Note(wait, why) => {
             let mut status = run_status(decision.view);
             journal::note(&mut status.rule_waits, wait);
-            record_run(decision, status, None);
+            record_run(decision, "run", status, None);
             Some(why)
         }
         Progress::Record(verdict, _) => {
@@ -278,7 +278,7 @@ pub(super) fn awaited_run_jobs(view: &RunView<'_>) -> impl Iterator<Item = Key> 
 }
 
 /// The status of this run, to be added to.
-fn run_status(view: &RunView<'_>) -> RunStatus {
+pub(super) fn run_status(view: &RunView<'_>) -> RunStatus {
     let last = view.run.status.run.clone();
     let last = last.filter(|last| last.id == view.run_id).unwrap_or_default();
     RunStatus {
@@ -288,14 +288,20 @@ fn run_status(view: &RunView<'_>) -> RunStatus {
     }
 }
 
-fn record_run(decision: &mut RunDecision<'_>, status: RunStatus, event: Option<Event>) {
+/// Writes the status of the run, in this chain.
+pub(super) fn record_run(
+    decision: &mut RunDecision<'_>,
+    chain: &str,
+    status: RunStatus,
+    event: Option<Event>,
+) {
     decision.out.report.run_verdicts.clone_from(&status.verdicts);
     decision.out.report.run_waits.clone_from(&status.rule_waits);
     let action = Action::RecordRun {
         owner: decision.view.run.key.clone(),
         run: Box::new(status),
     };
-    decision.act("run", action, event);
+    decision.act(chain, action, event);
 }
 
 fn record_run_verdict(decision: &mut RunDecision<'_>, verdict: VerdictRecord) {
@@ -314,5 +320,5 @@ fn record_run_verdict(decision: &mut RunDecision<'_>, verdict: VerdictRecord) {
     };
     journal::ended(&mut status.rule_waits, &verdict.rule, verdict.phase);
     journal::keep(&mut status.verdicts, verdict);
-    record_run(decision, status, Some(event));
+    record_run(decision, "run", status, Some(event));
 }

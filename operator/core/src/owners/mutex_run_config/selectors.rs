@@ -3,9 +3,10 @@
 use super::{
     gates::{
         run::held_by_run,
-        written::{MAX_CORRECTIONS, is_of_a_run},
+        written::{MAX_CORRECTIONS, is_of_a_run, was_there},
     },
     labels::needs_labels_to_stay,
+    put_back,
     run_decision::RunDecision,
 };
 use crate::{
@@ -23,22 +24,11 @@ use std::collections::BTreeSet;
 /// Sets the selectors of the canary and of custom targets. Returns the pools that did not have theirs, or
 /// why no selector may be set.
 pub(super) fn select(decision: &mut RunDecision<'_>) -> Result<Vec<String>, Why> {
-    let mut wanted: Vec<(&PoolView, Value)> = Vec::new();
-    if let Some(canary) = decision.view.intent.canary {
-        wanted.push((canary, canary_selector(decision, canary)));
-    }
-    for pool in decision
-        .view
-        .intent
-        .pools
-        .iter()
-        .filter(|pool| needs_labels_to_stay(pool) && held_by_run(decision.view, pool).is_none())
-    {
-        wanted.push((pool, target_selector(decision, pool)));
-    }
+    let wanted = selectors_wanted(decision);
     homeless(decision, &wanted)?;
     let uid = decision.view.run.uid.clone();
-    let mut missing = Vec::new();
+    let stays_off = put_back::stays_off(decision);
+    let (mut missing, mut puts_back) = (Vec::new(), false);
     for (pool, selector) in wanted {
         let mark = mark::prior_selector(pool);
         if pool.selector == selector && mark.as_ref().is_some_and(|mark| mark.owner == uid) {
@@ -55,6 +45,11 @@ pub(super) fn select(decision: &mut RunDecision<'_>) -> Result<Vec<String>, Why>
         if corrections > MAX_CORRECTIONS || (mark.is_none() && is_of_a_run(&pool.selector)) {
             continue;
         }
+        let is_again = mark.is_none() && was_there(decision.view, None);
+        if is_again && stays_off {
+            continue;
+        }
+        puts_back |= is_again;
         let prior = mark.map_or_else(|| pool.selector.clone(), |mark| mark.prior);
         let mark = PriorSelector {
             owner: uid.clone(),
@@ -77,7 +72,24 @@ pub(super) fn select(decision: &mut RunDecision<'_>) -> Result<Vec<String>, Why>
         };
         decision.act("run", Action::PatchPool(patch), Some(event));
     }
+    if puts_back {
+        put_back::count(decision, "run");
+    }
     Ok(missing)
+}
+
+/// The selectors that the canary and custom targets are to have.
+fn selectors_wanted<'a>(decision: &RunDecision<'a>) -> Vec<(&'a PoolView, Value)> {
+    let view = decision.view;
+    let mut wanted: Vec<(&PoolView, Value)> = Vec::new();
+    if let Some(canary) = view.intent.canary {
+        wanted.push((canary, canary_selector(decision, canary)));
+    }
+    let pools = view.intent.pools.iter();
+    for pool in pools.filter(|pool| needs_labels_to_stay(pool) && held_by_run(view, pool).is_none()) {
+        wanted.push((pool, target_selector(decision, pool)));
+    }
+    wanted
 }
 
 /// Fails if a node would match two custom pools, or none, under the wanted selectors, and does not now.

@@ -2,12 +2,12 @@
 //! its release lets the MCO go, and it is changed once it runs that configuration in its own pool.
 
 use super::{
-    admit, gates, machine, member::Member, run_decision::RunDecision, run_view::RunView, waves::Order,
+    admit, gates, in_force::InForce, machine, member::Member, run_decision::RunDecision, run_view::RunView,
+    waves::Order,
 };
 use crate::{
     action::{Action, Event, EventAction},
     admit::gates::{Gate, weigh},
-    intent::InForce,
     key::Key,
     observed::{ChangeView, ForeignController, LeaseView, RuleView},
     probe::Look,

@@ -1,8 +1,7 @@
 //! The nodes that changed without their rules, and why. Nothing here decides what follows.
 
-use super::{member::Member, run_view::RunView};
+use super::{in_force::InForce, member::Member, run_view::RunView};
 use crate::{
-    intent::InForce,
     observed::ChangeView,
     rules::inline,
     text::first_of,

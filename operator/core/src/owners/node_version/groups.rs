@@ -24,8 +24,6 @@ const LOOKS: i64 = 4;
 const SIZES: (i32, i32) = (1, 10);
 /// Digits of the hash behind a name that several groups have.
 const GROUP_HASH: usize = 6;
-/// Most characters of the name of an object.
-const NAME_MAX: usize = 253;
 
 /// What is said of a group: whether new machines of it would be outdated.
 pub fn outdated(is_outdated: bool) -> Condition {
@@ -365,8 +363,7 @@ impl<'a> Pass<'a> {
             return name;
         }
         let hash = names::hash(&["group", &group.group_id.to_lowercase()], GROUP_HASH);
-        // An object's name has at most 253 characters.
-        let kept: String = name.chars().take(NAME_MAX - 1 - GROUP_HASH).collect();
+        let kept: String = name.chars().take(names::NAME_MAX - 1 - GROUP_HASH).collect();
         format!("{}-{hash}", kept.trim_end_matches(['-', '.']))
     }
 

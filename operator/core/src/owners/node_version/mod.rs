@@ -48,14 +48,15 @@ use crate::{
     decision::{Decision, Snapshot},
     drain::DrainOptions,
     observed::{NodeVersionView, NodeView, Observed},
+    owner::Owner,
     report::{NodeVersionReport, RunPhase},
-    said,
+    suspended,
     turn::{
         contradiction, directive, job, journal,
         steps::{Next, ON, STAY},
     },
     verdict::Answers,
-    why::{GivenUp, Why},
+    why::Why,
 };
 use intent::Intent;
 use numo_api::{Reason, RunResult, Step, marks};
@@ -120,16 +121,8 @@ fn leaving(view: &NodeVersionView, run_id: &str, observed: &Observed) -> Option<
     if view.deleting {
         return Some(Why::new(Reason::Deleting, Reason::Deleting.meaning()));
     }
-    let aborted = view.annotations.get(marks::ABORT).is_some_and(|id| id == run_id);
-    let by_annotation = aborted.then(|| {
-        let message = format!(
-            "the replacement {run_id} was given up{}; to go on, remove annotation {}",
-            said::by(&view.annotations, "abort"),
-            marks::ABORT
-        );
-        Why::aborted(GivenUp::Annotation, message)
-    });
-    by_annotation.or_else(|| directive::all_given_up(changes(observed, &view.uid), run_id))
+    suspended::given_up(&Owner::node_version(&view.name), &view.annotations, &[run_id])
+        .or_else(|| directive::all_given_up(changes(observed, &view.uid), run_id))
 }
 
 impl crate::pass::Pass for Pass<'_> {

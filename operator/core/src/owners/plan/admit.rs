@@ -273,13 +273,13 @@ impl<'a> Pass<'a> {
             return false;
         };
         let was_done = said.is_some_and(|change| change.status.step == Some(Step::Done));
-        let goes = job.deleting || was_done && job.ended.is_some();
+        let goes = job.deleting.is_some() || was_done && job.ended.is_some();
         if !goes {
             return false;
         }
         self.delete_job(node, key, job);
-        let message = format!("Job {key} is being deleted: the node is to be upgraded once more");
-        let why = Why::new(Reason::JobBeingDeleted, message);
+        let what = format!("Job {key} is being deleted: the node is to be upgraded once more");
+        let why = self.being_deleted(job, what);
         self.say(node, Step::Selected, why, said);
         true
     }
@@ -287,9 +287,9 @@ impl<'a> Pass<'a> {
     /// A Job of the Plan for another version runs on the node: two must not.
     pub(super) fn others_job(&self, node: &NodeView) -> Option<Why> {
         let of = node.name.as_str();
-        let (key, job) = self
-            .jobs_on(of)
-            .find(|(_, job)| job.hash != self.hash && !job.paused && job.ended.is_none() && !job.deleting)?;
+        let (key, job) = self.jobs_on(of).find(|(_, job)| {
+            job.hash != self.hash && !job.paused && job.ended.is_none() && job.deleting.is_none()
+        })?;
         let message = format!("Job {key} to version {} still runs on Node {of}", job.version);
         if !node.ready {
             // Nobody can see it end.

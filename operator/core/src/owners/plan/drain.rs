@@ -43,7 +43,7 @@ impl Going<'_, '_> {
         let is_awaited = has_begun && !pass.has_deleted_job(&turn);
         let key = (turn.node.name.as_str(), pass.hash.as_str(), true);
         let found = pass.jobs.get(&key).copied();
-        if let Some(job) = found.filter(|(_, view)| is_awaited || !view.deleting) {
+        if let Some(job) = found.filter(|(_, view)| is_awaited || view.deleting.is_none()) {
             pass.follow_prepare(&turn, job, has_begun);
         } else if is_awaited {
             pass.lose_job(&turn);
@@ -87,8 +87,8 @@ impl<'a> Pass<'a> {
                 self.say_turn(turn, Step::PreRules, why);
             }
             Some(end) => self.failed(turn, (job, view), end),
-            None if view.deleting => {
-                let why = Why::new(Reason::JobBeingDeleted, format!("Job {job} is being deleted"));
+            None if view.deleting.is_some() => {
+                let why = self.being_deleted(view, format!("Job {job} is being deleted"));
                 self.say_turn(turn, Step::PreRules, why);
             }
             None if !has_begun => {

@@ -143,7 +143,7 @@ impl<'a> Pass<'a> {
     pub(super) fn failed_jobs(&self, turn: &Turn<'a>) -> Vec<(&'a Key, &'a PlanJobView)> {
         let prepares = (turn.node.name.as_str(), self.hash.as_str(), true);
         let both = turn.job.into_iter().chain(self.jobs.get(&prepares).copied());
-        both.filter(|(_, job)| job.deleting || matches!(job.ended, Some(JobEnd::Failed(..))))
+        both.filter(|(_, job)| job.deleting.is_some() || matches!(job.ended, Some(JobEnd::Failed(..))))
             .collect()
     }
 
@@ -157,8 +157,8 @@ impl<'a> Pass<'a> {
             return false;
         };
         self.delete_job(turn.node, job, view);
-        let message = format!("Job {job} of the attempt before is being deleted");
-        self.say_turn(turn, turn.step(), Why::new(Reason::JobBeingDeleted, message));
+        let why = self.being_deleted(view, format!("Job {job} of the attempt before is being deleted"));
+        self.say_turn(turn, turn.step(), why);
         true
     }
 

@@ -41,9 +41,9 @@ use crate::{
     key::Key,
     ledger, mark,
     observed::{ChangeView, NodeView, Observed, PlanView},
-    owner::OwnerKind,
+    owner::{Owner, OwnerKind},
     report::{NodeReport, PlanReport, RunPhase},
-    said,
+    suspended,
     time::later,
     turn::{
         contradiction, cordon, directive, job, journal, lease, machine,
@@ -51,7 +51,7 @@ use crate::{
         ungated,
     },
     verdict::{Answers, Question},
-    why::{GivenUp, Why},
+    why::Why,
 };
 use admit::SETTLED_SECONDS;
 use jiff::Timestamp;
@@ -173,18 +173,8 @@ fn leaving(view: &PlanView, observed: &Observed, run_id: &str) -> Option<Why> {
         let message = format!("Namespace {} is being deleted", view.key.namespace);
         return Some(Why::new(Reason::NamespaceTerminating, message));
     }
-    let aborted = view.annotations.get(marks::ABORT).is_some_and(|id| id == run_id);
-    let by_annotation = aborted.then(|| {
-        let message = format!(
-            "the upgrade {run_id} was given up{}; to go on, `numo abort plan/{} -n {} --undo` or remove annotation {}",
-            said::by(&view.annotations, "abort"),
-            view.key.name,
-            view.key.namespace,
-            marks::ABORT
-        );
-        Why::aborted(GivenUp::Annotation, message)
-    });
-    by_annotation.or_else(|| directive::all_given_up(changes(observed, view), run_id))
+    suspended::given_up(&Owner::plan(view.key.clone()), &view.annotations, &[run_id])
+        .or_else(|| directive::all_given_up(changes(observed, view), run_id))
 }
 
 impl crate::pass::Pass for Pass<'_> {
@@ -408,7 +398,7 @@ impl<'a> Pass<'a> {
     fn remove_jobs(&mut self) {
         let jobs = self.jobs.values();
         let due: Vec<(Key, String)> = jobs
-            .filter(|(_, job)| !job.deleting)
+            .filter(|(_, job)| job.deleting.is_none())
             .filter(|(_, job)| {
                 let gone = !self.observed.nodes.contains_key(&job.node);
                 let idle = job.paused && job.ended.is_none();
@@ -417,7 +407,7 @@ impl<'a> Pass<'a> {
                 let due = (idle && (outdated || self.leaving.is_some())) || (outdated && job.ended.is_some());
                 gone || (due && !self.in_flight.contains(job.node.as_str()))
             })
-            .chain(self.stale.iter().filter(|(_, job)| !job.deleting))
+            .chain(self.stale.iter().filter(|(_, job)| job.deleting.is_none()))
             .map(|(key, job)| ((*key).clone(), job.uid.clone()))
             .collect();
         for (job, uid) in due {

@@ -10,12 +10,14 @@ use crate::{
     owner::Owner,
     report::NodeReport,
     selector,
+    time::{STUCK_SECONDS, later},
     verdict::Answers,
     why::Why,
 };
 use jiff::Timestamp;
 use numo_api::{
-    Step,
+    Reason, Step,
+    conditions::Actor,
     marks::{self, openshift},
 };
 use std::{
@@ -85,7 +87,7 @@ impl<'a> Pass<'a> {
 impl Pass<'_> {
     /// Deletes a Job, unless it is on its way out.
     pub(super) fn delete_job(&mut self, node: &NodeView, job: &Key, view: &PlanJobView) {
-        if view.deleting {
+        if view.deleting.is_some() {
             return;
         }
         let action = Action::DeletePlanJob {
@@ -93,6 +95,22 @@ impl Pass<'_> {
             uid: view.uid.clone(),
         };
         self.act(&node.name, action, None);
+    }
+
+    /// What is said of a Job that is being deleted. One that does not go is a person's after a while: a finalizer keeps it, or a pod that
+    /// does not end.
+    pub(super) fn being_deleted(&mut self, job: &PlanJobView, what: String) -> Why {
+        let why = |words| Why::new(Reason::JobBeingDeleted, words);
+        let Some(since) = job.deleting else {
+            return why(what);
+        };
+        let end = later(since, STUCK_SECONDS);
+        if end > self.now {
+            self.out.wake(end);
+            return why(what);
+        }
+        let stuck = format!("{what}; it has been so since {since}: look at its finalizers and its pods");
+        why(stuck).ended_by(Actor::ClusterAdmin)
     }
 
     /// Deletes the journal of a turn that is to begin anew.

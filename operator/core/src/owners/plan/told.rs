@@ -91,8 +91,9 @@ impl Turn<'_> {
 
     /// Whether its Job was started, and nothing of it can have run.
     pub(super) fn is_untouched(&self) -> bool {
-        self.job
-            .is_some_and(|(_, job)| job.untouched && !job.paused && job.ended.is_none() && !job.deleting)
+        self.job.is_some_and(|(_, job)| {
+            job.untouched && !job.paused && job.ended.is_none() && job.deleting.is_none()
+        })
     }
 
     /// Whether anything may have become of the node in this turn: numo has cordoned it, or a Job may have run on it.

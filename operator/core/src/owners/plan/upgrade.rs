@@ -89,19 +89,17 @@ impl<'a> Pass<'a> {
     }
 
     /// The Job that must go before one can be made. The node is not in `status.applying` for it: none is about to be made.
-    fn in_the_way(&self, known: Option<(&Key, &PlanJobView)>, request: &PlanJobRequest) -> Option<Why> {
-        let message = match known {
-            Some((job, view)) if view.deleting => format!("Job {job} is being deleted"),
-            Some(_) => return None,
-            None => {
-                let (job, other) = (&request.job, self.observed.plan_jobs.get(&request.job)?);
-                format!(
-                    "Job {job} exists already, for Node {} of Plan {}: it is waited for until it is gone",
-                    other.node, other.plan
-                )
-            }
-        };
-        Some(Why::new(Reason::JobBeingDeleted, message))
+    fn in_the_way(&mut self, known: Option<(&Key, &PlanJobView)>, request: &PlanJobRequest) -> Option<Why> {
+        if let Some((job, view)) = known {
+            let what = format!("Job {job} is being deleted");
+            return view.deleting.is_some().then(|| self.being_deleted(view, what));
+        }
+        let (job, other) = (&request.job, self.observed.plan_jobs.get(&request.job)?);
+        let what = format!(
+            "Job {job} exists already, for Node {} of Plan {}: it is waited for until it is gone",
+            other.node, other.plan
+        );
+        Some(self.being_deleted(other, what))
     }
 
     /// The Job that prepares the node for numo's drain, while it runs.
@@ -119,7 +117,7 @@ impl<'a> Pass<'a> {
     pub(super) fn prepared(&self, turn: &Turn<'a>) -> Option<(&'a Key, &'a PlanJobView)> {
         let key = (turn.node.name.as_str(), self.hash.as_str(), true);
         let found = self.jobs.get(&key).copied();
-        found.filter(|(_, job)| job.ended.is_some() && !job.deleting)
+        found.filter(|(_, job)| job.ended.is_some() && job.deleting.is_none())
     }
 
     /// Journals how far the Job that prepares the node has come.
@@ -244,8 +242,8 @@ impl<'a> Pass<'a> {
             }
             Some(JobEnd::Complete) => return ON,
             Some(end) => self.failed(turn, (job, view), end),
-            None if view.deleting => {
-                let why = Why::new(Reason::JobBeingDeleted, format!("Job {job} is being deleted"));
+            None if view.deleting.is_some() => {
+                let why = self.being_deleted(view, format!("Job {job} is being deleted"));
                 self.say_turn(turn, Step::Released, why);
             }
             None if turn.entered(Step::Released).is_none() => {

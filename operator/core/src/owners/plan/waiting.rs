@@ -135,8 +135,9 @@ fn adopted<'a>(
             change.is_some_and(|change| stays_out(change))
         };
         let is_anothers = busy.contains_key(node.name.as_str());
-        let goes_on =
-            |job: &PlanJobView| !job.paused && !job.deleting && (job.ended.is_none() || !is_anothers);
+        let goes_on = |job: &PlanJobView| {
+            !job.paused && job.deleting.is_none() && (job.ended.is_none() || !is_anothers)
+        };
         job.is_some_and(|(_, job)| goes_on(job)) && !is_left_out()
     };
     let nodes = nodes.iter().filter(begun);

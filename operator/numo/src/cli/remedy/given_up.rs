@@ -5,9 +5,9 @@ use super::node::of_held;
 use super::wait::Wait;
 use numo_api::{Reason, Step, marks};
 use numo_core::{
-    OwnerKind,
     observed::Key,
     report::{GivenUp, NodeReport},
+    suspended,
 };
 
 impl Wait<'_> {
@@ -32,7 +32,7 @@ impl Wait<'_> {
     pub(super) fn undo(&self) -> Vec<String> {
         let Key { namespace, name } = &self.owner.key;
         match self.given_up() {
-            Some(GivenUp::Annotation) => vec![self.undo_of_annotation()],
+            Some(GivenUp::Annotation) => vec![suspended::taken_back(self.owner)],
             Some(GivenUp::Directive(change)) => {
                 let Key { namespace, name } = change;
                 let patch = "--type merge -p '{\"spec\":{\"directive\":null}}'";
@@ -61,21 +61,9 @@ impl Wait<'_> {
             return of_held(self.look, name, node);
         }
         if self.is_aborted() {
-            return vec![self.undo_of_annotation()];
+            return vec![suspended::taken_back(self.owner)];
         }
         vec![of_kubectl("describe", self.owner)]
-    }
-
-    fn undo_of_annotation(&self) -> String {
-        let Key { namespace, name } = &self.owner.key;
-        match self.owner.kind {
-            OwnerKind::Plan => format!("numo abort plan/{name} -n {namespace} --undo"),
-            OwnerKind::MutexRunConfig => format!("numo abort {name} -n {namespace} --undo"),
-            // The verb does not take them.
-            OwnerKind::NodeVersion | OwnerKind::NodeMaintenance(_) => {
-                format!("{} {}-", of_kubectl("annotate", self.owner), marks::ABORT)
-            }
-        }
     }
 }
 

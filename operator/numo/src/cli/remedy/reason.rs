@@ -226,12 +226,15 @@ impl Wait<'_> {
             | Reason::ExternalControlPlane => {
                 vec!["numo doctor".to_owned()]
             }
-            Reason::UpgradeCannotStart => {
+            // One that is being deleted may be gone by itself.
+            Reason::JobBeingDeleted if !self.is_a_persons() => return None,
+            Reason::UpgradeCannotStart | Reason::JobBeingDeleted => {
                 vec![format!(
                     "kubectl -n {namespace} describe jobs,pods -l {}={name}",
                     marks::PLAN
                 )]
             }
+            Reason::MarkUnreadable => self.of_nodes("edit"),
             _ => return None,
         };
         Some(all)
@@ -457,6 +460,9 @@ mod tests {
         let first = |reason| commands_of(&look, Some("a"), (reason, Actor::ClusterAdmin), MESSAGE);
         assert_eq!(first(Reason::NodeBusy)[..2], ["numo explain a", "numo retry a"]);
         assert_eq!(first(Reason::NodeNotDone), ["kubectl describe node a"]);
+        assert_eq!(first(Reason::MarkUnreadable), ["kubectl edit node a"]);
+        let jobs = format!("kubectl -n ops describe jobs,pods -l {}=upgrade", marks::PLAN);
+        assert_eq!(first(Reason::JobBeingDeleted), [jobs.as_str()]);
         assert_eq!(
             first(Reason::ControlPlaneUpdating),
             ["kubectl describe clusterversion version"]

@@ -62,10 +62,13 @@ pub(super) fn shown_left(lines: &[LeftLine], output: Layout) -> String {
             line.object.as_str().into(),
             mark.into(),
             Cell::painted(line.reason.name(), output::of_reason(line.reason)),
-            line.owner
-                .as_ref()
-                .map_or_else(|| "gone".to_owned(), |owner| format!("{owner} (gone)"))
-                .into(),
+            match &line.owner {
+                Some(owner) => format!("{owner} (gone)"),
+                // Whose it is cannot be read.
+                None if line.reason == Reason::MarkUnreadable => "-".to_owned(),
+                None => "gone".to_owned(),
+            }
+            .into(),
             held.into(),
         ]);
     }

@@ -230,6 +230,7 @@ fn a_pool_that_stays_paused_keeps_its_series_when_its_run_is_gone() {
         },
         owner: Some(Key::new("ns", "upgrade")),
         unknown: None,
+        is_unread: false,
         held_nodes: Some(2),
         commands: Vec::new(),
     };

@@ -84,7 +84,7 @@ fn plan_job(object: &DynamicObject) -> Option<PlanJobView> {
             .as_ref()
             .is_some_and(|annotations| annotations.contains_key(marks::PLAN_PREPARES)),
         created: known.created,
-        deleting: known.deleting,
+        deleting: meta.deletion_timestamp.as_ref().map(|at| at.0),
         paused: object.data.pointer("/spec/parallelism").and_then(Value::as_i64) == Some(0),
         // At FailureTarget its pods still end, and what they did is not known yet; system-upgrade-controller waits too.
         ended: job_end(object, &["Failed"]),

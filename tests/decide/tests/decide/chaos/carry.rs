@@ -332,7 +332,7 @@ fn of_jobs(observed: &mut Observed, action: &Action, now: Timestamp, number: &st
                 hash: request.hash.clone(),
                 prepares: request.parts == PlanParts::Prepare,
                 created: now,
-                deleting: false,
+                deleting: None,
                 paused: false,
                 ended: None,
                 ended_at: None,
@@ -356,8 +356,8 @@ fn of_jobs(observed: &mut Observed, action: &Action, now: Timestamp, number: &st
                 .get_mut(job)
                 .filter(|job| job.uid == *uid)
                 .ok_or("no job")?;
-            taken(!job.deleting, "deletes what goes")?;
-            job.deleting = true;
+            taken(job.deleting.is_none(), "deletes what goes")?;
+            job.deleting = Some(now);
         }
         Action::MarkGate {
             plan, uid, change, ..

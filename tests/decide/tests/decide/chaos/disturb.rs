@@ -810,7 +810,7 @@ impl Scene<'_> {
                 if let Some(job) = some(&mut observed.plan_jobs, dice) {
                     job.ended = ended;
                     job.ended_at = (!dice.one_in(4)).then_some(time);
-                    job.deleting = dice.one_in(6);
+                    job.deleting = dice.one_in(6).then_some(time);
                     job.paused = dice.one_in(6);
                     job.untouched = dice.one_in(3);
                     if dice.one_in(6) {

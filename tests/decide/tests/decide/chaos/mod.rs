@@ -3,7 +3,7 @@
 //!
 //! Unlike the simulator (`tests/sim`), in which a world goes on by its own laws, anything may be anything here, between any two decisions.
 
-mod carry;
+pub mod carry;
 mod dice;
 mod disturb;
 mod judge;
@@ -15,11 +15,14 @@ use dice::Dice;
 use disturb::{Scene, owners};
 use jiff::{SignedDuration, Timestamp};
 use judge::Judge;
-use numo_api::marks::{self, openshift};
+use numo_api::{
+    RunStatus,
+    marks::{self, openshift},
+};
 use numo_core::{
-    Decision, Owner, Snapshot,
+    Decision, Owner, OwnerKind, Snapshot,
     action::Action,
-    decide, invariant,
+    decide, invariant, mark,
     model::Imagined,
     observed::{JobEnd, Observed},
     verdict::{Answers, Evidence, Question},
@@ -191,7 +194,7 @@ impl World {
         observed
             .jobs
             .retain(|_, job| !job.deleting && job.ttl_seconds.is_none());
-        observed.plan_jobs.retain(|_, job| !job.deleting);
+        observed.plan_jobs.retain(|_, job| job.deleting.is_none());
         for job in observed
             .plan_jobs
             .values_mut()
@@ -283,26 +286,35 @@ impl World {
 }
 
 impl World {
-    /// A controller that knows nothing of numo's marks takes them off as soon as they are seen: they are put back seldom.
-    fn fight(&mut self) -> Result<(), String> {
+    /// A controller that knows nothing of numo's marks takes them off whenever it looks: they are put back seldom.
+    fn fight(&mut self, dice: &mut Dice) -> Result<(), String> {
+        let (way, every) = (dice.below(3), dice.one_of(&[1, 1, 3]));
         let mut again: BTreeMap<String, usize> = BTreeMap::new();
-        for round in 0..FOUGHT {
+        self.trail.push(format!("fought in way {way}, every {every}"));
+        for round in 0..FOUGHT * every {
             self.now += SignedDuration::from_secs(1);
             self.trail.push(format!("fought {round}"));
             for owner in owners(&self.truth) {
-                for node in self.truth.nodes.values_mut() {
-                    let is_numos = |key: &str| key.contains("numo") || key.contains("medik8s");
-                    let kept = [marks::RELEASE, marks::LABELLED_BY];
-                    let goes = |key: &String| is_numos(key) && !kept.contains(&key.as_str());
-                    node.labels.retain(|key, _| !goes(key));
-                    node.annotations.retain(|key, _| !goes(key));
+                if round % every == 0 {
+                    self.strip(way);
                 }
                 self.seen.clone_from(&self.truth);
+                self.settle(&owner);
                 let written = self
                     .act(&owner, usize::MAX)
                     .map_err(|problem| format!("{owner}: {problem}"))?;
-                let written = written.into_iter().filter(|name| name.starts_with("PatchNode"));
-                for name in written.filter(|_| round + REST >= FOUGHT) {
+                let counts = [
+                    "PatchNode",
+                    "PatchPool",
+                    "PatchMachine",
+                    "WriteJournal",
+                    "RecordRun",
+                    "AddFinalizer",
+                ];
+                let written = written
+                    .into_iter()
+                    .filter(|name| counts.iter().any(|one| name.starts_with(one)));
+                for name in written.filter(|_| round + REST * every >= FOUGHT * every) {
                     *again.entry(format!("{owner} {name}")).or_default() += 1;
                 }
             }
@@ -312,6 +324,62 @@ impl World {
                 "put back for ever: {name}, {times} times in {REST} rounds"
             )),
             None => Ok(()),
+        }
+    }
+
+    /// The shell writes the status of a run at the end of a pass: the run has gone on for a while.
+    fn settle(&mut self, owner: &Owner) {
+        let Ok(decision) = self.decided(owner) else {
+            return;
+        };
+        let id = decision.report.run_id;
+        for observed in [&mut self.truth, &mut self.seen] {
+            if let Some(run) = observed.runs.get_mut(&owner.key)
+                && owner.kind == OwnerKind::MutexRunConfig
+                && run
+                    .status
+                    .run
+                    .as_ref()
+                    .is_none_or(|run| run.id != id || run.started_at.is_none())
+            {
+                run.status.run = Some(RunStatus {
+                    id: id.clone(),
+                    started_at: Some((self.now - SignedDuration::from_secs(600)).to_string()),
+                    ..RunStatus::default()
+                });
+            }
+        }
+    }
+
+    fn strip(&mut self, way: usize) {
+        let is_numos = |key: &str| key.contains("numo") || key.contains("medik8s");
+        let kept = [marks::RELEASE, marks::LABELLED_BY];
+        for node in self.truth.nodes.values_mut() {
+            let goes = |key: &String| is_numos(key) && (way == 1 || !kept.contains(&key.as_str()));
+            let is_rule = |key: &String| way == 1 && key.starts_with(marks::RULE_LABEL_PREFIX);
+            node.labels.retain(|key, _| !goes(key) && !is_rule(key));
+            node.annotations.retain(|key, _| !goes(key));
+            if way == 1 {
+                node.unschedulable = false;
+                if let Some(taints) = node.taints.as_array_mut() {
+                    taints.retain(|taint| !taint["key"].as_str().is_some_and(is_numos));
+                }
+            }
+        }
+        if way != 2 {
+            return;
+        }
+        for pool in self.truth.pools.values_mut() {
+            if let Some(mark) = mark::prior_selector(pool) {
+                pool.selector = mark.prior;
+            }
+            if mark::paused_by(pool).is_some() {
+                pool.paused = false;
+            }
+            pool.annotations.retain(|key, _| !is_numos(key));
+        }
+        for machine in self.truth.machines.values_mut() {
+            machine.object.annotations.retain(|key, _| !is_numos(key));
         }
     }
 }
@@ -464,7 +532,7 @@ fn go(text: &str, seed: u64) -> Result<(), String> {
     let mut dice = Dice::of(seed);
     let mut world = World::of(text);
     let ended = world.chaos(&mut dice).and_then(|()| world.rest());
-    let ended = ended.and_then(|()| world.fight());
+    let ended = ended.and_then(|()| world.fight(&mut dice));
     ended.map_err(|problem| {
         let from = world.trail.len().saturating_sub(
             std::env::var("NUMO_TRAIL")

@@ -371,7 +371,7 @@ impl World {
             format!("{:?} {:?} {:?}", observed.plan_jobs, observed.jobs, observed.pods)
         };
         let before = shown(observed);
-        observed.plan_jobs.retain(|_, job| !job.deleting);
+        observed.plan_jobs.retain(|_, job| job.deleting.is_none());
         let view = observed.plans.get(&key()).cloned();
         let cordons = view
             .as_ref()
@@ -492,7 +492,7 @@ impl World {
                     hash: request.hash.clone(),
                     prepares: request.parts == numo_core::action::PlanParts::Prepare,
                     created: now,
-                    deleting: false,
+                    deleting: None,
                     paused: false,
                     ended: None,
                     ended_at: None,
@@ -508,7 +508,7 @@ impl World {
             }
             Action::DeletePlanJob { job, uid } => {
                 let job = observed.plan_jobs.get_mut(&job).filter(|job| job.uid == uid);
-                job.map(|job| job.deleting = true).is_some()
+                job.map(|job| job.deleting = Some(now)).is_some()
             }
             Action::PatchNode(patch) => self.patch(&patch),
             Action::AcquireLease {

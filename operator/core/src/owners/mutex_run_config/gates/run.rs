@@ -3,8 +3,8 @@
 use crate::{
     admit::{gates::when, waves::Waves},
     failures, mark,
-    observed::{ForeignController, PoolView, RunConfigView},
-    owners::mutex_run_config::gates::written::{MAX_CORRECTIONS, is_of_a_run, unlabelled_by_other},
+    observed::{ForeignController, Observed, PoolView, RunConfigView},
+    owners::mutex_run_config::gates::written::{MAX_CORRECTIONS, is_of_a_run, stripped, unlabelled_by_other},
     owners::mutex_run_config::run_view::RunView,
     pools::{self, BUILT_IN, CONTROL_PLANE, Home},
     selector, targets,
@@ -292,7 +292,7 @@ pub fn held_by_run(view: &RunView<'_>, pool: &PoolView) -> Option<Why> {
 fn names_pool(view: &RunView<'_>, run: &RunConfigView, pool: &str) -> bool {
     let observed = view.observed;
     let canary = run.spec.canary.as_ref().and_then(|canary| canary.name.as_deref());
-    let named = targets::has_pool(run, observed, pool);
+    let named = has_pool(run, observed, pool);
     let flying = || {
         let mut changes = observed.changes.values();
         changes.any(|change| {
@@ -300,6 +300,18 @@ fn names_pool(view: &RunView<'_>, run: &RunConfigView, pool: &str) -> bool {
         })
     };
     named || canary == Some(pool) || flying()
+}
+
+/// Whether a run names the pool as a target. A target that is gone says nothing: what was taken for it is still held.
+fn has_pool(run: &RunConfigView, observed: &Observed, pool: &str) -> bool {
+    let mut named = run.spec.pools.iter().flatten();
+    let mut references = run.spec.mutex_targets.iter().flatten();
+    named.any(|name| name == pool)
+        || references.any(|reference| {
+            let key = targets::key_of(reference.name.as_deref(), reference.namespace.as_deref(), run);
+            let target = observed.targets.get(&key);
+            target.is_none_or(|target| target.pools.iter().any(|name| name == pool))
+        })
 }
 
 /// A pool that someone else paused is a veto.
@@ -372,10 +384,12 @@ fn foreign_writer(view: &RunView<'_>) -> Option<Why> {
             MAX_CORRECTIONS + 1
         ))
     };
+    let with_marks = || stripped(view).map(ToOwned::to_owned);
     let message = unpaused_by_other(view)
         .or_else(reverted)
         .or_else(unmarked)
-        .or_else(unlabelled)?;
+        .or_else(unlabelled)
+        .or_else(with_marks)?;
     Some(Why::new(Reason::ForeignWriter, message))
 }
 

@@ -1,10 +1,14 @@
 //! What others write where numo writes: how often it is corrected, and by what it is known.
 
 use crate::{
-    mark, names, observed::NodeView, owners::mutex_run_config::member::Member,
-    owners::mutex_run_config::run_view::RunView,
+    mark, names,
+    observed::NodeView,
+    owners::mutex_run_config::{member::Member, run_view::RunView},
+    time::later,
+    turn::{journal, put_back},
 };
-use numo_api::{Strategy, marks};
+use jiff::Timestamp;
+use numo_api::{RunStatus, Strategy, marks};
 use serde_json::Value;
 
 /// How often a foreign write is corrected before numo holds and says who writes.
@@ -40,6 +44,41 @@ pub fn unlabelled_by_other<'a>(view: &RunView<'a>) -> Option<&'a NodeView> {
     let waits = |member: &&Member<'_>| member.in_flight().is_none() && !view.at_target(member);
     let mut nodes = view.members.iter().filter(waits).map(|member| member.node);
     nodes.find(|node| worn(node) && bare(node))
+}
+
+/// For how long a run, or a node, is new (seconds): what it lacks then it never had.
+pub(crate) const NEW_SECONDS: i64 = 60;
+/// What is said of what somebody takes off with the mark that would count it.
+pub(crate) const STRIPPED: &str = "someone keeps taking off what numo puts on the MachineConfigPools and Nodes of this run, with the marks of it, and numo puts \
+                     it back once a minute; `kubectl get machineconfigpools,nodes -o yaml --show-managed-fields` tells who writes";
+
+fn of_run<'v>(view: &'v RunView<'_>) -> Option<&'v RunStatus> {
+    view.run.status.run.as_ref().filter(|run| run.id == view.run_id)
+}
+
+/// How often it is put back at once. Each pool may have been somebody else's for a while, and labels and selectors come later than pauses:
+/// then nobody has taken off anything.
+pub(crate) fn at_once(view: &RunView<'_>) -> u32 {
+    let pools = u32::try_from(view.intent.pools.len()).unwrap_or(u32::MAX);
+    put_back::AT_ONCE.saturating_mul(pools.saturating_add(1))
+}
+
+/// When it is put back next, if somebody takes it off again and again.
+pub(crate) fn next(view: &RunView<'_>) -> Option<Timestamp> {
+    put_back::next(of_run(view)?.put_back.as_ref(), at_once(view), view.now)
+}
+
+/// Whether what has no mark had one: the run has gone on for a while. A node must have been there as well.
+pub(crate) fn was_there(view: &RunView<'_>, created: Option<Timestamp>) -> bool {
+    let under_way = of_run(view).filter(|run| run.finished_at.is_none());
+    let began = under_way.and_then(|run| journal::time(run.started_at.as_deref()));
+    let is_old = |at| later(at, NEW_SECONDS) <= view.now;
+    began.is_some_and(is_old) && created.is_none_or(is_old)
+}
+
+/// That somebody takes it off again and again, if so.
+pub(crate) fn stripped(view: &RunView<'_>) -> Option<&'static str> {
+    next(view).map(|_| STRIPPED)
 }
 
 /// What tells whether a node's rule labels are those of this run.
