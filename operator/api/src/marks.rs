@@ -13,6 +13,8 @@ pub const FIELD_MANAGER: &str = "numo";
 pub const PAUSED_BY: &str = "numo.openshift-optional.skrzypek.io/paused-by";
 /// Annotation on a MachineConfigPool whose node selector numo changed: JSON `PriorSelector`.
 pub const PRIOR_NODE_SELECTOR: &str = "numo.openshift-optional.skrzypek.io/prior-node-selector";
+/// Annotation on the Deployment of a cluster autoscaler that numo stopped: the replicas that it had before.
+pub const PRIOR_REPLICAS: &str = "numo.openshift-optional.skrzypek.io/prior-replicas";
 /// Label on a Node that was released into the canary pool; its value is the run id.
 pub const RELEASE: &str = "numo.openshift-optional.skrzypek.io/release";
 /// Annotation on a Node whose cordon numo is to put back after the MCO took it away.

@@ -96,6 +96,7 @@ fn abandon_machines(observed: &mut Observed, has_replaced: bool) {
     fleet.abandoned = true;
     if rival || !(has_replaced || fleet.versions.values().any(is_served)) {
         fleet.strategies.clear();
+        fleet.autoscalers.clear();
     }
 }
 

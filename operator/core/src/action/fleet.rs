@@ -148,6 +148,8 @@ pub enum FleetAction {
         uid: String,
         /// Replicas: read and wanted.
         replicas: (i32, i32),
+        /// Annotations.
+        annotations: Vec<Change>,
         /// Command of the first container: read and wanted.
         command: (Vec<String>, Vec<String>),
     },

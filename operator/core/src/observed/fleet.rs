@@ -112,6 +112,8 @@ pub struct PendingNodeView {
     pub deleting: bool,
     /// uid of the NodeVersion that it belongs to; empty if it does not say.
     pub owner_uid: String,
+    /// Whether an owner reference says so.
+    pub is_owned: bool,
     /// The annotations in use: ours.
     pub annotations: Map,
     /// The spec.
@@ -210,6 +212,8 @@ fn can_be(deployment: &Key) -> bool {
 pub struct AutoscalerView {
     /// uid.
     pub uid: String,
+    /// All annotations.
+    pub annotations: Map,
     /// `spec.replicas`.
     pub replicas: i32,
     /// The command of its first container.
@@ -448,7 +452,10 @@ impl FleetView {
 
     /// The Deployments of cluster autoscalers that strategies name and that are not looked for yet, in the order of the strategies.
     pub fn to_follow(&self) -> Vec<Key> {
-        let room = MOST_AUTOSCALERS.saturating_sub(self.followed.len());
+        // The usual one is looked for besides.
+        let is_usual = |one: &&Key| (&*one.namespace, &*one.name) == (AUTOSCALER_NAMESPACE, AUTOSCALER_NAME);
+        let usual = self.followed.iter().filter(is_usual).count();
+        let room = (MOST_AUTOSCALERS + usual).saturating_sub(self.followed.len());
         let strategies = self.strategies.values().map(StrategyView::deployment);
         let mut found: Vec<Key> = Vec::new();
         for deployment in strategies.filter(can_be) {

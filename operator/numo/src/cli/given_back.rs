@@ -50,10 +50,12 @@ fn of_autoscaler(action: &FleetAction) -> (String, Vec<FieldChange>) {
         FleetAction::SetAutoscaler {
             deployment,
             replicas,
+            annotations,
             command,
             ..
         } => {
             let mut changes = vec![field_of("/spec/replicas", json!(replicas.0), json!(replicas.1))];
+            changes.extend(of_map("annotations", annotations));
             if command.0 != command.1 {
                 let path = "/spec/template/spec/containers/0/command";
                 changes.push(field_of(path, json!(command.0), json!(command.1)));
@@ -166,6 +168,7 @@ mod tests {
             deployment: numo_core::observed::Key::new("kube-system", "ca"),
             uid: "u".to_owned(),
             replicas: (0, 1),
+            annotations: Vec::new(),
             command: (same(), same()),
         };
         let given_back = GivenBack::of(&Action::Fleet(set));

@@ -63,6 +63,7 @@ fn take(observed: &mut Observed, action: &Action, at: Timestamp) {
         Action::Fleet(FleetAction::SetAutoscaler {
             deployment,
             replicas,
+            annotations,
             command,
             ..
         }) => {
@@ -71,6 +72,12 @@ fn take(observed: &mut Observed, action: &Action, at: Timestamp) {
                 .autoscalers
                 .get_mut(deployment)
                 .expect("it is there");
+            for change in annotations {
+                match &change.to {
+                    Some(to) => found.annotations.insert(change.key.clone(), to.clone()),
+                    None => found.annotations.remove(&change.key),
+                };
+            }
             found.replicas = replicas.1;
             found.command.clone_from(&command.1);
         }

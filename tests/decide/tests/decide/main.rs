@@ -54,6 +54,7 @@ mod quarantine;
 mod release;
 mod replaced;
 mod replaced_across;
+mod replaced_again;
 mod replaced_bad;
 mod replaced_gone;
 mod replaced_lost;

@@ -266,6 +266,7 @@ impl Cluster {
                 reached_goal: said.map(|_| line.has("reached")),
             },
             deleting: false,
+            is_owned: line.has("owned"),
             name: name.clone(),
         };
         if let (Some(said), Some(machine)) = (said, &view.spec.provider_id) {
@@ -326,9 +327,16 @@ impl Cluster {
         if !line.has("unfollowed") {
             fleet.followed.insert(deployment.clone());
         }
+        // What numo writes on one that it stops; a strategy that is gone leaves only that.
+        let prior = line.option("prior");
+        let prior = prior.map(|prior| (marks::PRIOR_REPLICAS.to_owned(), prior.to_owned()));
+        if line.has("forgotten") {
+            fleet.strategies.clear();
+        }
         if !line.has("gone") {
             let view = AutoscalerView {
                 uid: "uid-autoscaler".to_owned(),
+                annotations: prior.into_iter().collect(),
                 replicas,
                 command: if line.has("drifted") { Vec::new() } else { command },
             };
@@ -643,6 +651,7 @@ pub fn done(action: &FleetAction) -> String {
                 Some(said) if said.key == marks::PROVIDER_SAID => {
                     format!("note of {name} {}", or_none(&said.to))
                 }
+                Some(of) if of.key == marks::PENDING_OF => format!("disown {name}"),
                 Some(_) => format!("claim {name}"),
                 None => format!(
                     "rewrite {name} {:?} {}",

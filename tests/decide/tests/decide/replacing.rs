@@ -611,6 +611,7 @@ impl World {
                     return false;
                 };
                 found.spec = *spec;
+                found.is_owned = false;
                 return lay(&mut found.annotations, &annotations);
             }
             FleetAction::WritePendingStatus {
@@ -726,10 +727,14 @@ impl World {
             FleetAction::SetAutoscaler {
                 deployment,
                 replicas,
+                annotations,
                 command,
                 ..
             } => {
                 let view = self.observed.fleet.autoscalers.get_mut(&deployment).expect("one");
+                if !lay(&mut view.annotations, &annotations) {
+                    return false;
+                }
                 view.replicas = replicas.1;
                 view.command = command.1;
             }
@@ -1164,6 +1169,7 @@ impl World {
                 goal: Some(goal),
                 deadline: Some((self.now + SignedDuration::from_secs(1800)).to_string()),
             },
+            is_owned: true,
             ..PendingNodeView::default()
         };
         self.observed.fleet.pending.insert(node.to_owned(), view);
@@ -1397,4 +1403,65 @@ fn three_hundred_nodes_roll_though_one_machine_of_ten_does_not_boot() {
     world.roll();
     world.has_rolled(300);
     assert_eq!(UID, "uid-nv");
+}
+
+/// Somebody takes the marks of all pairs off at any moment, while numo is down: each new node is found again by the request that made it, none is
+/// made twice, and no person is needed.
+#[test]
+fn new_nodes_that_lose_their_marks_while_numo_is_down_are_found_again() {
+    for at in 1..130 {
+        let mut world = World::new(
+            &[("red", 2)],
+            r#"{"surge": 2, "mutex": {"maxUnavailable": 2}}"#,
+            Trouble::default(),
+        );
+        world.most = 2 + 2;
+        for _ in 0..at {
+            world.pass();
+            world.tick();
+        }
+        for node in world.observed.nodes.values_mut() {
+            node.annotations.remove(annotations::DONOR);
+            node.annotations.remove(annotations::HEIR);
+        }
+        let provider = &mut world.observed.fleet.provider;
+        (provider.did, provider.told) = (BTreeMap::new(), BTreeMap::new());
+        (provider.found, provider.states) = (BTreeMap::new(), BTreeMap::new());
+        world.roll();
+        world.has_rolled(2);
+        let made = world.machines.values().filter(|one| !one.request.is_empty());
+        assert_eq!(made.count(), 2, "after {at} passes");
+    }
+}
+
+/// An AutoscalingStrategy that somebody deletes at any moment of a roll: the cluster has its autoscaler again once that is over.
+#[test]
+fn an_autoscaler_whose_strategy_is_deleted_in_mid_roll_runs_in_the_end() {
+    for at in (0..260).step_by(7) {
+        let mut world = World::new(&[("red", 2)], "{}", Trouble::default());
+        for _ in 0..at {
+            world.pass();
+            world.tick();
+        }
+        if world
+            .observed
+            .fleet
+            .autoscalers
+            .values()
+            .any(|one| one.replicas > 0)
+        {
+            // Without a strategy numo works beside one that runs.
+            continue;
+        }
+        world.observed.fleet.strategies.clear();
+        world.roll();
+        for _ in 0..5 {
+            world.pass();
+            world.tick();
+        }
+        let autoscaler = world.observed.fleet.autoscalers.values().next().expect("one");
+        assert_eq!(autoscaler.replicas, 1, "after {at} s");
+        assert_eq!(autoscaler.annotations, Map::new(), "after {at} s");
+        world.has_leaked_nothing();
+    }
 }

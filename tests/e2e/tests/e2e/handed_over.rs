@@ -328,6 +328,13 @@ async fn a_half_done_replacement_of_the_old_operator_is_taken_over_and_given_bac
         !kept.contains(&"machine-red-7".to_owned()),
         "it had lost its Node: {kept:?}"
     );
+    let pending = machines.api("PendingNode", "pendingnodes");
+    for one in pending.list(&ListParams::default()).await? {
+        ensure!(
+            one.owner_references().is_empty(),
+            "it would go with a foreground deletion: {one:?}"
+        );
+    }
     let joining = machines.api("JoiningNode", "joiningnodes");
     ensure!(
         joining.list(&ListParams::default()).await?.items.is_empty(),

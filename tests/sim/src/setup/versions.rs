@@ -241,7 +241,7 @@ fn open(world: &mut World, seed: u64, knobs: CloudKnobs, spec: &Value, has_group
     let deployment = AutoscalerView {
         uid: "autoscaler".to_owned(),
         replicas: 1,
-        command: Vec::new(),
+        ..AutoscalerView::default()
     };
     let key = Key::new(AUTOSCALER_NAMESPACE, AUTOSCALER_NAME);
     world.truth.fleet.followed.insert(key.clone());

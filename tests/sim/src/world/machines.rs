@@ -168,7 +168,7 @@ impl World {
                     owner_uid: owner.1.clone(),
                     annotations: turn.collect(),
                     spec: (**spec).clone(),
-                    status: PendingNodeStatus::default(),
+                    ..PendingNodeView::default()
                 };
                 all.insert(name.clone(), view);
                 Ok(Object::Pending(name.clone()))
@@ -297,15 +297,18 @@ impl World {
             FleetAction::SetAutoscaler {
                 deployment,
                 replicas,
+                annotations,
                 command,
                 ..
             } => {
                 let Some(view) = fleet.autoscalers.get_mut(deployment) else {
                     return gone("the Deployment");
                 };
-                if view.replicas != replicas.0 || view.command != command.0 {
+                let is_as_read = api::test(&view.annotations, annotations);
+                if !is_as_read || view.replicas != replicas.0 || view.command != command.0 {
                     return refused(409, "the Deployment is not as it was read");
                 }
+                api::write(&mut view.annotations, annotations);
                 view.replicas = replicas.1;
                 view.command.clone_from(&command.1);
                 Ok(Object::Autoscaler(deployment.clone()))

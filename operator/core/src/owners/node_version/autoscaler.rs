@@ -2,8 +2,9 @@
 
 use super::pass::Pass;
 use crate::{
-    action::{Action, FleetAction},
+    action::{Action, Change, FleetAction},
     decision::Snapshot,
+    key::Key,
     observed::{
         AutoscalerView, ChangeView, FleetView, MOST_AUTOSCALERS, NodeView, ScalingGroupView, StrategyView,
     },
@@ -12,7 +13,7 @@ use crate::{
     turn::journal,
     why::Why,
 };
-use numo_api::{Reason, Step, conditions::Actor};
+use numo_api::{Reason, Step, conditions::Actor, marks};
 
 /// How long a cluster autoscaler that is switched off may be seen running in a turn before a person is told (seconds).
 const STOP_SECONDS: i64 = 300;
@@ -37,9 +38,9 @@ pub fn command(strategy: &StrategyView, fleet: &FleetView) -> Result<Vec<String>
 /// What is wrong with the sizes of a group, if anything.
 fn wrong_sizes(group: &ScalingGroupView, (min, max): (i32, i32)) -> Option<String> {
     let name = &group.name;
-    (min > max).then(|| {
-        format!("ScalingGroup {name} spec.min: found {min} with spec.max {max}, wanted at most that")
-    })
+    let wanted = if min < 0 { "at least 0" } else { "at most that" };
+    (min < 0 || min > max)
+        .then(|| format!("ScalingGroup {name} spec.min: found {min} with spec.max {max}, wanted {wanted}"))
 }
 
 fn nodes_flag(group: &ScalingGroupView) -> Result<String, String> {
@@ -47,7 +48,11 @@ fn nodes_flag(group: &ScalingGroupView) -> Result<String, String> {
     if let Some(problem) = wrong_sizes(group, (min, max)) {
         return Err(problem);
     }
-    let name = group.spec.autoscaler_group_name.as_deref().unwrap_or_default();
+    let named = group.spec.autoscaler_group_name.as_deref();
+    let name = named.filter(|name| !name.is_empty()).ok_or_else(|| {
+        let group = &group.name;
+        format!("ScalingGroup {group} spec.autoscalerGroupName: found none, wanted its name there, as spec.autoscaling is true")
+    })?;
     Ok(format!("--nodes={min}:{max}:{name}"))
 }
 
@@ -70,6 +75,9 @@ impl Pass<'_> {
         };
         if wanted == Wanted::Resting && !self.may_stop_autoscalers() {
             return;
+        }
+        if wanted == Wanted::Running {
+            self.start_unclaimed();
         }
         for strategy in self.fleet.strategies.values() {
             let wanted = match wanted {
@@ -118,8 +126,7 @@ impl Pass<'_> {
             strategy.deployment(),
             first.name
         );
-        let why = Why::new(Reason::InvalidField, message);
-        self.out.report.problems.push(why);
+        self.tell_problem(Reason::InvalidField, message);
         true
     }
 
@@ -152,14 +159,50 @@ impl Pass<'_> {
             self.tell_once(problem);
             deployment.command.clone()
         });
-        if deployment.replicas != replicas || deployment.command != wanted {
+        self.set_autoscaler(chain, (strategy.deployment(), deployment), replicas, wanted);
+    }
+
+    /// Changes the Deployment of a cluster autoscaler. One that is stopped says how many replicas it had.
+    fn set_autoscaler(
+        &mut self,
+        chain: &str,
+        (key, deployment): (Key, &AutoscalerView),
+        replicas: i32,
+        command: Vec<String>,
+    ) {
+        let known = deployment.annotations.get(marks::PRIOR_REPLICAS).cloned();
+        let had = Some(deployment.replicas).filter(|had| *had > 0);
+        let prior = had.map(|had| had.to_string()).or(known).filter(|_| replicas == 0);
+        let prior = Change::of(&deployment.annotations, marks::PRIOR_REPLICAS, prior);
+        let is_noted = prior.from == prior.to;
+        if deployment.replicas != replicas || deployment.command != command || !is_noted {
             let action = FleetAction::SetAutoscaler {
-                deployment: strategy.deployment(),
+                deployment: key,
                 uid: deployment.uid.clone(),
                 replicas: (deployment.replicas, replicas),
-                command: (deployment.command.clone(), wanted),
+                annotations: vec![prior].into_iter().filter(|_| !is_noted).collect(),
+                command: (deployment.command.clone(), command),
             };
             self.fleet(chain, action);
+        }
+    }
+
+    /// Starts cluster autoscalers that numo has stopped, and whose AutoscalingStrategy is gone since.
+    fn start_unclaimed(&mut self) {
+        let fleet = self.fleet;
+        for (key, deployment) in &fleet.autoscalers {
+            let mut strategies = fleet.strategies.values();
+            let is_claimed = strategies.any(|strategy| strategy.deployment() == *key);
+            let prior = deployment.annotations.get(marks::PRIOR_REPLICAS);
+            if let Some(prior) = prior.filter(|_| !is_claimed) {
+                let replicas = match deployment.replicas {
+                    0 => prior.parse().unwrap_or(1).max(1),
+                    // Somebody has started it.
+                    running => running,
+                };
+                let of = (key.clone(), deployment);
+                self.set_autoscaler("autoscaler", of, replicas, deployment.command.clone());
+            }
         }
     }
 
@@ -310,7 +353,7 @@ impl Pass<'_> {
         let mut strategies = self.fleet.strategies.values();
         let unseen = strategies.find(|strategy| !self.is_followed(strategy))?;
         let deployment = unseen.deployment();
-        let wanted = if self.fleet.followed.len() < MOST_AUTOSCALERS {
+        let wanted = if self.fleet.followed.len() <= MOST_AUTOSCALERS {
             ", wanted the namespace and the name of a Deployment".to_owned()
         } else {
             format!(", and numo watches {MOST_AUTOSCALERS} others since it was started: start it anew")

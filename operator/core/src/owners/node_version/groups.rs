@@ -91,8 +91,7 @@ impl<'a> Pass<'a> {
                      the one of its nodes"
                 ),
             };
-            let why = Why::new(Reason::InvalidField, message);
-            self.out.report.problems.push(why);
+            self.tell_problem(Reason::InvalidField, message);
         }
     }
 
@@ -104,10 +103,7 @@ impl<'a> Pass<'a> {
             group.id(),
             first.name
         );
-        self.out
-            .report
-            .problems
-            .push(Why::new(Reason::InvalidField, message));
+        self.tell_problem(Reason::InvalidField, message);
     }
 
     /// What the provider has against saying or setting which image new machines of a group get, if so.
@@ -226,8 +222,7 @@ impl<'a> Pass<'a> {
         let (id, chain) = (group.id(), format!("group {}", group.name));
         if id.is_empty() {
             let message = format!("ScalingGroup {} spec.groupId: found none, wanted one", group.name);
-            let why = Why::new(Reason::InvalidField, message);
-            return self.out.report.problems.push(why);
+            return self.tell_problem(Reason::InvalidField, message);
         }
         self.tell_sizes(group);
         let heard = self.fleet.provider.images.get(&id.to_lowercase());
@@ -247,8 +242,7 @@ impl<'a> Pass<'a> {
         self.ask_again(question, heard, pause);
         if let Some(Err(problem)) = heard.map(|heard| &heard.said) {
             let message = format!("the image of ScalingGroup {} is not known: {problem}", group.name);
-            let why = Why::new(Reason::ProviderUnavailable, message);
-            self.out.report.problems.push(why);
+            self.tell_problem(Reason::ProviderUnavailable, message);
         }
         let Some(image) = image.filter(|_| !wanted.is_empty()) else {
             return;
@@ -286,8 +280,7 @@ impl<'a> Pass<'a> {
             Ok(found) => found,
             Err(problem) => {
                 let message = format!("the groups of machines cannot be listed: {problem}");
-                let why = Why::new(Reason::ProviderUnavailable, message);
-                return self.out.report.problems.push(why);
+                return self.tell_problem(Reason::ProviderUnavailable, message);
             }
         };
         for (at, group) in found.iter().enumerate() {
@@ -417,8 +410,7 @@ impl<'a> Pass<'a> {
                     group.name,
                     node.name
                 );
-                let why = Why::new(Reason::ProviderContradicts, message);
-                self.out.report.problems.push(why);
+                self.tell_problem(Reason::ProviderContradicts, message);
                 continue;
             }
             let action = FleetAction::DeleteGroup {

@@ -332,7 +332,11 @@ impl<'a> Going<'_, 'a> {
         }
         let pass = &mut *self.pass;
         let node = pass.observed.nodes.get(pending.node());
-        if let Some(mint) = node.filter(|node| pass.sets.class_of(node) == Some(Class::Mint)) {
+        let is_new = |node: &&NodeView| {
+            let is_ready = pending.status.csp_state == Some(CspState::Ready);
+            pass.sets.class_of(node) == Some(Class::Mint) || (is_ready && pass.is_found_again(pending, node))
+        };
+        if let Some(mint) = node.filter(is_new) {
             pair(pass, donor, mint);
             return self.say(Step::PreRules, has_joined(mint));
         }
@@ -411,13 +415,17 @@ impl<'a> Going<'_, 'a> {
 
     /// Journals that the machine did not join, or is not what was asked for.
     fn note_failed(&mut self, message: String) {
+        self.enter_failed(Step::PreRules, EventAction::Change, message);
+    }
+
+    fn enter_failed(&mut self, step: Step, action: EventAction, message: String) {
         let why = Why::new(Reason::JoinFailed, message);
         let mut journal = Journal::open(self.change, self.pass.now);
-        journal.enter(Step::PreRules, Some(&why));
-        let event = Event::warning(why.reason.name(), EventAction::Change, &*why.message);
+        journal.enter(step, Some(&why));
+        let event = Event::warning(why.reason.name(), action, &*why.message);
         let event = event.on(&self.change.spec.node_name);
         self.pass.tell(journal, event);
-        self.say(Step::PreRules, why);
+        self.say(step, why);
     }
 
     /// Holds the node: as many machines were made for it as may be.
@@ -428,13 +436,7 @@ impl<'a> Going<'_, 'a> {
             self.pass.view.spec.image.as_deref().unwrap_or_default(),
             self.parts().node.annotation(annotations::SCALING_GROUP_ID)
         );
-        let why = Why::new(Reason::JoinFailed, message);
-        let mut journal = Journal::open(self.change, self.pass.now);
-        journal.enter(Step::Held, Some(&why));
-        let event = Event::warning(why.reason.name(), EventAction::Hold, &*why.message);
-        let event = event.on(&self.change.spec.node_name);
-        self.pass.tell(journal, event);
-        self.say(Step::Held, why);
+        self.enter_failed(Step::Held, EventAction::Hold, message);
     }
 
     /// The pair is known to both: the new node gets what the old one has, and is waited for.

@@ -68,7 +68,8 @@ impl Pass<'_> {
             match (self.observed.nodes.get(name), deadline) {
                 (Some(node), _) => {
                     let wanted = joining.spec.componentsreference.as_deref().unwrap_or_default();
-                    if !is_same(node.annotation(annotations::KUBERNETES_COMPONENTS), wanted) {
+                    let known = node.annotation(annotations::KUBERNETES_COMPONENTS);
+                    if !wanted.is_empty() && !is_same(known, wanted) {
                         self.note(node, annotations::KUBERNETES_COMPONENTS, Some(wanted));
                     }
                     self.fleet(&node.name, delete);
@@ -90,7 +91,9 @@ impl Pass<'_> {
             if machine.is_empty() || is_noted(node) {
                 continue;
             }
+            // A cloud may make a machine anew under its name: what was said before its Node was there was said of the one before.
             let heard = facts(self.fleet, node);
+            let heard = heard.filter(|heard| heard.at >= node.created || node.created > self.now);
             match heard.map(|heard| &heard.said) {
                 Some(Ok(facts)) if is_told(heard) => {
                     let known = [

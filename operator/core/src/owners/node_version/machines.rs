@@ -43,7 +43,11 @@ impl<'a> Pass<'a> {
             if rival && !self.has_released(pending) {
                 continue;
             }
-            if pending.deleting || self.rename(pending) || self.tells_contradiction(pending) {
+            if pending.deleting
+                || self.disown(pending)
+                || self.rename(pending)
+                || self.tells_contradiction(pending)
+            {
                 continue;
             }
             let node = self.observed.nodes.get(pending.node());
@@ -56,6 +60,17 @@ impl<'a> Pass<'a> {
             }
             self.keep_words(pending);
         }
+    }
+
+    /// Takes the owner reference off that the operator has set which numo replaces: where the NodeVersion is deleted in the foreground, the garbage
+    /// collector would delete the PendingNode before it. Whether that was written.
+    fn disown(&mut self, pending: &PendingNodeView) -> bool {
+        if pending.is_owned {
+            let uid = Some(pending.owner_uid.clone());
+            let mark = Change::of(&pending.annotations, marks::PENDING_OF, uid);
+            self.write_pending(pending, pending.spec.clone(), vec![mark]);
+        }
+        pending.is_owned
     }
 
     /// Writes down what the provider has against making or deleting a machine: who only looks asks no provider, and must know it too. After a
@@ -128,7 +143,8 @@ impl<'a> Pass<'a> {
     /// A node that cannot be the new one: it is older than the request.
     fn older_node(&self, pending: &PendingNodeView) -> Option<&'a NodeView> {
         let node = self.observed.nodes.get(pending.node())?;
-        (is_older(pending, node) && is_node_of(self.fleet, pending, node)).then_some(node)
+        let is_other = is_older(pending, node) && is_node_of(self.fleet, pending, node);
+        (is_other && !self.is_found_again(pending, node)).then_some(node)
     }
 
     /// The state of a machine, as far as it is known; it is asked for when that is due.
@@ -137,7 +153,7 @@ impl<'a> Pass<'a> {
         if id.is_empty() {
             return None;
         }
-        let heard = self.fleet.provider.states.get(&id.to_lowercase());
+        let heard = self.heard_state(pending);
         let question = FleetQuestion::State {
             provider_id: id.to_owned(),
         };
@@ -148,6 +164,13 @@ impl<'a> Pass<'a> {
         said.and_then(Result::ok)
     }
 
+    /// What was heard of the state of a machine since its PendingNode was made: a machine before may have had its id.
+    fn heard_state(&self, pending: &PendingNodeView) -> Option<&'a Heard<CspState>> {
+        let states = &self.fleet.provider.states;
+        let heard = states.get(&pending.provider_id().to_lowercase());
+        heard.filter(|heard| heard.at >= pending.created)
+    }
+
     /// The state of a machine that is to be deleted. It is not asked for before the provider has taken that or refused, unless the machine was
     /// on its way out already: nothing would follow from it, and a machine that is gone is deleted without a failure.
     pub(super) fn state_leaving(&mut self, pending: &PendingNodeView) -> Option<CspState> {
@@ -155,7 +178,7 @@ impl<'a> Pass<'a> {
         let told = provider.told.get(&id);
         let is_refused = told.is_some_and(|told| told.problem.is_some());
         let is_told = provider.did.contains_key(&id) || is_refused;
-        let heard = provider.states.get(&id);
+        let heard = self.heard_state(pending);
         let heard = heard.and_then(|heard| heard.said.as_ref().ok());
         let goes = matches!(heard, Some(CspState::Terminating | CspState::Terminated));
         (is_told || goes).then(|| self.state(pending)).flatten()
@@ -289,6 +312,7 @@ impl<'a> Pass<'a> {
             }
             // Another NodeVersion notes on it first whose it is.
             None if !is_noted(node) => {}
+            _ if flies && self.is_found_again(pending, node) => {}
             // It is a node like any other, or of another NodeVersion.
             _ => self.delete_pending(&chain(pending), pending),
         }
@@ -457,8 +481,7 @@ impl<'a> Pass<'a> {
         };
         if let Some(problem) = &told.problem {
             let message = format!("the provider refuses, about {what}: {problem}");
-            let why = Why::new(Reason::ProviderUnavailable, message);
-            self.out.report.problems.push(why);
+            self.tell_problem(Reason::ProviderUnavailable, message);
         }
         if told.again > self.now {
             self.out.wake(told.again);
@@ -484,8 +507,7 @@ impl<'a> Pass<'a> {
                         "PendingNode {}: delete it once you have seen that no machine of request {} is left",
                         pending.name, pending.name
                     );
-                    let why = Why::new(Reason::ScalingGroupNotFound, message);
-                    self.out.report.problems.push(why);
+                    self.tell_problem(Reason::ScalingGroupNotFound, message);
                 }
             }
         }

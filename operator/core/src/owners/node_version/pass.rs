@@ -16,7 +16,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Step, machines::annotations, marks};
+use numo_api::{Reason, Step, machines::annotations, marks};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// How far apart the clocks of API servers may be (seconds).
@@ -119,6 +119,11 @@ impl<'a> Pass<'a> {
     /// Writes a journal, and tells of it by an event on its node.
     pub(super) fn tell(&mut self, journal: Journal<'_>, event: Event) {
         self.out.actions.extend(journal.planned(Some(event)));
+    }
+
+    /// Says what is wrong.
+    pub(super) fn tell_problem(&mut self, reason: Reason, message: String) {
+        self.out.report.problems.push(Why::new(reason, message));
     }
 
     /// Says where a node is.

@@ -3,8 +3,9 @@
 
 use super::{
     heir::is_for,
+    known::request,
     pass::Pass,
-    sets::{Class, is_node_of},
+    sets::{Class, is_node_of, is_older},
 };
 use crate::{
     observed::{ChangeView, NodeView, PendingNodeView, is_same},
@@ -74,17 +75,32 @@ impl<'a> Pass<'a> {
     pub(super) fn joined_before(&self, donor: &NodeView, change: &ChangeView) -> Option<&'a NodeView> {
         let earlier = heir(change).or_else(|| self.named_by_last(donor))?;
         let new = self.observed.nodes.get(earlier)?;
+        let group = donor.annotation(annotations::SCALING_GROUP_ID);
+        self.is_free_for(new, &donor.name, group).then_some(new)
+    }
+
+    /// Whether a node of this group may take the place of that one, and has nobody else's.
+    fn is_free_for(&self, new: &NodeView, donor: &str, group: &str) -> bool {
         let is_free = match self.sets.class_of(new) {
             Some(Class::UpToDate) => true,
             // A crash between the two halves of a pair.
-            Some(Class::Heir) => new.annotation(annotations::DONOR) == donor.name,
+            Some(Class::Heir) => new.annotation(annotations::DONOR) == donor,
             _ => false,
         };
-        let group = |node: &'_ NodeView| node.annotation(annotations::SCALING_GROUP_ID).to_owned();
         let mut all = self.flying.iter().chain(&self.over);
         let has_place = all
             .any(|other| heir(other) == Some(&new.name) && journal::entered(other, Step::Released).is_some());
-        (is_free && !has_place && is_same(&group(donor), &group(new))).then_some(new)
+        is_free && !has_place && is_same(group, new.annotation(annotations::SCALING_GROUP_ID))
+    }
+
+    /// Whether a node is the new one of a turn and has lost the marks that said so, with the PendingNode that is there anew: the provider names it
+    /// for the very request of that turn, and it has come since the turn began.
+    pub(super) fn is_found_again(&self, pending: &PendingNodeView, node: &NodeView) -> bool {
+        let mut flying = self.flying.iter();
+        let turn = flying.find(|change| request(change) == pending.name && node.created >= change.created);
+        let is_its = !pending.leaves() && is_older(pending, node) && is_node_of(self.fleet, pending, node);
+        let donor = turn.map(|change| &change.spec.node_name).filter(|_| is_its);
+        donor.is_some_and(|donor| self.is_free_for(node, donor, pending.group_id()))
     }
 
     /// That the node of a machine which is to join for a turn has the place of another one, as of the turn of that: the provider gives one machine

@@ -399,7 +399,7 @@ fn unknown_from(pass: &Pass<'_>, node: &NodeView) -> Timestamp {
     }
     let failing = pass.fleet.provider.failing.get(&machine.to_lowercase());
     match failing {
-        Some(since) => later(*since, UNNAMED_SECONDS),
+        Some(since) => later(node.created.max(*since), UNNAMED_SECONDS),
         // Who asks no provider reads in the status whether the operator waits for it.
         None if pass.observed.settings.only_looks && is_complete(pass.view) => pass.now,
         None => later(pass.now, UNNAMED_SECONDS),

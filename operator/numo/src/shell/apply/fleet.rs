@@ -211,8 +211,9 @@ async fn of_autoscalers(client: &Client, store: &mut Store, action: &FleetAction
             deployment,
             uid,
             replicas,
+            annotations,
             command,
-        } => set_autoscaler(client, store, deployment, uid, (*replicas, command)).await,
+        } => set_autoscaler(client, store, deployment, uid, (*replicas, annotations, command)).await,
         other => Err(refused(other.name(), "nobody carries it out".to_owned())),
     }
 }
@@ -284,6 +285,9 @@ async fn write_pending(
         json!({"op": "add", "path": "/spec", "value": spec}),
     ];
     operations.extend(annotations(changes, has_annotations));
+    if known.is_some_and(|known| known.is_owned) {
+        operations.push(json!({"op": "remove", "path": "/metadata/ownerReferences"}));
+    }
     json_patch(client, store, Kind::PendingNode, &Key::new("", name), operations).await
 }
 
@@ -338,9 +342,12 @@ async fn set_autoscaler(
     store: &mut Store,
     deployment: &Key,
     uid: &str,
-    (replicas, command): ((i32, i32), &Commands),
+    (replicas, changes, command): ((i32, i32), &[Change], &Commands),
 ) -> Result<(), ApplyError> {
+    let known = store.observed.fleet.autoscalers.get(deployment);
+    let has_annotations = known.is_some_and(|known| !known.annotations.is_empty());
     let mut operations = vec![test("/metadata/uid", json!(uid))];
+    operations.extend(annotations(changes, has_annotations));
     if replicas.0 != replicas.1 {
         operations.push(test("/spec/replicas", json!(replicas.0)));
         operations.push(json!({"op": "replace", "path": "/spec/replicas", "value": replicas.1}));

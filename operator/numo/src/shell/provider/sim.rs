@@ -17,7 +17,6 @@ use kube::{
 use numo_api::{machines::CspState, marks::FIELD_MANAGER};
 use numo_core::observed::{FleetQuestion, GroupFacts, MachineFacts, MadeMachine};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 /// Label of the ConfigMaps: `machine` or `group`.
 const PART: &str = "numo.openshift-optional.skrzypek.io/sim";
@@ -132,15 +131,22 @@ impl Sim {
         }
     }
 
-    async fn merge(&self, name: &str, data: &BTreeMap<&str, &str>) -> Called<()> {
+    /// Sets a value of a machine or a group; one that is gone is no failure. A stranger's ConfigMap of that name stays as it is.
+    async fn set(&self, name: &str, part: &str, (key, value): (&str, &str)) -> Called<()> {
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        let body = json!({ "data": data });
-        match self.maps.patch(name, &params, &Patch::Merge(&body)).await {
+        let patch = match serde_json::from_value(operations(part, (key, value))) {
+            Ok(patch) => Patch::<()>::Json(patch),
+            Err(error) => return Called::refused(error.to_string()),
+        };
+        match self.maps.patch(name, &params, &patch).await {
             Ok(_) => Called::Done(()),
             Err(kube::Error::Api(status)) if status.code == 404 => Called::Done(()),
+            Err(kube::Error::Api(status)) if status.code == 422 => Called::refused(format!(
+                "ConfigMap {name}: found no data or another label {PART}, wanted {part:?}"
+            )),
             Err(error) => Called::refused(words(&error)),
         }
     }
@@ -178,13 +184,13 @@ impl Machines for Sim {
             Ok(name) => name,
             Err(words) => return Called::refused(words),
         };
-        let goes = BTreeMap::from([("state", CspState::Terminating.name())]);
-        within(self.merge(name, &goes)).await
+        let goes = ("state", CspState::Terminating.name());
+        within(self.set(name, "machine", goes)).await
     }
 
     async fn set_image(&self, group_id: &str, image: &str) -> Called<()> {
         let set = async {
-            let done = self.merge(group_id, &BTreeMap::from([("image", image)])).await;
+            let done = self.set(group_id, "group", ("image", image)).await;
             match self.get(group_id).await {
                 Ok(None) => Called::refused(format!("there is no group {group_id}")),
                 _ => done,
@@ -192,6 +198,15 @@ impl Machines for Sim {
         };
         within(set).await
     }
+}
+
+/// Sets a value, if the ConfigMap is part of what is said.
+fn operations(part: &str, (key, value): (&str, &str)) -> Value {
+    let label = PART.replace('/', "~1");
+    json!([
+        {"op": "test", "path": format!("/metadata/labels/{label}"), "value": part},
+        {"op": "add", "path": format!("/data/{key}"), "value": value},
+    ])
 }
 
 async fn heard<T>(asked: impl Future<Output = Result<T, String>>) -> Result<T, Unanswered> {
@@ -209,6 +224,49 @@ fn made(map: &ConfigMap) -> MadeMachine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::{Request, Response};
+    use kube::client::Body;
+    use std::{
+        convert::Infallible,
+        sync::{Arc, Mutex},
+    };
+
+    /// A person may name whatever they like in a PendingNode or a ScalingGroup: numo's own ConfigMaps are in that namespace, too.
+    #[tokio::test]
+    async fn a_strangers_map_stays_as_it_is() {
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let seen = sent.clone();
+        let refusing = tower::service_fn(move |request: Request<Body>| {
+            let seen = seen.clone();
+            async move {
+                let body = request.into_body().collect_bytes().await.unwrap_or_default();
+                seen.lock().expect("no panic").push(body);
+                let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 422, "message": "", "reason": "Invalid"});
+                let answer = Response::builder()
+                    .status(422)
+                    .body(Body::from(status.to_string().into_bytes()));
+                Ok::<_, Infallible>(answer.expect("an answer"))
+            }
+        });
+        let sim = Sim::new(Client::new(refusing, "numo"), "numo");
+        let told = [
+            (sim.delete("sim:///numo-config").await, "machine"),
+            (sim.set("numo-config", "group", ("image", "v2")).await, "group"),
+        ];
+        for ((called, part), body) in told.into_iter().zip(sent.lock().expect("no panic").iter()) {
+            let Called::Refused { words, .. } = called else {
+                panic!("{called:?}")
+            };
+            assert!(
+                words.contains("ConfigMap numo-config") && words.contains(part),
+                "{words}"
+            );
+            let body: Value = serde_json::from_slice(body).expect("a patch");
+            let label = "/metadata/labels/numo.openshift-optional.skrzypek.io~1sim";
+            assert_eq!(body[0], json!({"op": "test", "path": label, "value": part}));
+        }
+        assert_eq!(sent.lock().expect("no panic").len(), 2);
+    }
 
     #[test]
     fn an_id_of_another_provider_is_refused_in_words() {

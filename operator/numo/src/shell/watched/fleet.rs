@@ -105,6 +105,7 @@ pub const PENDING_NODE: Watched = watched(
         let owner = owners.find(|one| one.controller == Some(true));
         let owned = owner.map(|one| one.uid.clone());
         Some(object(OfFleet::PendingNode(PendingNodeView {
+            is_owned: owned.is_some() && meta.owner_references.as_ref().is_some_and(|all| all.len() == 1),
             owner_uid: noted.or(owned).unwrap_or_default(),
             created: created(&meta),
             deleting: meta.deletion_timestamp.is_some(),
@@ -173,6 +174,7 @@ pub const AUTOSCALER: Watched = Watched {
         let command = found.data.pointer("/spec/template/spec/containers/0/command");
         let command = command.and_then(Value::as_array).into_iter().flatten();
         let view = AutoscalerView {
+            annotations: found.metadata.annotations.clone().unwrap_or_default(),
             uid: found.metadata.uid.clone().unwrap_or_default(),
             replicas: i32::try_from(replicas).unwrap_or(i32::MAX),
             command: command.filter_map(Value::as_str).map(str::to_owned).collect(),

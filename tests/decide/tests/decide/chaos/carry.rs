@@ -430,6 +430,7 @@ fn of_fleet(observed: &mut Observed, action: &FleetAction, now: Timestamp, numbe
                 .ok_or("no pending")?;
             taken(view.resource_version == *resource_version, "test of pending")?;
             view.spec = (**spec).clone();
+            view.is_owned = false;
             lay(&mut view.annotations, annotations);
             number.clone_into(&mut view.resource_version);
         }
@@ -493,10 +494,13 @@ fn of_fleet(observed: &mut Observed, action: &FleetAction, now: Timestamp, numbe
         FleetAction::SetAutoscaler {
             deployment,
             replicas,
+            annotations,
             command,
             ..
         } => {
             let view = fleet.autoscalers.get_mut(deployment).ok_or("no autoscaler")?;
+            test(&view.annotations, annotations)?;
+            lay(&mut view.annotations, annotations);
             taken(
                 view.replicas == replicas.0 && view.command == command.0,
                 "test of autoscaler",
