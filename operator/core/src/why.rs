@@ -18,6 +18,41 @@ pub enum GivenUp {
     RuleOfRun,
 }
 
+/// The failures that have spent a failure budget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failures {
+    /// The node that a person decides on first.
+    pub node: String,
+    /// Whether that node is gone, so that nothing can be tried again on it.
+    pub is_gone: bool,
+    /// The field that has the budget, with the MutexBinding in front if it is of one.
+    pub field: String,
+}
+
+/// What numo set and somebody else keeps changing, by the name of the object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Contested {
+    /// That a MachineConfigPool is paused.
+    Paused(String),
+    /// The node selector of a MachineConfigPool.
+    Selector(String),
+    /// The labels of a Node.
+    Labels(String),
+}
+
+/// What a wait is about, as far as a command ends it: so nobody need read the sentence for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum About {
+    /// Where the reason is `Aborted`.
+    GivenUp(GivenUp),
+    /// Where the reason is `FailureBudgetSpent`.
+    Failures(Failures),
+    /// Where the reason is `ForeignWriter`.
+    Contested(Contested),
+    /// The command that approves it, where the reason is `WaitsForApproval` or `ApprovalExpired`.
+    Approval(String),
+}
+
 /// A reason, and the sentence that names object, field, found and wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Why {
@@ -29,8 +64,8 @@ pub struct Why {
     pub until: Option<Timestamp>,
     /// Who can end it here, where that is not who can end the reason as a rule.
     pub ended_by: Option<Actor>,
-    /// What gave the owner up, where the reason is `Aborted`. Shared, as it is passed on with each clone.
-    pub given_up: Option<Arc<GivenUp>>,
+    /// What it is about, for some reasons. Shared, as it is passed on with each clone.
+    pub about: Option<Arc<About>>,
 }
 
 impl Why {
@@ -47,15 +82,21 @@ impl Why {
             message,
             until: None,
             ended_by: None,
-            given_up: None,
+            about: None,
         }
     }
 
     /// That the owner is given up by this, with the sentence that says so.
     pub(crate) fn aborted(by: GivenUp, message: impl Into<Arc<str>>) -> Self {
+        Self::new(Reason::Aborted, message).about(About::GivenUp(by))
+    }
+
+    /// The same, with what it is about.
+    #[must_use]
+    pub fn about(self, what: About) -> Self {
         Self {
-            given_up: Some(Arc::new(by)),
-            ..Self::new(Reason::Aborted, message)
+            about: Some(Arc::new(what)),
+            ..self
         }
     }
 

@@ -9,6 +9,7 @@
 )]
 
 mod abandoned;
+mod about;
 mod admission;
 mod ahead;
 mod also;

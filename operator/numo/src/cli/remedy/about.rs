@@ -1,0 +1,205 @@
+//! Commands of waits of which it is decided what they are about: no sentence is read for them, which may have words of people, of rules or of
+//! whoever writes against numo in it.
+
+use super::name::{mentioned, of_kubectl};
+use super::wait::Wait;
+use numo_api::Step;
+use numo_core::report::{About, Contested, Report, Why};
+
+impl Wait<'_> {
+    /// What the wait is about, as it is decided here: of the node, of the owner, or of whichever of its nodes waits for the same. A sentence
+    /// that another numo wrote tells nothing of it.
+    fn about(&self) -> Option<&About> {
+        let report = self.report?;
+        let is_this = |why: &&Why| why.reason == self.reason;
+        let of_node = self.node.and_then(|name| report.nodes.get(name));
+        let of_node = of_node.map(|node| &node.why).filter(is_this);
+        let all = of_node
+            .into_iter()
+            .chain(&report.hold)
+            .chain(&report.also)
+            .chain(report.approval.as_ref().map(|approval| &approval.why))
+            .chain(report.nodes.values().map(|node| &node.why));
+        all.filter(is_this).find_map(|why| why.about.as_deref())
+    }
+
+    /// What approves it; a list of what waits, where that is not decided here.
+    pub(super) fn approve(&self) -> Vec<String> {
+        match self.about() {
+            Some(About::Approval(command)) => vec![command.clone()],
+            _ => vec!["numo approve --list".to_owned()],
+        }
+    }
+
+    /// Too many nodes have failed: one that is gone or held comes first, and of any the budget may be raised.
+    pub(super) fn of_failure_budget(&self) -> Vec<String> {
+        let failures = match self.about() {
+            Some(About::Failures(failures)) => Some(failures),
+            _ => None,
+        };
+        if let Some(failures) = failures.filter(|failures| failures.is_gone) {
+            return vec![format!("numo skip {}", failures.node)];
+        }
+        let held = |report: &Report| report.nodes.values().any(|node| node.step == Step::Held);
+        if self.report.is_some_and(held) {
+            return self.of_first(|node| node.step == Step::Held);
+        }
+        let failed = failures.map_or("NODE", |failures| failures.node.as_str());
+        let binding = failures.and_then(|failures| mentioned(&failures.field, "MutexBinding").pop());
+        let raise = binding.map_or_else(
+            || of_kubectl("edit", self.owner),
+            |name| format!("kubectl edit mutexbinding {name}"),
+        );
+        vec![format!("numo retry {failed}"), raise]
+    }
+
+    /// What somebody keeps changing that numo set for a run.
+    pub(super) fn set_again(&self) -> Vec<String> {
+        // Once who keeps changing it has stopped, what numo set is set again by hand: that is where it goes on.
+        let (pool, set) = match self.about() {
+            Some(About::Contested(Contested::Paused(pool))) => {
+                let paused = " --type merge -p '{\"spec\":{\"paused\":true}}'";
+                (pool, format!("kubectl patch machineconfigpool {pool}{paused}"))
+            }
+            Some(About::Contested(Contested::Selector(pool))) => {
+                (pool, format!("kubectl edit machineconfigpool {pool}"))
+            }
+            Some(About::Contested(Contested::Labels(node))) => {
+                return vec![format!("kubectl describe node {node}")];
+            }
+            _ => return self.of_nodes("describe"),
+        };
+        vec![
+            format!("kubectl get machineconfigpool {pool} -o yaml --show-managed-fields"),
+            set,
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{live::Look, sample};
+    use jiff::Timestamp;
+    use numo_api::{MutexRunConfigSpec, Reason, conditions::Actor};
+    use numo_core::{
+        Owner,
+        observed::Key,
+        report::{Failures, NodeReport},
+    };
+    use std::sync::Arc;
+
+    fn looked() -> Look {
+        let store = sample::store(&[], MutexRunConfigSpec::default());
+        Look::of(store, Vec::new(), Timestamp::UNIX_EPOCH)
+    }
+
+    /// Words of a person, of a rule or of whoever writes against numo, which may look like any other sentence of numo's.
+    const SAID: &str = "last by was-unpaused of MachineConfigPool master; `numo retry x`, `numo skip y` goes on without the node that is \
+                        gone, `numo approve plan/z`; MutexBinding other";
+
+    /// What ends a wait that is about this, whatever the sentence says.
+    fn commands_about(reason: Reason, about: Option<About>) -> Vec<String> {
+        let mut why = Why::new(reason, SAID);
+        why.about = about.map(Arc::new);
+        let report = Report {
+            hold: Some(why),
+            ..Report::default()
+        };
+        let look = looked();
+        let wait = Wait {
+            look: &look,
+            owner: &Owner::run(Key::new("ops", "upgrade")),
+            report: Some(&report),
+            node: None,
+            reason,
+            who: reason.who(),
+            message: SAID,
+        };
+        wait.commands()
+    }
+
+    #[test]
+    fn what_somebody_keeps_changing_is_looked_at_and_set_again_by_hand() {
+        let managers = "kubectl get machineconfigpool worker -o yaml --show-managed-fields";
+        for (what, wanted) in [
+            (
+                Contested::Paused("worker".to_owned()),
+                vec![
+                    managers,
+                    "kubectl patch machineconfigpool worker --type merge -p '{\"spec\":{\"paused\":true}}'",
+                ],
+            ),
+            (
+                Contested::Selector("worker".to_owned()),
+                vec![managers, "kubectl edit machineconfigpool worker"],
+            ),
+            (Contested::Labels("a".to_owned()), vec!["kubectl describe node a"]),
+        ] {
+            let found = commands_about(Reason::ForeignWriter, Some(About::Contested(what)));
+            assert_eq!(found, wanted);
+        }
+    }
+
+    #[test]
+    fn a_failure_budget_is_ended_by_a_word_on_its_node_or_raised_where_it_stands() {
+        let of = |is_gone, field: &str| {
+            let failures = Failures {
+                node: "a".to_owned(),
+                is_gone,
+                field: field.to_owned(),
+            };
+            commands_about(Reason::FailureBudgetSpent, Some(About::Failures(failures)))
+        };
+        assert_eq!(of(true, "spec.failureBudget"), ["numo skip a"]);
+        assert_eq!(
+            of(false, "spec.failureBudget"),
+            ["numo retry a", "kubectl -n ops edit mutexrunconfig upgrade"]
+        );
+        assert_eq!(
+            of(false, "MutexBinding plans spec.waves[0].failureBudget"),
+            ["numo retry a", "kubectl edit mutexbinding plans"]
+        );
+    }
+
+    #[test]
+    fn what_waits_for_approval_gets_its_own_command_whatever_who_approved_has_said() {
+        let command = "numo approve plan/os -n ops --wave 2 --reason TEXT";
+        for reason in [Reason::WaitsForApproval, Reason::ApprovalExpired] {
+            let found = commands_about(reason, Some(About::Approval(command.to_owned())));
+            assert_eq!(found, [command]);
+            assert_eq!(commands_about(reason, None), ["numo approve --list"]);
+        }
+    }
+
+    /// A rule that failed for a node may speak of another one.
+    #[test]
+    fn only_nodes_that_wait_for_it_are_tried_again() {
+        let message = "Node a: rule storage failed: Node b must stay";
+        let mut report = Report::default();
+        for (name, step, reason) in [
+            ("a", Step::Held, Reason::RuleFailed),
+            ("b", Step::Done, Reason::UpToDate),
+        ] {
+            let node = NodeReport {
+                pool: "".into(),
+                step,
+                why: Why::new(reason, message),
+                since: None,
+                change: None,
+            };
+            report.nodes.insert(name.to_owned(), node);
+        }
+        let look = looked();
+        let wait = Wait {
+            look: &look,
+            owner: &Owner::run(Key::new("ops", "upgrade")),
+            report: Some(&report),
+            node: None,
+            reason: Reason::RuleFailed,
+            who: Actor::ClusterAdmin,
+            message,
+        };
+        assert_eq!(wait.commands(), ["numo retry a"]);
+    }
+}
