@@ -116,14 +116,15 @@ pub(super) fn uninstall() -> Result<String> {
     let mut text = job(lines.join("\n") + "\n")?;
     let labels = "    {{- include \"numo.labels\" (list $ \"uninstall\") | nindent 4 }}\n";
     let hook = format!(
-        "{labels}  annotations:\n    helm.sh/hook: pre-delete\n    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded\n"
+        "{labels}  annotations:\n    helm.sh/hook: pre-delete\n    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded\n    helm.sh/hook-output-log-policy: hook-succeeded,hook-failed\n"
     );
     for (from, to) in [
         (labels, hook.as_str()),
         (
-            "  activeDeadlineSeconds: 300\n",
+            "  activeDeadlineSeconds: 270\n",
             "  activeDeadlineSeconds: {{ .Values.uninstall.timeoutSeconds }}\n",
         ),
+        ("\"numo.affinity\"", "\"numo.affinityBesideNumo\""),
     ] {
         text = once(&text, from, to)?;
     }
