@@ -5,7 +5,7 @@ use crate::{
     observed::{ChangeView, IntOrPercent, Observed},
     text::{counted, first_of},
     turn::journal::is_for,
-    why::{About, Failures, Why},
+    why::{Cause, Failures, Why},
 };
 use numo_api::{DirectiveAction, Reason, Step};
 use serde::Serialize;
@@ -160,12 +160,12 @@ impl Budget<'_> {
             self.field,
             self.most
         );
-        let about = Failures {
+        let failures = Failures {
             node: gone.unwrap_or(first).to_owned(),
             is_gone: gone.is_some(),
             field: self.field.to_owned(),
         };
-        Some(Why::new(Reason::FailureBudgetSpent, message).about(About::Failures(about)))
+        Some(Why::new(Reason::FailureBudgetSpent, message).of(Cause::Failures(failures)))
     }
 }
 

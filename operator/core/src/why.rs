@@ -40,9 +40,9 @@ pub enum Contested {
     Labels(String),
 }
 
-/// What a wait is about, as far as a command ends it: so nobody need read the sentence for it.
+/// What a wait comes of, as far as a command ends it: so nobody need read the sentence for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum About {
+pub enum Cause {
     /// Where the reason is `Aborted`.
     GivenUp(GivenUp),
     /// Where the reason is `FailureBudgetSpent`.
@@ -64,8 +64,8 @@ pub struct Why {
     pub until: Option<Timestamp>,
     /// Who can end it here, where that is not who can end the reason as a rule.
     pub ended_by: Option<Actor>,
-    /// What it is about, for some reasons. Shared, as it is passed on with each clone.
-    pub about: Option<Arc<About>>,
+    /// What it comes of, for some reasons. Shared, as it is passed on with each clone.
+    pub cause: Option<Arc<Cause>>,
 }
 
 impl Why {
@@ -82,20 +82,20 @@ impl Why {
             message,
             until: None,
             ended_by: None,
-            about: None,
+            cause: None,
         }
     }
 
     /// That the owner is given up by this, with the sentence that says so.
     pub(crate) fn aborted(by: GivenUp, message: impl Into<Arc<str>>) -> Self {
-        Self::new(Reason::Aborted, message).about(About::GivenUp(by))
+        Self::new(Reason::Aborted, message).of(Cause::GivenUp(by))
     }
 
-    /// The same, with what it is about.
+    /// The same, with what it comes of.
     #[must_use]
-    pub fn about(self, what: About) -> Self {
+    pub fn of(self, cause: Cause) -> Self {
         Self {
-            about: Some(Arc::new(what)),
+            cause: Some(Arc::new(cause)),
             ..self
         }
     }

@@ -16,7 +16,7 @@ use crate::{
     report::{ApprovalReport, Approved, Heard, Point},
     text::clip,
     time::later,
-    why::{About, Why},
+    why::{Cause, Why},
 };
 use jiff::Timestamp;
 use numo_api::{ApprovalPolicy, ApprovalSettings, MutexApprovalSpec, Reason};
@@ -356,7 +356,7 @@ impl<'a> Asked<'a> {
                 words(&view.spec.approved_by),
                 view.name
             );
-            return Why::new(Reason::ApprovalExpired, message).about(About::Approval(command));
+            return Why::new(Reason::ApprovalExpired, message).of(Cause::Approval(command));
         }
         let message = match point {
             Point::AfterFailure { node } => {
@@ -367,7 +367,7 @@ impl<'a> Asked<'a> {
             Point::Begin => format!("the first node begins when it is approved ({field}): `{command}`"),
             Point::Wave { .. } => format!("{point} begins when it is approved ({field}): `{command}`"),
         };
-        Why::new(Reason::WaitsForApproval, message).about(About::Approval(command))
+        Why::new(Reason::WaitsForApproval, message).of(Cause::Approval(command))
     }
 }
 

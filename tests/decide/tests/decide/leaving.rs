@@ -8,7 +8,7 @@ use numo_api::marks;
 use numo_core::{
     mark::{self, Shielded},
     observed::Key,
-    report::{About, GivenUp},
+    report::{Cause, GivenUp},
 };
 
 #[test]
@@ -525,7 +525,7 @@ fn what_gave_an_owner_up_is_told_by_more_than_a_sentence() {
     ] {
         let cluster = Cluster::parse(&cluster);
         let hold = decision(&cluster).report.hold.expect("it is given up");
-        let Some(About::GivenUp(by)) = hold.about.as_deref() else {
+        let Some(Cause::GivenUp(by)) = hold.cause.as_deref() else {
             panic!("it is told by what: {hold:?}");
         };
         let found = match by {

@@ -9,7 +9,6 @@
 )]
 
 mod abandoned;
-mod about;
 mod admission;
 mod ahead;
 mod also;
@@ -20,6 +19,7 @@ mod believed;
 mod bound;
 mod canary;
 mod capabilities;
+mod cause;
 mod chaos;
 mod clock;
 mod closed;

@@ -7,7 +7,7 @@ use numo_api::{Reason, Step, marks};
 use numo_core::{
     OwnerKind,
     observed::Key,
-    report::{About, GivenUp, NodeReport},
+    report::{Cause, GivenUp, NodeReport},
 };
 
 impl Wait<'_> {
@@ -19,8 +19,8 @@ impl Wait<'_> {
 
     /// What gave the owner up, as it is decided here.
     fn given_up(&self) -> Option<&GivenUp> {
-        match self.report?.hold.as_ref()?.about.as_deref()? {
-            About::GivenUp(by) => Some(by),
+        match self.report?.hold.as_ref()?.cause.as_deref()? {
+            Cause::GivenUp(by) => Some(by),
             _ => None,
         }
     }
@@ -116,7 +116,7 @@ mod tests {
     /// A report of an owner that this gave up; of nothing, as the numo that wrote the status knew no such field.
     fn given_up(by: Option<GivenUp>) -> Report {
         let mut why = Why::new(Reason::Aborted, SAID);
-        why.about = by.map(About::GivenUp).map(Arc::new);
+        why.cause = by.map(Cause::GivenUp).map(Arc::new);
         Report {
             hold: Some(why),
             ..Report::default()

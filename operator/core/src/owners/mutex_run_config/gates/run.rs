@@ -8,7 +8,7 @@ use crate::{
     owners::mutex_run_config::run_view::RunView,
     pools::{self, BUILT_IN, CONTROL_PLANE, Home},
     selector, targets,
-    why::{About, Contested, Why},
+    why::{Cause, Contested, Why},
 };
 use numo_api::{Reason, Strategy, conditions::Actor, marks};
 use std::collections::{BTreeMap, BTreeSet};
@@ -335,7 +335,7 @@ pub fn unpaused_by_other(view: &RunView<'_>) -> Option<Why> {
 }
 
 fn contested(what: Contested, message: String) -> Why {
-    Why::new(Reason::ForeignWriter, message).about(About::Contested(what))
+    Why::new(Reason::ForeignWriter, message).of(Cause::Contested(what))
 }
 
 /// What numo set was changed by someone more often than numo corrects it.

@@ -1,15 +1,15 @@
-//! Commands of waits of which it is decided what they are about: no sentence is read for them, which may have words of people, of rules or of
+//! Commands of waits of which it is decided what they come of: no sentence is read for them, which may have words of people, of rules or of
 //! whoever writes against numo in it.
 
 use super::name::{mentioned, of_kubectl};
 use super::wait::Wait;
 use numo_api::Step;
-use numo_core::report::{About, Contested, Report, Why};
+use numo_core::report::{Cause, Contested, Report, Why};
 
 impl Wait<'_> {
-    /// What the wait is about, as it is decided here: of the node, of the owner, or of whichever of its nodes waits for the same. A sentence
+    /// What the wait comes of, as it is decided here: of the node, of the owner, or of whichever of its nodes waits for the same. A sentence
     /// that another numo wrote tells nothing of it.
-    fn about(&self) -> Option<&About> {
+    fn cause(&self) -> Option<&Cause> {
         let report = self.report?;
         let is_this = |why: &&Why| why.reason == self.reason;
         let of_node = self.node.and_then(|name| report.nodes.get(name));
@@ -20,21 +20,21 @@ impl Wait<'_> {
             .chain(&report.also)
             .chain(report.approval.as_ref().map(|approval| &approval.why))
             .chain(report.nodes.values().map(|node| &node.why));
-        all.filter(is_this).find_map(|why| why.about.as_deref())
+        all.filter(is_this).find_map(|why| why.cause.as_deref())
     }
 
     /// What approves it; a list of what waits, where that is not decided here.
     pub(super) fn approve(&self) -> Vec<String> {
-        match self.about() {
-            Some(About::Approval(command)) => vec![command.clone()],
+        match self.cause() {
+            Some(Cause::Approval(command)) => vec![command.clone()],
             _ => vec!["numo approve --list".to_owned()],
         }
     }
 
     /// Too many nodes have failed: one that is gone or held comes first, and of any the budget may be raised.
     pub(super) fn of_failure_budget(&self) -> Vec<String> {
-        let failures = match self.about() {
-            Some(About::Failures(failures)) => Some(failures),
+        let failures = match self.cause() {
+            Some(Cause::Failures(failures)) => Some(failures),
             _ => None,
         };
         if let Some(failures) = failures.filter(|failures| failures.is_gone) {
@@ -56,15 +56,15 @@ impl Wait<'_> {
     /// What somebody keeps changing that numo set for a run.
     pub(super) fn set_again(&self) -> Vec<String> {
         // Once who keeps changing it has stopped, what numo set is set again by hand: that is where it goes on.
-        let (pool, set) = match self.about() {
-            Some(About::Contested(Contested::Paused(pool))) => {
+        let (pool, set) = match self.cause() {
+            Some(Cause::Contested(Contested::Paused(pool))) => {
                 let paused = " --type merge -p '{\"spec\":{\"paused\":true}}'";
                 (pool, format!("kubectl patch machineconfigpool {pool}{paused}"))
             }
-            Some(About::Contested(Contested::Selector(pool))) => {
+            Some(Cause::Contested(Contested::Selector(pool))) => {
                 (pool, format!("kubectl edit machineconfigpool {pool}"))
             }
-            Some(About::Contested(Contested::Labels(node))) => {
+            Some(Cause::Contested(Contested::Labels(node))) => {
                 return vec![format!("kubectl describe node {node}")];
             }
             _ => return self.of_nodes("describe"),
@@ -98,10 +98,10 @@ mod tests {
     const SAID: &str = "last by was-unpaused of MachineConfigPool master; `numo retry x`, `numo skip y` goes on without the node that is \
                         gone, `numo approve plan/z`; MutexBinding other";
 
-    /// What ends a wait that is about this, whatever the sentence says.
-    fn commands_about(reason: Reason, about: Option<About>) -> Vec<String> {
+    /// What ends a wait that comes of this, whatever the sentence says.
+    fn commands_of(reason: Reason, cause: Option<Cause>) -> Vec<String> {
         let mut why = Why::new(reason, SAID);
-        why.about = about.map(Arc::new);
+        why.cause = cause.map(Arc::new);
         let report = Report {
             hold: Some(why),
             ..Report::default()
@@ -136,7 +136,7 @@ mod tests {
             ),
             (Contested::Labels("a".to_owned()), vec!["kubectl describe node a"]),
         ] {
-            let found = commands_about(Reason::ForeignWriter, Some(About::Contested(what)));
+            let found = commands_of(Reason::ForeignWriter, Some(Cause::Contested(what)));
             assert_eq!(found, wanted);
         }
     }
@@ -149,7 +149,7 @@ mod tests {
                 is_gone,
                 field: field.to_owned(),
             };
-            commands_about(Reason::FailureBudgetSpent, Some(About::Failures(failures)))
+            commands_of(Reason::FailureBudgetSpent, Some(Cause::Failures(failures)))
         };
         assert_eq!(of(true, "spec.failureBudget"), ["numo skip a"]);
         assert_eq!(
@@ -166,9 +166,9 @@ mod tests {
     fn what_waits_for_approval_gets_its_own_command_whatever_who_approved_has_said() {
         let command = "numo approve plan/os -n ops --wave 2 --reason TEXT";
         for reason in [Reason::WaitsForApproval, Reason::ApprovalExpired] {
-            let found = commands_about(reason, Some(About::Approval(command.to_owned())));
+            let found = commands_of(reason, Some(Cause::Approval(command.to_owned())));
             assert_eq!(found, [command]);
-            assert_eq!(commands_about(reason, None), ["numo approve --list"]);
+            assert_eq!(commands_of(reason, None), ["numo approve --list"]);
         }
     }
 

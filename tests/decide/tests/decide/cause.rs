@@ -1,17 +1,17 @@
-//! What a wait is about is told beside its sentence, so that the command which ends it need not be read out of words.
+//! What a wait comes of is told beside its sentence, so that the command which ends it need not be read out of words.
 
 use crate::{cluster::Cluster, words::decision};
 use numo_api::Reason;
-use numo_core::report::{About, Contested, Failures, Why};
+use numo_core::report::{Cause, Contested, Failures, Why};
 
 /// What a person is to end of this cluster: of the owner, or of node a.
-fn about(cluster: &str, reason: Reason) -> About {
+fn cause(cluster: &str, reason: Reason) -> Cause {
     let report = decision(&Cluster::parse(cluster)).report;
     let of_node = report.nodes.get("a").map(|node| &node.why);
     let mut all = report.hold.iter().chain(of_node);
     let why: Option<&Why> = all.find(|why| why.reason == reason);
-    let about = why.and_then(|why| why.about.as_deref()).cloned();
-    about.unwrap_or_else(|| panic!("nothing is told of it: {report:?}"))
+    let cause = why.and_then(|why| why.cause.as_deref()).cloned();
+    cause.unwrap_or_else(|| panic!("nothing is told of it: {report:?}"))
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn a_spent_failure_budget_names_its_node_and_its_field() {
         )
     };
     let failures = |node: &str, is_gone, field: &str| {
-        About::Failures(Failures {
+        Cause::Failures(Failures {
             node: node.to_owned(),
             is_gone,
             field: field.to_owned(),
@@ -39,7 +39,7 @@ fn a_spent_failure_budget_names_its_node_and_its_field() {
         (gone, failures("x", true, "spec.failureBudget")),
         (held, failures("b", false, "spec.failureBudget")),
     ] {
-        assert_eq!(about(&cluster(change), Reason::FailureBudgetSpent), wanted);
+        assert_eq!(cause(&cluster(change), Reason::FailureBudgetSpent), wanted);
     }
     let bound = r#"node a worker 4.16.0
                    maintenance a finalizer
@@ -49,7 +49,7 @@ fn a_spent_failure_budget_names_its_node_and_its_field() {
                    maintenance b name:other finalizer
                    turn b Held reason:RuleFailed of:other"#;
     assert_eq!(
-        about(bound, Reason::FailureBudgetSpent),
+        cause(bound, Reason::FailureBudgetSpent),
         failures("b", false, "MutexBinding all spec.failureBudget")
     );
 }
@@ -62,7 +62,7 @@ fn what_somebody_keeps_changing_is_told_whatever_their_name_is() {
                    node a worker 4.16.0
                    run finalizer {}";
     assert_eq!(
-        about(cluster, Reason::ForeignWriter),
-        About::Contested(Contested::Paused("worker".to_owned()))
+        cause(cluster, Reason::ForeignWriter),
+        Cause::Contested(Contested::Paused("worker".to_owned()))
     );
 }
