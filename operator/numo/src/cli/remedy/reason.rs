@@ -2,7 +2,7 @@
 
 use super::name::{invite, mentioned, of_kubectl, placed};
 use super::wait::Wait;
-use numo_api::{Reason, Step, conditions::Actor, marks};
+use numo_api::{Reason, conditions::Actor, marks};
 use numo_core::{ledger, observed::Key};
 
 impl Wait<'_> {
