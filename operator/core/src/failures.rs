@@ -5,7 +5,7 @@ use crate::{
     observed::{ChangeView, IntOrPercent, Observed},
     text::{counted, first_of},
     turn::journal::is_for,
-    why::{Cause, Failures, Why},
+    why::{Cause, Why},
 };
 use numo_api::{DirectiveAction, Reason, Step};
 use serde::Serialize;
@@ -142,8 +142,7 @@ pub(crate) struct Budget<'a> {
 }
 
 impl Budget<'_> {
-    /// Why no further node begins, once as many of these have failed as may: their names, and how the others go on: without the one that is
-    /// `gone`, by a word on the first one, `or` as else is said, or by a higher budget.
+    /// Why no further node begins, once as many have failed as may, and how the others go on: without who is `gone`, `or` as is said.
     pub fn spent(&self, failed: &[&str], gone: Option<&str>, or: &str) -> Option<Why> {
         let first = failed.first().filter(|_| failed.len() >= self.most)?;
         let way_on = gone.map_or_else(
@@ -160,16 +159,15 @@ impl Budget<'_> {
             self.field,
             self.most
         );
-        let failures = Failures {
+        let failures = Cause::Failures {
             node: gone.unwrap_or(first).to_owned(),
             is_gone: gone.is_some(),
             field: self.field.to_owned(),
         };
-        Some(Why::new(Reason::FailureBudgetSpent, message).of(Cause::Failures(failures)))
+        Some(Why::new(Reason::FailureBudgetSpent, message).of(failures))
     }
 }
 
-/// The names of the nodes of changes.
 pub(crate) fn names<'a>(changes: &[&'a ChangeView]) -> Vec<&'a str> {
     changes
         .iter()
@@ -177,7 +175,6 @@ pub(crate) fn names<'a>(changes: &[&'a ChangeView]) -> Vec<&'a str> {
         .collect()
 }
 
-/// The first of the failed nodes that is gone.
 pub(crate) fn gone<'a>(failed: &[&'a ChangeView]) -> Option<&'a str> {
     let gone = failed.iter().find(|change| is_for(change, Reason::NodeGone))?;
     Some(&gone.spec.node_name)

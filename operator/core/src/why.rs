@@ -18,37 +18,26 @@ pub enum GivenUp {
     RuleOfRun,
 }
 
-/// The failures that have spent a failure budget.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failures {
-    /// The node that a person decides on first.
-    pub node: String,
-    /// Whether that node is gone, so that nothing can be tried again on it.
-    pub is_gone: bool,
-    /// The field that has the budget, with the MutexBinding in front if it is of one.
-    pub field: String,
-}
-
-/// What numo set and somebody else keeps changing, by the name of the object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Contested {
-    /// That a MachineConfigPool is paused.
-    Paused(String),
-    /// The node selector of a MachineConfigPool.
-    Selector(String),
-    /// The labels of a Node.
-    Labels(String),
-}
-
 /// What a wait comes of, as far as a command ends it: so nobody need read the sentence for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// Where the reason is `Aborted`.
     GivenUp(GivenUp),
     /// Where the reason is `FailureBudgetSpent`.
-    Failures(Failures),
-    /// Where the reason is `ForeignWriter`.
-    Contested(Contested),
+    Failures {
+        /// The node that a person decides on first.
+        node: String,
+        /// Whether that node is gone, so that nothing can be tried again on it.
+        is_gone: bool,
+        /// The field that has the budget, with the MutexBinding in front if it is of one.
+        field: String,
+    },
+    /// Where the reason is `ForeignWriter`: somebody unpauses this MachineConfigPool again and again.
+    Unpaused(String),
+    /// The same: somebody changes the node selector of this MachineConfigPool.
+    Selector(String),
+    /// The same: somebody takes labels off this Node.
+    Labels(String),
     /// The command that approves it, where the reason is `WaitsForApproval` or `ApprovalExpired`.
     Approval(String),
 }
@@ -93,11 +82,9 @@ impl Why {
 
     /// The same, with what it comes of.
     #[must_use]
-    pub fn of(self, cause: Cause) -> Self {
-        Self {
-            cause: Some(Arc::new(cause)),
-            ..self
-        }
+    pub fn of(mut self, cause: Cause) -> Self {
+        self.cause = Some(Arc::new(cause));
+        self
     }
 
     /// Who can end it.

@@ -344,7 +344,6 @@ impl<'a> Asked<'a> {
         Err(ApprovalReport { point, digest, why })
     }
 
-    /// Why it waits. The sentence has words of a person in it: the command stands beside it, too.
     fn lacks(&self, point: &Point, field: &str, (digest, of_this): (&str, &[&ApprovalView])) -> Why {
         let command = command(self.subject.owner, point);
         for view in of_this {

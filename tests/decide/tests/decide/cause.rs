@@ -2,7 +2,7 @@
 
 use crate::{cluster::Cluster, words::decision};
 use numo_api::Reason;
-use numo_core::report::{Cause, Contested, Failures, Why};
+use numo_core::report::{Cause, Why};
 
 /// What a person is to end of this cluster: of the owner, or of node a.
 fn cause(cluster: &str, reason: Reason) -> Cause {
@@ -26,12 +26,10 @@ fn a_spent_failure_budget_names_its_node_and_its_field() {
              {change}"
         )
     };
-    let failures = |node: &str, is_gone, field: &str| {
-        Cause::Failures(Failures {
-            node: node.to_owned(),
-            is_gone,
-            field: field.to_owned(),
-        })
+    let failures = |node: &str, is_gone, field: &str| Cause::Failures {
+        node: node.to_owned(),
+        is_gone,
+        field: field.to_owned(),
     };
     let gone = "change x Failed reason:NodeGone pin:4.17.0 entries:PreRules,Released,Failed";
     let held = "change b Held pin:4.17.0 reason:RuleFailed verdict:before/Pre/1/Failure";
@@ -63,6 +61,6 @@ fn what_somebody_keeps_changing_is_told_whatever_their_name_is() {
                    run finalizer {}";
     assert_eq!(
         cause(cluster, Reason::ForeignWriter),
-        Cause::Contested(Contested::Paused("worker".to_owned()))
+        Cause::Unpaused("worker".to_owned())
     );
 }

@@ -4,7 +4,7 @@
 use super::name::{mentioned, of_kubectl};
 use super::wait::Wait;
 use numo_api::Step;
-use numo_core::report::{Cause, Contested, Report, Why};
+use numo_core::report::{Cause, Report, Why};
 
 impl Wait<'_> {
     /// What the wait comes of, as it is decided here: of the node, of the owner, or of whichever of its nodes waits for the same. A sentence
@@ -33,38 +33,35 @@ impl Wait<'_> {
 
     /// Too many nodes have failed: one that is gone or held comes first, and of any the budget may be raised.
     pub(super) fn of_failure_budget(&self) -> Vec<String> {
-        let failures = match self.cause() {
-            Some(Cause::Failures(failures)) => Some(failures),
-            _ => None,
+        let (node, is_gone, field) = match self.cause() {
+            Some(Cause::Failures { node, is_gone, field }) => (node.as_str(), *is_gone, field.as_str()),
+            _ => ("NODE", false, ""),
         };
-        if let Some(failures) = failures.filter(|failures| failures.is_gone) {
-            return vec![format!("numo skip {}", failures.node)];
+        if is_gone {
+            return vec![format!("numo skip {node}")];
         }
         let held = |report: &Report| report.nodes.values().any(|node| node.step == Step::Held);
         if self.report.is_some_and(held) {
             return self.of_first(|node| node.step == Step::Held);
         }
-        let failed = failures.map_or("NODE", |failures| failures.node.as_str());
-        let binding = failures.and_then(|failures| mentioned(&failures.field, "MutexBinding").pop());
+        let binding = mentioned(field, "MutexBinding").pop();
         let raise = binding.map_or_else(
             || of_kubectl("edit", self.owner),
             |name| format!("kubectl edit mutexbinding {name}"),
         );
-        vec![format!("numo retry {failed}"), raise]
+        vec![format!("numo retry {node}"), raise]
     }
 
     /// What somebody keeps changing that numo set for a run.
     pub(super) fn set_again(&self) -> Vec<String> {
         // Once who keeps changing it has stopped, what numo set is set again by hand: that is where it goes on.
         let (pool, set) = match self.cause() {
-            Some(Cause::Contested(Contested::Paused(pool))) => {
+            Some(Cause::Unpaused(pool)) => {
                 let paused = " --type merge -p '{\"spec\":{\"paused\":true}}'";
                 (pool, format!("kubectl patch machineconfigpool {pool}{paused}"))
             }
-            Some(Cause::Contested(Contested::Selector(pool))) => {
-                (pool, format!("kubectl edit machineconfigpool {pool}"))
-            }
-            Some(Cause::Contested(Contested::Labels(node))) => {
+            Some(Cause::Selector(pool)) => (pool, format!("kubectl edit machineconfigpool {pool}")),
+            Some(Cause::Labels(node)) => {
                 return vec![format!("kubectl describe node {node}")];
             }
             _ => return self.of_nodes("describe"),
@@ -82,11 +79,7 @@ mod tests {
     use crate::cli::{live::Look, sample};
     use jiff::Timestamp;
     use numo_api::{MutexRunConfigSpec, Reason, conditions::Actor};
-    use numo_core::{
-        Owner,
-        observed::Key,
-        report::{Failures, NodeReport},
-    };
+    use numo_core::{Owner, observed::Key, report::NodeReport};
     use std::sync::Arc;
 
     fn looked() -> Look {
@@ -124,19 +117,19 @@ mod tests {
         let managers = "kubectl get machineconfigpool worker -o yaml --show-managed-fields";
         for (what, wanted) in [
             (
-                Contested::Paused("worker".to_owned()),
+                Cause::Unpaused("worker".to_owned()),
                 vec![
                     managers,
                     "kubectl patch machineconfigpool worker --type merge -p '{\"spec\":{\"paused\":true}}'",
                 ],
             ),
             (
-                Contested::Selector("worker".to_owned()),
+                Cause::Selector("worker".to_owned()),
                 vec![managers, "kubectl edit machineconfigpool worker"],
             ),
-            (Contested::Labels("a".to_owned()), vec!["kubectl describe node a"]),
+            (Cause::Labels("a".to_owned()), vec!["kubectl describe node a"]),
         ] {
-            let found = commands_of(Reason::ForeignWriter, Some(Cause::Contested(what)));
+            let found = commands_of(Reason::ForeignWriter, Some(what));
             assert_eq!(found, wanted);
         }
     }
@@ -144,12 +137,12 @@ mod tests {
     #[test]
     fn a_failure_budget_is_ended_by_a_word_on_its_node_or_raised_where_it_stands() {
         let of = |is_gone, field: &str| {
-            let failures = Failures {
+            let failures = Cause::Failures {
                 node: "a".to_owned(),
                 is_gone,
                 field: field.to_owned(),
             };
-            commands_of(Reason::FailureBudgetSpent, Some(Cause::Failures(failures)))
+            commands_of(Reason::FailureBudgetSpent, Some(failures))
         };
         assert_eq!(of(true, "spec.failureBudget"), ["numo skip a"]);
         assert_eq!(

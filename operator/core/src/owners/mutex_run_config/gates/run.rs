@@ -8,7 +8,7 @@ use crate::{
     owners::mutex_run_config::run_view::RunView,
     pools::{self, BUILT_IN, CONTROL_PLANE, Home},
     selector, targets,
-    why::{Cause, Contested, Why},
+    why::{Cause, Why},
 };
 use numo_api::{Reason, Strategy, conditions::Actor, marks};
 use std::collections::{BTreeMap, BTreeSet};
@@ -329,13 +329,13 @@ pub fn unpaused_by_other(view: &RunView<'_>) -> Option<Why> {
                 pool.name,
                 mark.corrections.saturating_add(1)
             );
-            contested(Contested::Paused(pool.name.clone()), message)
+            contested(Cause::Unpaused(pool.name.clone()), message)
         })
     })
 }
 
-fn contested(what: Contested, message: String) -> Why {
-    Why::new(Reason::ForeignWriter, message).of(Cause::Contested(what))
+fn contested(what: Cause, message: String) -> Why {
+    Why::new(Reason::ForeignWriter, message).of(what)
 }
 
 /// What numo set was changed by someone more often than numo corrects it.
@@ -350,7 +350,7 @@ fn foreign_writer(view: &RunView<'_>) -> Option<Why> {
                     pool.name,
                     mark.corrections.saturating_add(1)
                 );
-                contested(Contested::Selector(pool.name.clone()), message)
+                contested(Cause::Selector(pool.name.clone()), message)
             })
         })
     };
@@ -369,7 +369,7 @@ fn foreign_writer(view: &RunView<'_>) -> Option<Why> {
             pool.name,
             marks::PRIOR_NODE_SELECTOR
         );
-        Some(contested(Contested::Selector(pool.name.clone()), message))
+        Some(contested(Cause::Selector(pool.name.clone()), message))
     };
     let unlabelled = || {
         let node = unlabelled_by_other(view)?;
@@ -378,7 +378,7 @@ fn foreign_writer(view: &RunView<'_>) -> Option<Why> {
             node.name,
             MAX_CORRECTIONS + 1
         );
-        Some(contested(Contested::Labels(node.name.clone()), message))
+        Some(contested(Cause::Labels(node.name.clone()), message))
     };
     unpaused_by_other(view)
         .or_else(reverted)
