@@ -5,7 +5,7 @@ use crate::{
     observed::{ChangeView, IntOrPercent, Observed},
     text::{counted, first_of},
     turn::journal::is_for,
-    why::Why,
+    why::{Cause, Why},
 };
 use numo_api::{DirectiveAction, Reason, Step};
 use serde::Serialize;
@@ -142,12 +142,13 @@ pub(crate) struct Budget<'a> {
 }
 
 impl Budget<'_> {
-    /// Why no further node begins, once as many of these have failed as may: their names, and how the others go on: `way_on` for one of
-    /// these, or a higher budget.
-    pub fn spent(&self, failed: &[&str], way_on: Option<String>) -> Option<Why> {
+    /// Why no further node begins, once as many have failed as may, and how the others go on: without who is `gone`, `or` as is said.
+    pub fn spent(&self, failed: &[&str], gone: Option<&str>, or: &str) -> Option<Why> {
         let first = failed.first().filter(|_| failed.len() >= self.most)?;
-        let way_on = way_on
-            .unwrap_or_else(|| format!("`numo retry {first}` or `numo skip {first}` ends this failure"));
+        let way_on = gone.map_or_else(
+            || format!("`numo retry {first}` or `numo skip {first}` ends this failure{or}"),
+            |gone| format!("`numo skip {gone}` goes on without the node that is gone"),
+        );
         let by_default = if self.is_default { ", the default" } else { "" };
         let named = first_of(failed, NAMED);
         let message = format!(
@@ -158,11 +159,15 @@ impl Budget<'_> {
             self.field,
             self.most
         );
-        Some(Why::new(Reason::FailureBudgetSpent, message))
+        let failures = Cause::Failures {
+            node: gone.unwrap_or(first).to_owned(),
+            is_gone: gone.is_some(),
+            field: self.field.to_owned(),
+        };
+        Some(Why::new(Reason::FailureBudgetSpent, message).of(failures))
     }
 }
 
-/// The names of the nodes of changes.
 pub(crate) fn names<'a>(changes: &[&'a ChangeView]) -> Vec<&'a str> {
     changes
         .iter()
@@ -170,11 +175,7 @@ pub(crate) fn names<'a>(changes: &[&'a ChangeView]) -> Vec<&'a str> {
         .collect()
 }
 
-/// How the others go on where one of the failed nodes is gone.
-pub(crate) fn way_on(failed: &[&ChangeView]) -> Option<String> {
+pub(crate) fn gone<'a>(failed: &[&'a ChangeView]) -> Option<&'a str> {
     let gone = failed.iter().find(|change| is_for(change, Reason::NodeGone))?;
-    Some(format!(
-        "`numo skip {}` goes on without the node that is gone",
-        gone.spec.node_name
-    ))
+    Some(&gone.spec.node_name)
 }

@@ -16,7 +16,7 @@ use std::{
     sync::Arc,
 };
 
-pub use crate::why::{GivenUp, Why};
+pub use crate::why::{Cause, GivenUp, Why};
 
 /// Where a node is and why it is not further.
 #[derive(Clone, Debug, PartialEq, Eq)]

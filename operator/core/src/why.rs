@@ -18,6 +18,30 @@ pub enum GivenUp {
     RuleOfRun,
 }
 
+/// What a wait comes of, as far as a command ends it: so nobody need read the sentence for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Where the reason is `Aborted`.
+    GivenUp(GivenUp),
+    /// Where the reason is `FailureBudgetSpent`.
+    Failures {
+        /// The node that a person decides on first.
+        node: String,
+        /// Whether that node is gone, so that nothing can be tried again on it.
+        is_gone: bool,
+        /// The field that has the budget, with the MutexBinding in front if it is of one.
+        field: String,
+    },
+    /// Where the reason is `ForeignWriter`: somebody unpauses this MachineConfigPool again and again.
+    Unpaused(String),
+    /// The same: somebody changes the node selector of this MachineConfigPool.
+    Selector(String),
+    /// The same: somebody takes labels off this Node.
+    Labels(String),
+    /// The command that approves it, where the reason is `WaitsForApproval` or `ApprovalExpired`.
+    Approval(String),
+}
+
 /// A reason, and the sentence that names object, field, found and wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Why {
@@ -29,8 +53,8 @@ pub struct Why {
     pub until: Option<Timestamp>,
     /// Who can end it here, where that is not who can end the reason as a rule.
     pub ended_by: Option<Actor>,
-    /// What gave the owner up, where the reason is `Aborted`. Shared, as it is passed on with each clone.
-    pub given_up: Option<Arc<GivenUp>>,
+    /// What it comes of, for some reasons. Shared, as it is passed on with each clone.
+    pub cause: Option<Arc<Cause>>,
 }
 
 impl Why {
@@ -47,16 +71,20 @@ impl Why {
             message,
             until: None,
             ended_by: None,
-            given_up: None,
+            cause: None,
         }
     }
 
     /// That the owner is given up by this, with the sentence that says so.
     pub(crate) fn aborted(by: GivenUp, message: impl Into<Arc<str>>) -> Self {
-        Self {
-            given_up: Some(Arc::new(by)),
-            ..Self::new(Reason::Aborted, message)
-        }
+        Self::new(Reason::Aborted, message).of(Cause::GivenUp(by))
+    }
+
+    /// The same, with what it comes of.
+    #[must_use]
+    pub fn of(mut self, cause: Cause) -> Self {
+        self.cause = Some(Arc::new(cause));
+        self
     }
 
     /// Who can end it.

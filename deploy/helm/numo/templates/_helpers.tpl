@@ -271,3 +271,16 @@ true
 {{- end -}}
 {{- toYaml $affinity -}}
 {{- end -}}
+
+{{/* The same, and rather on a node where numo runs: that has its image, also once no registry gives it out any more. */}}
+{{- define "numo.affinityBesideNumo" -}}
+{{- $affinity := include "numo.affinity" . | fromYaml -}}
+{{- $numo := dict "matchLabels" (dict "app.kubernetes.io/name" "numo") -}}
+{{- $beside := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" $numo -}}
+{{- $pods := get $affinity "podAffinity" | default dict -}}
+{{- $preferred := get $pods "preferredDuringSchedulingIgnoredDuringExecution" | default list -}}
+{{- $preferred = append $preferred (dict "weight" 100 "podAffinityTerm" $beside) -}}
+{{- $pods = set $pods "preferredDuringSchedulingIgnoredDuringExecution" $preferred -}}
+{{- $affinity = set $affinity "podAffinity" $pods -}}
+{{- toYaml $affinity -}}
+{{- end -}}

@@ -15,6 +15,11 @@ use std::collections::BTreeMap;
     plural = "autoscalingstrategies",
     status = "AutoscalingStrategyStatus",
     category = "numo",
+    printcolumn = r#"{"name":"Namespace","type":"string","jsonPath":".spec.deploymentNamespace","description":"Namespace of the cluster autoscaler"}"#,
+    printcolumn = r#"{"name":"Deployment","type":"string","jsonPath":".spec.deploymentName","description":"Its Deployment"}"#,
+    printcolumn = r#"{"name":"Enabled","type":"boolean","jsonPath":".spec.enabled","description":"Whether it is to run"}"#,
+    printcolumn = r#"{"name":"Replicas","type":"integer","jsonPath":".status.replicas","description":"How many of it there are"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
     derive = "Default",
     derive = "PartialEq",
     doc = "The Deployment of the cluster autoscaler, which rests while nodes are replaced."

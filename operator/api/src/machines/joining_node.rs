@@ -14,6 +14,11 @@ use serde::{Deserialize, Serialize};
     plural = "joiningnodes",
     status = "JoiningNodeStatus",
     category = "numo",
+    printcolumn = r#"{"name":"Node","type":"string","jsonPath":".spec.name","description":"The Node"}"#,
+    printcolumn = r#"{"name":"Components","type":"string","jsonPath":".spec.componentsreference","description":"ConfigMap of its Kubernetes components"}"#,
+    printcolumn = r#"{"name":"Control Plane","type":"boolean","jsonPath":".spec.iscontrolplane","description":"Whether it is one of the control plane"}"#,
+    printcolumn = r#"{"name":"Deadline","type":"string","jsonPath":".spec.deadline","description":"Until when the Node is waited for"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
     derive = "Default",
     derive = "PartialEq",
     doc = "With which Kubernetes components a node joins: numo notes it on the Node once that is there, and deletes this object."

@@ -16,6 +16,11 @@ use serde::{Deserialize, Serialize};
     plural = "nodeversions",
     status = "NodeVersionStatus",
     category = "numo",
+    printcolumn = r#"{"name":"Image","type":"string","jsonPath":".spec.image","description":"Image that nodes are to have"}"#,
+    printcolumn = r#"{"name":"Complete","type":"string","jsonPath":".status.conditions[?(@.type=='Complete')].status","description":"Whether no node is left to change"}"#,
+    printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].reason","description":"What it is doing"}"#,
+    printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].message","priority":1,"description":"The same in a sentence"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
     derive = "Default",
     derive = "PartialEq",
     doc = "The image and the Kubernetes components that nodes are to have: a node with others is replaced by a new machine."

@@ -15,6 +15,12 @@ use serde::{Deserialize, Serialize};
     plural = "pendingnodes",
     status = "PendingNodeStatus",
     category = "numo",
+    printcolumn = r#"{"name":"Node","type":"string","jsonPath":".spec.nodeName","description":"The Node, once the machine has a name"}"#,
+    printcolumn = r#"{"name":"Goal","type":"string","jsonPath":".spec.goal","description":"Join or Leave"}"#,
+    printcolumn = r#"{"name":"State","type":"string","jsonPath":".status.cspState","description":"State of the machine at the provider"}"#,
+    printcolumn = r#"{"name":"Deadline","type":"string","jsonPath":".spec.deadline","description":"Until when the goal is to be reached"}"#,
+    printcolumn = r#"{"name":"Machine","type":"string","jsonPath":".spec.providerID","priority":1,"description":"The machine, as the provider names it"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
     derive = "Default",
     derive = "PartialEq",
     doc = "A machine that is to join the cluster, or to be deleted at the provider. numo makes and deletes these itself."

@@ -15,6 +15,13 @@ use serde::{Deserialize, Serialize};
     plural = "scalinggroups",
     status = "ScalingGroupStatus",
     category = "numo",
+    printcolumn = r#"{"name":"Group","type":"string","jsonPath":".spec.nodeGroupName","description":"The group, as people name it"}"#,
+    printcolumn = r#"{"name":"Role","type":"string","jsonPath":".spec.role","description":"What its machines are"}"#,
+    printcolumn = r#"{"name":"Node Version","type":"string","jsonPath":".spec.nodeImage","description":"NodeVersion whose image new machines get"}"#,
+    printcolumn = r#"{"name":"Image","type":"string","jsonPath":".status.imageReference","description":"Image that new machines get now"}"#,
+    printcolumn = r#"{"name":"Outdated","type":"string","jsonPath":".status.conditions[?(@.type=='Outdated')].status","description":"Whether that is another one than the NodeVersion's"}"#,
+    printcolumn = r#"{"name":"Group ID","type":"string","jsonPath":".spec.groupId","priority":1,"description":"The group, as the provider names it"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
     derive = "Default",
     derive = "PartialEq",
     doc = "A group of like machines at the provider: new ones get the image of its NodeVersion."

@@ -16,7 +16,7 @@ use crate::{
     report::{ApprovalReport, Approved, Heard, Point},
     text::clip,
     time::later,
-    why::Why,
+    why::{Cause, Why},
 };
 use jiff::Timestamp;
 use numo_api::{ApprovalPolicy, ApprovalSettings, MutexApprovalSpec, Reason};
@@ -351,22 +351,22 @@ impl<'a> Asked<'a> {
                 continue;
             };
             let message = format!(
-                "The approval of {} for {point} holds no more (MutexApproval {}): {why}; {command} approves it anew",
+                "The approval of {} for {point} holds no more (MutexApproval {}): {why}; `{command}` approves it anew",
                 words(&view.spec.approved_by),
                 view.name
             );
-            return Why::new(Reason::ApprovalExpired, message);
+            return Why::new(Reason::ApprovalExpired, message).of(Cause::Approval(command));
         }
         let message = match point {
             Point::AfterFailure { node } => {
                 format!(
-                    "Node {node} has failed, and the next node begins when that is approved ({field}): {command}"
+                    "Node {node} has failed, and the next node begins when that is approved ({field}): `{command}`"
                 )
             }
-            Point::Begin => format!("the first node begins when it is approved ({field}): {command}"),
-            Point::Wave { .. } => format!("{point} begins when it is approved ({field}): {command}"),
+            Point::Begin => format!("the first node begins when it is approved ({field}): `{command}`"),
+            Point::Wave { .. } => format!("{point} begins when it is approved ({field}): `{command}`"),
         };
-        Why::new(Reason::WaitsForApproval, message)
+        Why::new(Reason::WaitsForApproval, message).of(Cause::Approval(command))
     }
 }
 
@@ -388,7 +388,7 @@ fn command(owner: &Owner, point: &Point) -> String {
     } else {
         format!(" -n {namespace}")
     };
-    format!("`numo approve {kind}/{name}{place}{wave} --reason TEXT`")
+    format!("numo approve {kind}/{name}{place}{wave} --reason TEXT")
 }
 
 fn is_about(spec: &MutexApprovalSpec, point: &Point) -> bool {

@@ -442,7 +442,7 @@ impl<'a> Waves<'a> {
                 is_default: false,
                 whose: &whose,
             };
-            budget.spent(&group.failed, None)
+            budget.spent(&group.failed, None, "")
         })
     }
 

@@ -69,7 +69,9 @@ fn definitions_of_replaced_machines_are_a_component_of_their_own() -> Result<()>
         assert_eq!(crd.spec.group, "update.edgeless.systems", "{file}");
         // As the operator that numo replaces has them: objects are read under no other name.
         assert_eq!(crd.spec.names.short_names, None, "{file}");
-        assert_eq!(crd.spec.versions[0].additional_printer_columns, None, "{file}");
+        let columns = crd.spec.versions[0].additional_printer_columns.iter().flatten();
+        let shown = columns.filter(|column| column.priority.is_none_or(|priority| priority == 0));
+        assert!(shown.count() > 3, "{file}: `kubectl get` shows a name and an age");
     }
     Ok(())
 }
@@ -348,5 +350,43 @@ fn kinds_of_the_reference_keep_their_names_columns_and_lack_of_requirements() ->
             );
         }
     }
+    Ok(())
+}
+
+/// Whoever reads operator/docs/api.md learns by which name, and with what else, `kubectl get` shows a kind.
+#[test]
+fn the_page_of_the_kinds_has_their_short_names_and_columns() -> Result<()> {
+    let page = read("operator/docs/api.md")?;
+    let (_, page) = page
+        .split_once("## What `kubectl get` shows")
+        .expect("the section");
+    let (page, _) = page.split_once("\n## ").expect("the next section");
+    let mut wrong = Vec::new();
+    for crd in numo_api::crds::all()
+        .into_iter()
+        .chain(numo_api::crds::machines())
+    {
+        let names = &crd.spec.names;
+        let kind = &names.kind;
+        let mut rows = page
+            .lines()
+            .filter(|line| line.starts_with(&format!("| {kind} |")));
+        let Some(row) = rows.next() else {
+            wrong.push(format!("{kind} has no row"));
+            continue;
+        };
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        for short in names.short_names.iter().flatten() {
+            if !cells[2].contains(&format!("`{short}`")) {
+                wrong.push(format!("{kind}: no short name {short}"));
+            }
+        }
+        let columns = crd.spec.versions[0].additional_printer_columns.iter().flatten();
+        let mut wide = columns.filter(|column| column.priority.is_some_and(|priority| priority > 0));
+        if wide.next().is_none() != cells[4].is_empty() {
+            wrong.push(format!("{kind} with -o wide: {}", cells[4]));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     Ok(())
 }

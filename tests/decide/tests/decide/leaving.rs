@@ -8,7 +8,7 @@ use numo_api::marks;
 use numo_core::{
     mark::{self, Shielded},
     observed::Key,
-    report::GivenUp,
+    report::{Cause, GivenUp},
 };
 
 #[test]
@@ -525,7 +525,9 @@ fn what_gave_an_owner_up_is_told_by_more_than_a_sentence() {
     ] {
         let cluster = Cluster::parse(&cluster);
         let hold = decision(&cluster).report.hold.expect("it is given up");
-        let by = hold.given_up.as_deref().expect("it is told by what");
+        let Some(Cause::GivenUp(by)) = hold.cause.as_deref() else {
+            panic!("it is told by what: {hold:?}");
+        };
         let found = match by {
             GivenUp::Annotation => "annotation",
             GivenUp::Directive(change) if cluster.observed.changes.contains_key(change) => directive,

@@ -19,6 +19,7 @@ mod believed;
 mod bound;
 mod canary;
 mod capabilities;
+mod cause;
 mod chaos;
 mod clock;
 mod closed;

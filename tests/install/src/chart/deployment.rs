@@ -23,6 +23,11 @@ const SECURITY: [(&str, &str); 2] = [
 ];
 /// Where the pods run, and what they are pulled by.
 const PLACE: &str = "      {{- with .Values.imagePullSecrets }}\n      imagePullSecrets:\n        {{- toYaml . | nindent 8 }}\n      {{- end }}\n      {{- with .Values.nodeSelector }}\n      nodeSelector:\n        {{- toYaml . | nindent 8 }}\n      {{- end }}\n";
+/// The probes. Values of an older chart, which are kept by an upgrade that reuses them, have none.
+const PROBES: [&str; 2] = [
+    r#"(.Values.livenessProbe | default (dict "httpGet" (dict "path" "/healthz" "port" "probes")))"#,
+    r#"(.Values.readinessProbe | default (dict "httpGet" (dict "path" "/readyz" "port" "probes")))"#,
+];
 const PRIORITY: (&str, &str) = (
     "      priorityClassName: system-cluster-critical\n",
     "      {{- with .Values.priorityClassName }}\n      priorityClassName: {{ . }}\n      {{- end }}\n",
@@ -76,6 +81,8 @@ pub(super) fn deployment() -> Result<String> {
     }
     for (key, of) in [
         ("resources", ".Values.resources"),
+        ("livenessProbe", PROBES[0]),
+        ("readinessProbe", PROBES[1]),
         ("affinity", AFFINITY),
         ("tolerations", ".Values.tolerations"),
         ("topologySpreadConstraints", ".Values.topologySpreadConstraints"),
@@ -116,14 +123,15 @@ pub(super) fn uninstall() -> Result<String> {
     let mut text = job(lines.join("\n") + "\n")?;
     let labels = "    {{- include \"numo.labels\" (list $ \"uninstall\") | nindent 4 }}\n";
     let hook = format!(
-        "{labels}  annotations:\n    helm.sh/hook: pre-delete\n    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded\n"
+        "{labels}  annotations:\n    helm.sh/hook: pre-delete\n    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded\n    helm.sh/hook-output-log-policy: hook-succeeded,hook-failed\n"
     );
     for (from, to) in [
         (labels, hook.as_str()),
         (
-            "  activeDeadlineSeconds: 300\n",
+            "  activeDeadlineSeconds: 270\n",
             "  activeDeadlineSeconds: {{ .Values.uninstall.timeoutSeconds }}\n",
         ),
+        ("\"numo.affinity\"", "\"numo.affinityBesideNumo\""),
     ] {
         text = once(&text, from, to)?;
     }

@@ -136,6 +136,11 @@ impl Site {
                 let spec = pod.spec.context("a spec")?;
                 let account = if label == "numo-release" { "numo" } else { label };
                 assert_eq!(spec.service_account_name.as_deref(), Some(account));
+                let beside = "/affinity/podAffinity/preferredDuringSchedulingIgnoredDuringExecution/0/podAffinityTerm/labelSelector";
+                let beside = serde_json::to_value(&spec)?.pointer(beside).cloned();
+                let numo = json!({"matchLabels": {"app.kubernetes.io/name": "numo"}});
+                let wanted = (label == "numo-release").then_some(numo);
+                assert_eq!(beside, wanted, "it restores by the image that a node has");
                 let arguments = spec.containers[0].args.clone().context("arguments")?;
                 return Ok((pod.metadata.name.context("a name")?, arguments));
             }
@@ -411,8 +416,10 @@ async fn there_and_back(client: &Client, site: &Site) -> Result<()> {
     let short = ["--create-namespace", "--set", "uninstall.timeoutSeconds=10"];
     site.run(&["install", "numo"], true, &short)?;
     budgets.get("all").await.context("custom resources survive")?;
-    site.run(&["uninstall", "numo", "--wait"], false, &[])
+    let failed = site
+        .run(&["uninstall", "numo", "--wait"], false, &[])
         .expect_err("its Job has no pod that runs");
+    assert!(format!("{failed:#}").contains("numo-release"), "{failed:#}");
     deployment(client).await.context("the release stays")?;
     let page = command_of(
         "deploy/helm/numo/README.md",

@@ -170,6 +170,7 @@ fn values_of_an_older_chart_are_taken() -> Result<()> {
     for major in HELMS {
         let plain = told(major, &json!({}))?;
         for older in [
+            json!({"livenessProbe": null, "readinessProbe": null}),
             json!({"machines": null, "crds": {"nodeVersions": null, "mutex": null}}),
             json!({"machines": {
                 "config": null, "credentials": null, "roles": null, "machineAnnotations": null, "copiedAnnotations": null,

@@ -70,12 +70,15 @@ fn each_flag_that_has_a_value_is_set_and_its_file_is_mounted() -> Result<()> {
         "extraVolumeMounts": [{"name": "mine", "mountPath": "/mine"}],
         "podSecurityContext": {"fsGroup": 7},
         "securityContext": {"readOnlyRootFilesystem": true},
+        "livenessProbe": {"timeoutSeconds": 5},
     });
     let flags = fs::read_to_string(root().join("operator/docs/reference/flags.md"))?;
     for major in HELMS {
         let all = with(major, &values)?;
         let pod = deployment(&all)?;
         let container = &pod["containers"][0];
+        let asked = json!({"httpGet": {"path": "/healthz", "port": "probes"}, "timeoutSeconds": 5});
+        assert_eq!(container["livenessProbe"], asked, "Helm {major}");
         let env: BTreeMap<&str, &Value> = container["env"]
             .as_array()
             .context("variables")?

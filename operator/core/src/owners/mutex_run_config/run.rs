@@ -549,7 +549,7 @@ fn foretold(view: &RunView<'_>, why: Why) -> Why {
     } else if view.intent.dry_run && !view.has_begun() {
         format!("{when}{pools} {rolls} WITHOUT rules (spec.dryRun: nothing is paused)")
     } else if let Some(unpaused) = gates::run::unpaused_by_other(view) {
-        format!("{unpaused}: it rolls WITHOUT rules")
+        format!("{}: it rolls WITHOUT rules", unpaused.message)
     } else if gates::run::holds_when_refused(view, &why) {
         format!("{when}{pools} {is} paused and every node keeps {its} version until this is fixed")
     } else {

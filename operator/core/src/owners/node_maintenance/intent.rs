@@ -351,13 +351,10 @@ pub(super) fn spent(bounds: &[failures::Bound<'_>], observed: &Observed) -> Opti
         let of_binding = of_binding(observed, bound.binding?);
         let journals = of_binding.flat_map(|view| changes(observed, &view.uid));
         let failed = failures::failed(observed, journals);
-        let names = failures::names(&failed);
-        let way_on = names.first().map(|first| {
-            format!(
-                "`numo retry {first}` or `numo skip {first}` ends this failure, deleting its NodeMaintenance gives it up"
-            )
-        });
-        bound.of(observed.nodes.len()).spent(&names, way_on)
+        let or = ", deleting its NodeMaintenance gives it up";
+        bound
+            .of(observed.nodes.len())
+            .spent(&failures::names(&failed), None, or)
     })
 }
 

@@ -62,7 +62,7 @@ impl<'a> Pass<'a> {
     pub(super) fn failures_spent(&self) -> Option<Why> {
         let budget = failures::lowest(&self.intent.failure_budgets, self.sets.base())?;
         let failed = self.failed_turns();
-        budget.spent(&failures::names(&failed), failures::way_on(&failed))
+        budget.spent(&failures::names(&failed), failures::gone(&failed), "")
     }
 
     fn failed_turns(&self) -> Vec<&'a ChangeView> {

@@ -92,7 +92,7 @@ impl<'a> Pass<'a> {
         let selected = nodes.filter(|node| self.selects(node)).count();
         let budget = failures::lowest(&self.intent.failure_budgets, selected)?;
         let failed = self.failed_turns();
-        budget.spent(&failures::names(&failed), failures::way_on(&failed))
+        budget.spent(&failures::names(&failed), failures::gone(&failed), "")
     }
 
     /// What no node could be labelled with.

@@ -43,11 +43,12 @@ pub(super) fn maintenance(look: &Look, view: &MaintenanceView) -> Explanation {
     if is_a_persons {
         one.ends_by = Some(Actor::ClusterAdmin.phrase());
     }
+    let decided = maintained::decision(look, &view.owner).report;
     if let Some(reason) = one.reason.filter(|_| one.ends_by.is_some()) {
         let wait = remedy::Wait {
             look,
             owner: &view.owner,
-            report: None,
+            report: Some(&decided),
             node: Some(&view.spec.node_name),
             reason,
             who: if is_a_persons {
@@ -63,7 +64,7 @@ pub(super) fn maintenance(look: &Look, view: &MaintenanceView) -> Explanation {
         one.also = also(look, &view.owner, &view.spec.node_name, reason);
     }
     if status.phase.as_deref() != Some("Succeeded") {
-        waves(&mut one, &maintained::decision(look, &view.owner).report);
+        waves(&mut one, &decided);
     }
     drained(&mut one, view);
     if let Some(seen) = look.store.observed.nodes.get(&view.spec.node_name)

@@ -1,5 +1,5 @@
-//! What the turns of an owner took whose nodes are all done: who went when, and in which steps a turn spent its time. Journals tell that;
-//! how long a node waited before its turn, none does.
+//! What the turns of an owner took whose nodes are all done: who went when, how long after the first one, and in which steps a turn spent its
+//! time. Journals tell that. What a node waited for before its turn none does: the metric numo_wait_seconds has it.
 
 use super::explanation::{Explanation, NAMED, second};
 use crate::cli::live::Look;
@@ -59,7 +59,8 @@ impl<'a> Turn<'a> {
         self.ended.as_second() - self.began.as_second()
     }
 
-    fn words(&self) -> String {
+    /// How it went, and how long after the first turn it began.
+    fn words(&self, first: Timestamp) -> String {
         let steps = self.steps.iter().take(STEPS);
         let steps: Vec<String> = steps
             .map(|(step, seconds)| format!("{} {}", step.name(), words(*seconds)))
@@ -74,8 +75,12 @@ impl<'a> Turn<'a> {
             ..=1 => String::new(),
             _ => format!(", {attempt} attempts"),
         };
+        let begun = match self.began.as_second() - first.as_second() {
+            ..=0 => String::new(),
+            waited => format!(", begun {} after the first", words(waited)),
+        };
         format!(
-            "Node {}: {} after {}{attempts}{steps}",
+            "Node {}: {} after {}{attempts}{begun}{steps}",
             self.change.spec.node_name,
             self.step.name(),
             words(self.seconds())
@@ -110,7 +115,7 @@ pub(super) fn took(one: &mut Explanation, look: &Look, owner: &Owner, report: &R
         ),
     );
     for turn in turns.iter().take(NAMED) {
-        one.link("took", turn.words());
+        one.link("took", turn.words(began));
     }
     if turns.len() > NAMED {
         one.link(
@@ -204,7 +209,7 @@ mod tests {
             told(&over, journals()),
             [
                 "2 turns from 2027-01-15T08:01:00Z to 2027-01-15T08:59:00Z: 58m00s",
-                "Node b: Done after 38m00s, 2 attempts; Held 28m00s, Admitted 10m00s",
+                "Node b: Done after 38m00s, 2 attempts, begun 20m00s after the first; Held 28m00s, Admitted 10m00s",
                 "Node a: Done after 20m00s; Cordoned 10m00s, Released 6m00s, PreRules 3m00s",
             ]
         );

@@ -6,7 +6,7 @@ use super::wait::Wait;
 use numo_api::{Reason, Step, marks};
 use numo_core::{
     observed::Key,
-    report::{GivenUp, NodeReport},
+    report::{Cause, GivenUp, NodeReport},
     suspended,
 };
 
@@ -19,7 +19,10 @@ impl Wait<'_> {
 
     /// What gave the owner up, as it is decided here.
     fn given_up(&self) -> Option<&GivenUp> {
-        self.report?.hold.as_ref()?.given_up.as_deref()
+        match self.report?.hold.as_ref()?.cause.as_deref()? {
+            Cause::GivenUp(by) => Some(by),
+            _ => None,
+        }
     }
 
     /// Whether the owner is given up, by whatever.
@@ -101,7 +104,7 @@ mod tests {
     /// A report of an owner that this gave up; of nothing, as the numo that wrote the status knew no such field.
     fn given_up(by: Option<GivenUp>) -> Report {
         let mut why = Why::new(Reason::Aborted, SAID);
-        why.given_up = by.map(Arc::new);
+        why.cause = by.map(Cause::GivenUp).map(Arc::new);
         Report {
             hold: Some(why),
             ..Report::default()

@@ -3,6 +3,7 @@
 //!
 //! A command is found by the reason of the wait (`reason.rs`); the other files are what the reasons share.
 
+mod cause;
 mod given_up;
 mod machine;
 mod name;

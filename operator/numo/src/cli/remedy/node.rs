@@ -59,9 +59,18 @@ impl Wait<'_> {
     }
 
     pub(super) fn retry(&self) -> Vec<String> {
-        let nodes = self.nodes();
+        let waits = |node: &NodeReport| matches!(node.step, Step::Held | Step::Skipped | Step::Failed);
+        let mut nodes = self.nodes();
+        if let Some(report) = self
+            .report
+            .filter(|report| self.node.is_none() && !report.nodes.is_empty())
+        {
+            // A rule that failed may speak of other nodes.
+            let is_this = |node: &NodeReport| waits(node) || node.why.reason == self.reason;
+            nodes.retain(|name| report.nodes.get(name).is_some_and(is_this));
+        }
         if nodes.is_empty() {
-            return self.of_first(|node| matches!(node.step, Step::Held | Step::Skipped | Step::Failed));
+            return self.of_first(waits);
         }
         nodes.iter().map(|node| format!("numo retry {node}")).collect()
     }

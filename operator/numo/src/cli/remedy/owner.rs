@@ -153,15 +153,6 @@ impl Wait<'_> {
                 .flat_map(|node| [format!("kubectl cordon {node}"), format!("numo skip {node}")])
                 .collect();
         }
-        let mut all = self.of_pools("get", " -o yaml --show-managed-fields");
-        // Once who keeps changing it has stopped, what numo set is set again by hand: that is where it goes on.
-        if self.message.contains("unpaused") {
-            all.extend(self.of_pools("patch", " --type merge -p '{\"spec\":{\"paused\":true}}'"));
-        } else if self.message.contains("MachineConfigPool") || self.message.contains("pool ") {
-            all.extend(self.of_pools("edit", ""));
-        } else {
-            all = self.of_nodes("describe");
-        }
-        all
+        self.set_again()
     }
 }

@@ -2,8 +2,8 @@
 
 use super::name::{invite, mentioned, of_kubectl, placed};
 use super::wait::Wait;
-use numo_api::{Reason, Step, conditions::Actor, marks};
-use numo_core::{ledger, observed::Key, report::Report};
+use numo_api::{Reason, conditions::Actor, marks};
+use numo_core::{ledger, observed::Key};
 
 impl Wait<'_> {
     /// The commands; none where nobody at a terminal can end it, or it ends by itself.
@@ -58,36 +58,6 @@ impl Wait<'_> {
             _ => return None,
         };
         Some(all)
-    }
-
-    /// The sentence has the command.
-    fn approve(&self) -> Vec<String> {
-        let command = self.message.split("`numo approve ").nth(1);
-        let command = command.and_then(|rest| rest.split('`').next());
-        command
-            .map(|rest| format!("numo approve {rest}"))
-            .into_iter()
-            .collect()
-    }
-
-    /// Too many nodes have failed: those that are held come first.
-    fn of_failure_budget(&self) -> Vec<String> {
-        // Of a node that is gone the sentence has the command.
-        let gone = self.message.split_once("` goes on without the node that is gone");
-        let gone = gone.and_then(|(before, _)| before.rsplit_once("`numo skip "));
-        let held = |report: &Report| report.nodes.values().any(|node| node.step == Step::Held);
-        match gone {
-            Some((_, node)) => vec![format!("numo skip {node}")],
-            None if self.report.is_some_and(held) => self.of_first(|node| node.step == Step::Held),
-            None => {
-                let failed = self.message.split_once("`numo retry ");
-                let failed = failed
-                    .and_then(|(_, rest)| rest.split('`').next())
-                    .unwrap_or("NODE");
-                let retry = format!("numo retry {failed}");
-                std::iter::once(retry).chain(self.raise()).collect()
-            }
-        }
     }
 
     /// Of a node that waits for its turn, or for another node.
@@ -317,6 +287,7 @@ mod tests {
     use numo_core::{
         Owner,
         observed::{BudgetView, Key},
+        report::Report,
     };
     use std::collections::BTreeMap;
 
@@ -407,30 +378,6 @@ mod tests {
             }
         }
         let first = |reason, message: &str| commands(&look, None, reason, message);
-        assert_eq!(
-            first(
-                Reason::ForeignWriter,
-                "MachineConfigPool worker was unpaused 4 times, last by argocd-controller; numo no longer pauses it"
-            ),
-            [
-                "kubectl get machineconfigpool worker -o yaml --show-managed-fields",
-                "kubectl patch machineconfigpool worker --type merge -p '{\"spec\":{\"paused\":true}}'"
-            ]
-        );
-        assert_eq!(
-            first(
-                Reason::FailureBudgetSpent,
-                "Stopped after 1 failed node (spec.failureBudget 1): a; `numo explain a` says why; `numo skip a` goes on without the node that is gone, and a higher failureBudget goes on beside it"
-            ),
-            ["numo skip a"]
-        );
-        assert_eq!(
-            first(
-                Reason::FailureBudgetSpent,
-                "Stopped after 1 failed node (MutexBinding plans spec.failureBudget 1, the default): a; `numo explain a` says why; `numo retry a` or `numo skip a` ends this failure, and a higher failureBudget goes on beside it"
-            ),
-            ["numo retry a", "kubectl edit mutexbinding plans"]
-        );
         assert_eq!(
             first(Reason::LayeredPool, MESSAGE),
             ["kubectl get machineosconfigs"]

@@ -11,7 +11,7 @@ pub struct Wait<'a> {
     pub look: &'a Look,
     /// Whose wait it is.
     pub owner: &'a Owner,
-    /// What was decided for the owner; a NodeMaintenance speaks by its status alone.
+    /// What was decided for the owner, as far as that is known here.
     pub report: Option<&'a Report>,
     /// The node that waits, if it is one.
     pub node: Option<&'a str>,

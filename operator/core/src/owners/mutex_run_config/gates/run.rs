@@ -8,7 +8,7 @@ use crate::{
     owners::mutex_run_config::run_view::RunView,
     pools::{self, BUILT_IN, CONTROL_PLANE, Home},
     selector, targets,
-    why::Why,
+    why::{Cause, Why},
 };
 use numo_api::{Reason, Strategy, conditions::Actor, marks};
 use std::collections::{BTreeMap, BTreeSet};
@@ -331,32 +331,38 @@ fn paused_by_other(view: &RunView<'_>) -> Option<Why> {
     Some(Why::new(Reason::PoolPausedByOther, message))
 }
 
-/// What numo set was changed by someone more often than numo corrects it.
-/// A pool that others unpause so often that numo no longer pauses it, in words.
-pub fn unpaused_by_other(view: &RunView<'_>) -> Option<String> {
+/// A pool that others unpause so often that numo no longer pauses it.
+pub fn unpaused_by_other(view: &RunView<'_>) -> Option<Why> {
     view.marked_pools().find_map(|(pool, mark)| {
         (!pool.paused && mark.corrections >= MAX_CORRECTIONS).then(|| {
             let who = pool.paused_manager.as_deref().unwrap_or("someone");
-            format!(
+            let message = format!(
                 "MachineConfigPool {} was unpaused {} times, last by {who}; numo no longer pauses it",
                 pool.name,
                 mark.corrections.saturating_add(1)
-            )
+            );
+            contested(Cause::Unpaused(pool.name.clone()), message)
         })
     })
 }
 
+fn contested(what: Cause, message: String) -> Why {
+    Why::new(Reason::ForeignWriter, message).of(what)
+}
+
+/// What numo set was changed by someone more often than numo corrects it.
 fn foreign_writer(view: &RunView<'_>) -> Option<Why> {
     let reverted = || {
         view.observed.pools.values().find_map(|pool| {
             let mark = mark::prior_selector(pool).filter(|mark| mark.owner == view.run.uid)?;
             (mark.corrections >= MAX_CORRECTIONS && !is_of_a_run(&pool.selector)).then(|| {
                 let who = pool.selector_manager.as_deref().unwrap_or("someone");
-                format!(
+                let message = format!(
                     "MachineConfigPool {} spec.nodeSelector was changed {} times, last by {who}; numo no longer sets it",
                     pool.name,
                     mark.corrections.saturating_add(1)
-                )
+                );
+                contested(Cause::Selector(pool.name.clone()), message)
             })
         })
     };
@@ -369,28 +375,29 @@ fn foreign_writer(view: &RunView<'_>) -> Option<Why> {
             .chain(view.intent.pools.iter().copied());
         let mut ours = ours.filter(|_| view.intent.strategy == Strategy::CanaryPool);
         let pool = ours.find(|pool| is_of_a_run(&pool.selector) && mark::prior_selector(pool).is_none())?;
-        Some(format!(
+        let message = format!(
             "MachineConfigPool {} has the spec.nodeSelector that numo set and no annotation {} any more; put the pool's own \
              selector back",
             pool.name,
             marks::PRIOR_NODE_SELECTOR
-        ))
+        );
+        Some(contested(Cause::Selector(pool.name.clone()), message))
     };
     let unlabelled = || {
         let node = unlabelled_by_other(view)?;
-        Some(format!(
+        let message = format!(
             "the rule labels of Node {} were taken off {} times; numo no longer puts them back",
             node.name,
             MAX_CORRECTIONS + 1
-        ))
+        );
+        Some(contested(Cause::Labels(node.name.clone()), message))
     };
-    let with_marks = || stripped(view).map(ToOwned::to_owned);
-    let message = unpaused_by_other(view)
+    let with_marks = || Some(Why::new(Reason::ForeignWriter, stripped(view)?));
+    unpaused_by_other(view)
         .or_else(reverted)
         .or_else(unmarked)
         .or_else(unlabelled)
-        .or_else(with_marks)?;
-    Some(Why::new(Reason::ForeignWriter, message))
+        .or_else(with_marks)
 }
 
 /// A dry run that was asked for in mid-run begins nothing more and finishes what it began.
@@ -492,5 +499,5 @@ fn failures(view: &RunView<'_>) -> Option<Why> {
         .changes()
         .filter(|change| change.spec.target.run_id == view.run_id);
     let failed = failures::failed(view.observed, of_run);
-    budget.spent(&failures::names(&failed), failures::way_on(&failed))
+    budget.spent(&failures::names(&failed), failures::gone(&failed), "")
 }
