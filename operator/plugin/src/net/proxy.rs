@@ -35,8 +35,8 @@ impl fmt::Debug for Proxies {
 }
 
 impl Proxies {
-    /// From environment variables, upper case first, as OLM and shells set them. `variable` looks one up. What is no
-    /// `http://` URL is an error that names the variable.
+    /// From environment variables, upper case first, as OLM and shells set them. `variable` looks one up. What is no URL of
+    /// HTTP is an error that names the variable.
     pub fn from_env(variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let find = |name: &str| {
             let either = variable(name).filter(|value| !value.trim().is_empty());
@@ -51,9 +51,9 @@ impl Proxies {
                 format!("http://{value}")
             };
             let url = Url::parse(&text).map_err(|error| format!("{name} is no URL: {error}"))?;
-            if url.scheme() != "http" || url.host_str().is_none() {
+            if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
                 return Err(format!(
-                    "{name} has scheme {:?}; numo reaches proxies by http",
+                    "{name} has scheme {:?}; numo reaches proxies by http and https",
                     url.scheme()
                 ));
             }
