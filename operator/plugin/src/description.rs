@@ -33,7 +33,7 @@ pub const PHASES_OF_A_RUN: [&str; 2] = ["pre-run", "post-run"];
 pub struct Description {
     /// At most 128 bytes.
     pub name: String,
-    /// A semantic version.
+    /// A semantic version, at most 128 bytes.
     pub version: String,
     /// At most 1,024 bytes.
     pub summary: String,
@@ -63,6 +63,21 @@ pub struct Want {
     pub optional: bool,
 }
 
+/// Bytes of a version: a semantic version may be as long as whoever writes it likes, and this one is kept and shown.
+#[cfg(feature = "sandbox")]
+const VERSION: usize = 128;
+
+/// What is wrong with the version that a component says it has.
+#[cfg(feature = "sandbox")]
+pub(crate) fn wrong_version(version: &str) -> Option<String> {
+    if version.len() > VERSION {
+        let bytes = version.len();
+        return Some(format!("a version has at most {VERSION} bytes, not {bytes}"));
+    }
+    let error = semver::Version::parse(version).err()?;
+    Some(format!("version {:?}: {error}", clean(version, 64)))
+}
+
 #[cfg(feature = "sandbox")]
 impl Description {
     pub(crate) fn from_wit(description: wit::Description, limits: &Limits) -> Result<Self, Refused> {
@@ -70,8 +85,8 @@ impl Description {
         if description.name.trim().is_empty() {
             return wrong("the name is empty".into());
         }
-        if let Err(error) = semver::Version::parse(&description.version) {
-            return wrong(format!("version {:?}: {error}", clean(&description.version, 64)));
+        if let Some(problem) = wrong_version(&description.version) {
+            return wrong(problem);
         }
         if description.phases.is_empty() || description.phases.len() > 32 {
             return wrong(format!(
@@ -112,5 +127,31 @@ impl Description {
             config_schema_json: description.config_schema_json,
             attributes: attributes(&description.attributes),
         })
+    }
+}
+
+#[cfg(test)]
+#[cfg(feature = "sandbox")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_semantic_and_short() {
+        for good in [
+            "1.2.3",
+            "0.1.0-rc.1+build.5",
+            &format!("1.0.0-{}", "a".repeat(122)),
+        ] {
+            assert_eq!(wrong_version(good), None, "{good}");
+        }
+        for bad in [
+            "",
+            "1",
+            "v1.2.3",
+            "1.2.3\u{1b}[2J",
+            &format!("1.0.0-{}", "a".repeat(123)),
+        ] {
+            assert!(wrong_version(bad).is_some_and(|words| words.len() < 256), "{bad}");
+        }
     }
 }

@@ -341,8 +341,14 @@ async fn a_name_that_is_not_found_is_told_by_whose_eyes_look() {
 }
 
 /// A server with a certificate for `status.example.com`.
-async fn tls_server() -> (u16, rustls::pki_types::CertificateDer<'static>) {
-    let made = rcgen::generate_simple_self_signed(["status.example.com".to_owned()]).unwrap();
+/// What serves TLS as `name`, and the certificate of it.
+fn acceptor(
+    name: &str,
+) -> (
+    tokio_rustls::TlsAcceptor,
+    rustls::pki_types::CertificateDer<'static>,
+) {
+    let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
     let der = made.cert.der().clone();
     let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -352,7 +358,11 @@ async fn tls_server() -> (u16, rustls::pki_types::CertificateDer<'static>) {
         .with_no_client_auth()
         .with_single_cert(vec![der.clone()], key)
         .unwrap();
-    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    (tokio_rustls::TlsAcceptor::from(Arc::new(config)), der)
+}
+
+async fn tls_server() -> (u16, rustls::pki_types::CertificateDer<'static>) {
+    let (acceptor, der) = acceptor("status.example.com");
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
@@ -439,6 +449,77 @@ async fn behind_a_proxy_names_are_the_proxys_and_addresses_stay_refused() {
         "{asked}"
     );
     assert_eq!(resolver.asked.load(Ordering::Relaxed), 0);
+}
+
+/// As OpenShift has it in `spec.httpsProxy` where the proxy itself speaks TLS.
+#[tokio::test]
+async fn a_proxy_that_is_reached_by_tls_must_be_trusted_and_lets_through() {
+    let (port, certificate) = tls_server().await;
+    let (acceptor, of_proxy) = acceptor("127.0.0.1");
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let log = asked.clone();
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let Ok(mut stream) = acceptor.accept(stream).await else {
+                continue;
+            };
+            let request = head(&mut stream).await;
+            log.lock().unwrap().push(request.clone());
+            if request.starts_with("GET ") {
+                let _ = stream.write_all(&ok("plain")).await;
+                let _ = stream.shutdown().await;
+                continue;
+            }
+            let mut behind = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+            stream.flush().await.unwrap();
+            let _ = tokio::io::copy_bidirectional(&mut stream, &mut behind).await;
+        }
+    });
+    let direct = |authorities: Vec<rustls::pki_types::CertificateDer<'static>>| {
+        let url = format!("https://user:p&ss@{at}");
+        let proxies = |name: &str| ["HTTPS_PROXY", "HTTP_PROXY"].contains(&name).then(|| url.clone());
+        Direct::new(FetchSetup {
+            authorities,
+            proxies: Proxies::from_env(proxies).unwrap(),
+            resolver: names(&[]),
+            ..FetchSetup::default()
+        })
+        .unwrap()
+    };
+    let both = direct(vec![certificate.clone(), of_proxy]);
+    let answer = both
+        .fetch(get("https://status.example.com/", outside()))
+        .await
+        .unwrap();
+    assert_eq!(answer.body, b"secret");
+    let answer = both
+        .fetch(get("http://status.example.com/", outside()))
+        .await
+        .unwrap();
+    assert_eq!(answer.body, b"plain");
+    let heads = asked.lock().unwrap().clone();
+    let lines: Vec<_> = heads.iter().filter_map(|head| head.lines().next()).collect();
+    let tunnel = "CONNECT status.example.com:443 HTTP/1.1";
+    assert_eq!(lines, [tunnel, "GET http://status.example.com/ HTTP/1.1"]);
+    // user:p&ss, whole.
+    let is_named = |head: &String| head.contains("proxy-authorization: Basic dXNlcjpwJnNz\r\n");
+    assert!(heads.iter().all(is_named), "{heads:?}");
+
+    // Who only has the place of the proxy is told no password.
+    let refused = direct(vec![certificate])
+        .fetch(get("https://status.example.com/", outside()))
+        .await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::Unavailable);
+    assert!(
+        refused.message.starts_with("the proxy 127.0.0.1: TLS: "),
+        "{refused}"
+    );
+    assert_eq!(asked.lock().unwrap().len(), 2);
 }
 
 /// Addresses that nothing opens, as a URL has them, and why.

@@ -17,6 +17,8 @@ use numo_api::{
     time_of_day::{day_of_week, time_of_day},
 };
 
+/// An opening of a cron expression lasts seven days at most (seconds): as many are looked back.
+const LONGEST_SECONDS: i64 = 7 * 24 * 3600;
 /// Times of a cron expression that are looked at one after the other to find a start.
 const LOOKED_AT: usize = 256;
 /// A change of the clocks moves civil times by no more than so much.
@@ -213,12 +215,12 @@ impl Opening {
             {
                 Err("cron: found it beside days, startTime or endTime, wanted either".to_owned())
             }
-            (Some(text), Some(seconds)) if seconds > 0 => Ok(Self::Cron {
+            (Some(text), Some(seconds)) if (1..=LONGEST_SECONDS).contains(&seconds) => Ok(Self::Cron {
                 cron: Cron::parse(text)?,
                 duration: SignedDuration::from_secs(seconds),
             }),
             (Some(_), found) => Err(format!(
-                "durationSeconds: found {}, wanted how long it is open from each time of cron on",
+                "durationSeconds: found {}, wanted how long it is open from each time of cron on, {LONGEST_SECONDS} s at most",
                 found.map_or_else(|| "none".to_owned(), |seconds| seconds.to_string())
             )),
             (None, Some(_)) => Err("cron: found none beside durationSeconds, wanted both".to_owned()),

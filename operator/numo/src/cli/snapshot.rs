@@ -20,7 +20,7 @@ use clap::Args;
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 use numo_api::marks;
-use numo_core::observed::Validity;
+use numo_core::{observed::Validity, owners::plan::without_user};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -30,8 +30,8 @@ use std::{
 
 /// Version of the file's format.
 const FORMAT: u32 = 1;
-/// Groups whose annotations are kept: those that numo decides by.
-const KEPT: [&str; 8] = [
+/// How annotations begin that are kept: those that numo decides by.
+const KEPT: [&str; 11] = [
     "numo.openshift-optional.skrzypek.io/",
     "machineconfiguration.openshift.io/",
     "upgrade.cattle.io/",
@@ -40,6 +40,10 @@ const KEPT: [&str; 8] = [
     "cluster-autoscaler.kubernetes.io/",
     "karpenter.sh/",
     "weave.works/",
+    "machine.openshift.io/",
+    "constellation.edgeless.systems/",
+    // Without it the pods of a control plane would have to go in a drain.
+    "kubernetes.io/config.mirror",
 ];
 /// What stands where something was taken away.
 const SCRUBBED: &str = "scrubbed";
@@ -220,7 +224,8 @@ fn editions(kind: Kind, object: &DynamicObject) -> Vec<String> {
 /// commands, addresses, images, logs and what rules left for themselves.
 fn scrub(kind: Kind, object: &mut DynamicObject) {
     // Ignition holds password hashes, keys and pull secrets; its name and its version are all that is decided by.
-    if kind == Kind::MachineConfig {
+    // The URL of a sink may be all that it takes to write to it, and nothing is decided by a notifier.
+    if matches!(kind, Kind::MachineConfig | Kind::MutexNotifier) {
         object.data = Value::Null;
     }
     let metadata = &mut object.metadata;
@@ -248,7 +253,19 @@ fn scrub(kind: Kind, object: &mut DynamicObject) {
             }
         }
     }
+    // Which Plan another one waits for stands in its arguments.
+    let awaited = object.data.pointer("/spec/prepare/args").filter(|args| {
+        let args = args.as_array().map_or(&[][..], Vec::as_slice);
+        kind == Kind::Plan && args.len() == 2 && args[0] == "prepare"
+    });
+    let awaited = awaited.cloned();
     scrub_value(&mut object.data);
+    if let (Some(awaited), Some(args)) = (awaited, object.data.pointer_mut("/spec/prepare/args")) {
+        *args = awaited;
+    }
+    if let Some(Value::String(channel)) = object.data.pointer_mut("/spec/channel") {
+        *channel = without_user(channel).into_owned();
+    }
     if let Some(status) = object.data.get_mut("status").and_then(Value::as_object_mut) {
         for key in [
             "addresses",
@@ -320,6 +337,7 @@ mod tests {
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": "p", "labels": {"app": "shop"}, "annotations": {
                 "vault.example/token": "hvs.secret", "numo.openshift-optional.skrzypek.io/phase": "Pre",
+                "kubernetes.io/config.mirror": "m1rr0r",
             }},
             "spec": {"nodeName": "n", "priority": 3, "hostname": "h",
                 "volumes": [{"name": "v", "emptyDir": {}}, {"name": "s", "secret": {"secretName": "hidden"}}],
@@ -332,7 +350,13 @@ mod tests {
         for hidden in ["hvs.secret", "hidden", "swordfish", "me:pw", "10.1.2.3"] {
             assert!(!text.contains(hidden), "{hidden} is left: {text}");
         }
-        for kept in ["\"app\":\"shop\"", "\"phase\":\"Pre\"", "emptyDir", "Running"] {
+        for kept in [
+            "\"app\":\"shop\"",
+            "\"phase\":\"Pre\"",
+            "emptyDir",
+            "Running",
+            "m1rr0r",
+        ] {
             assert!(
                 text.replace("numo.openshift-optional.skrzypek.io/", "")
                     .contains(kept),
@@ -384,6 +408,74 @@ mod tests {
             !text.contains("x1y2") && !text.contains("b2c3") && text.contains("\"A\""),
             "{text}"
         );
+    }
+
+    #[test]
+    fn annotations_that_are_decided_by_stay() {
+        let keys = [
+            marks::CORDONED_BY,
+            marks::openshift::CURRENT_CONFIG,
+            marks::PLAN_DIGEST,
+            marks::SCALE_DOWN_DISABLED,
+            marks::DO_NOT_DISRUPT,
+            marks::SKIP_REMEDIATION,
+            marks::HEALTH_CHECK_PAUSED,
+            marks::OPENSHIFT_MACHINE,
+            marks::CLUSTER_API_MACHINE,
+            marks::CLUSTER_API_NAMESPACE,
+            marks::KURED_LOCK,
+            numo_api::machines::annotations::NODE_IMAGE,
+            numo_api::machines::annotations::SCALING_GROUP_ID,
+        ];
+        let annotations: serde_json::Map<_, _> =
+            keys.iter().map(|key| ((*key).to_owned(), json!("x"))).collect();
+        let mut node: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "annotations": annotations},
+        }))
+        .unwrap();
+        scrub(Kind::Node, &mut node);
+        let left = node.metadata.annotations.unwrap_or_default();
+        for key in keys {
+            assert!(left.contains_key(key), "{key} is gone");
+        }
+    }
+
+    /// Agents that wait for their servers do so in a preview of the file, too.
+    #[test]
+    fn a_plan_keeps_what_it_waits_for_and_no_secret() {
+        let mut plan: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "upgrade.cattle.io/v1", "kind": "Plan", "metadata": {"name": "agents"},
+            "spec": {
+                "channel": "https://ada:s3cret@channels.example.com/stable",
+                "prepare": {"image": "rancher/k3s-upgrade", "args": ["prepare", "servers"]},
+                "upgrade": {"image": "rancher/k3s-upgrade", "args": ["prepare", "t0ken"]},
+            },
+        }))
+        .unwrap();
+        scrub(Kind::Plan, &mut plan);
+        assert_eq!(
+            plan.data["spec"]["prepare"]["args"],
+            json!(["prepare", "servers"])
+        );
+        let text = serde_json::to_string(&plan).unwrap();
+        assert!(!text.contains("s3cret") && !text.contains("t0ken"), "{text}");
+        assert!(text.contains("https://channels.example.com/stable"), "{text}");
+        for args in [
+            json!(["wait", "t0ken"]),
+            json!(["prepare", "a", "t0ken"]),
+            json!(["t0ken"]),
+        ] {
+            plan.data["spec"]["prepare"]["args"] = args;
+            scrub(Kind::Plan, &mut plan);
+            assert_eq!(plan.data["spec"]["prepare"]["args"], json!([SCRUBBED]));
+        }
+        let mut notifier: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "numo.openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexNotifier", "metadata": {"name": "n"},
+            "spec": {"http": {"url": "https://hooks.example.com/T0/B0/s3cret"}},
+        }))
+        .unwrap();
+        scrub(Kind::MutexNotifier, &mut notifier);
+        assert!(!serde_json::to_string(&notifier).unwrap().contains("s3cret"));
     }
 
     #[test]

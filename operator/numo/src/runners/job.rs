@@ -91,7 +91,8 @@ fn bound_deadline(spec: &mut Map<String, Value>, timeout_seconds: i64) {
     spec.insert("activeDeadlineSeconds".to_owned(), json!(deadline));
 }
 
-/// NODE_NAME and the rest go into every container; what the user named so himself stays his.
+/// NODE_NAME and the rest go into every container, before the user's own variables, whose values may so name them
+/// (`$(NODE_NAME)`); what the user named so himself stays his.
 fn add_environment(pod: &mut Map<String, Value>, request: &JobRequest) {
     let variables = [
         ("NODE_NAME", request.node.clone()),
@@ -110,14 +111,15 @@ fn add_environment(pod: &mut Map<String, Value>, request: &JobRequest) {
             let Some(environment) = environment.as_array_mut() else {
                 continue;
             };
-            for (name, value) in &variables {
-                let taken = environment
-                    .iter()
-                    .any(|entry| entry.get("name").and_then(Value::as_str) == Some(name));
-                if !taken {
-                    environment.push(json!({"name": name, "value": value}));
-                }
-            }
+            let is_taken = |name: &str| {
+                let mut own = environment.iter();
+                own.any(|entry| entry.get("name").and_then(Value::as_str) == Some(name))
+            };
+            let given = variables.iter().filter(|(name, _)| !is_taken(name));
+            let given: Vec<Value> = given
+                .map(|(name, value)| json!({"name": name, "value": value}))
+                .collect();
+            environment.splice(..0, given);
         }
     }
 }
@@ -318,6 +320,10 @@ mod tests {
         let own = values("/spec/template/spec/containers/0/env");
         assert_eq!(own["POOL"], "mine");
         assert_eq!(own["NODE_NAME"], "worker-1");
+        // A value expands the variables before it, and no other.
+        let environment = &job["spec"]["template"]["spec"]["containers"][0]["env"];
+        let last = environment.as_array().and_then(|all| all.last()).unwrap();
+        assert_eq!(last["name"], "POOL", "{environment}");
         for pointer in [
             "/spec/template/spec/containers/1/env",
             "/spec/template/spec/initContainers/0/env",

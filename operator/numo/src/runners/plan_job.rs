@@ -276,10 +276,14 @@ fn preparing(
 /// The security context of the container that upgrades.
 fn upgrade_context(upgrade: &PlanContainer, request: &PlanJobRequest, settings: &PlanJobSettings) -> Value {
     match &upgrade.security_context {
-        Some(context) if request.windows => {
+        // A definition of Plans that is older than the field takes any value for it.
+        Some(Value::Object(context)) if request.windows => {
             let mut context = context.clone();
-            context["windowsOptions"] = host_process()["windowsOptions"].clone();
-            context
+            context.insert(
+                "windowsOptions".to_owned(),
+                host_process()["windowsOptions"].clone(),
+            );
+            Value::Object(context)
         }
         Some(context) => context.clone(),
         None if request.windows => host_process(),

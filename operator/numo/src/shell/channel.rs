@@ -6,9 +6,10 @@
 
 use super::{client::Connection, project::Kind, store::Seen, watch};
 use http::{HeaderName, HeaderValue};
-use numo_core::observed::Key;
+use numo_core::{observed::Key, owners::plan::without_user, text::clip};
 use numo_plugin::{
     fetch::{Direct, FetchSetup},
+    net::{authorization, decoded},
     oci::Proxies,
     services::{Addresses, Fetch as _, FetchRequest},
 };
@@ -20,6 +21,8 @@ use url::Url;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes of an answer that are read: only its head is of use.
 const BODY_BYTES: u64 = 1024 * 1024;
+/// How much of a URL is logged (characters).
+const URL_LETTERS: usize = 512;
 /// Channels that are asked at once.
 const AT_ONCE: usize = 8;
 /// The namespace whose uid stands for the cluster.
@@ -76,6 +79,7 @@ impl Channels {
             };
             let answer = channels.resolve(&url, &latest).await;
             if let Err(problem) = &answer {
+                let url = clip(&without_user(&url), URL_LETTERS);
                 tracing::warn!(%plan, url, problem, "the channel named no version");
             }
             let at = channels.connection.clock.now();
@@ -99,6 +103,11 @@ impl Channels {
         };
         add("x-suc-cluster-id", &self.cluster_id().await);
         add("x-suc-latest-version", latest);
+        // As Go's client does for a user in the URL.
+        if let Some(mut value) = authorization(&url).and_then(|value| HeaderValue::from_str(&value).ok()) {
+            value.set_sensitive(true);
+            headers.push((http::header::AUTHORIZATION, value));
+        }
         let request = FetchRequest {
             head: false,
             url: url.clone(),
@@ -140,8 +149,10 @@ fn version(
     location: Option<&str>,
     content_type: Option<&str>,
 ) -> Result<String, String> {
+    // Servers may write a plus as `%2B`.
     let last = |url: &Url| {
-        let mut parts = url.path_segments()?;
+        let path = decoded(url.path());
+        let mut parts = path.split('/');
         parts.rfind(|part| !part.is_empty()).map(ToOwned::to_owned)
     };
     match status {
@@ -185,6 +196,9 @@ mod tests {
         let tag = "https://example.com/k3s/releases/tag/v1.30.1+k3s1";
         assert_eq!(of(302, Some(tag), None), Ok("v1.30.1+k3s1".to_owned()));
         assert_eq!(of(302, Some("/local/test"), None), Ok("test".to_owned()));
+        let github = "https://example.com/k3s/releases/tag/v1.30.1%2Bk3s1";
+        assert_eq!(of(302, Some(github), None), Ok("v1.30.1+k3s1".to_owned()));
+        assert_eq!(of(302, Some("/tags/a%2Fv2%2f"), None), Ok("v2".to_owned()));
         assert_eq!(of(302, Some("v2/"), None), Ok("v2".to_owned()));
         for (status, location, content) in [
             (302, None, None),

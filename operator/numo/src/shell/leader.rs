@@ -278,7 +278,11 @@ impl Candidate {
         }
         lease.spec = Some(self.spec(Some(&spec).filter(|_| ours)));
         if let Some(new) = lease.spec.as_mut() {
-            new.lease_transitions = Some(spec.lease_transitions.unwrap_or(0) + i32::from(!ours));
+            new.lease_transitions = Some(
+                spec.lease_transitions
+                    .unwrap_or(0)
+                    .saturating_add(i32::from(!ours)),
+            );
         }
         self.tell(&mut lease);
         match self.api.replace(&self.name, &PostParams::default(), &lease).await {

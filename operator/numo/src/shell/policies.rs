@@ -3,7 +3,8 @@
 
 use k8s_openapi::{
     api::admissionregistration::v1::{
-        ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingAdmissionPolicySpec,
+        MatchResources, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+        ValidatingAdmissionPolicySpec,
     },
     apimachinery::pkg::apis::meta::v1::LabelSelector,
 };
@@ -96,8 +97,26 @@ fn asks(spec: Option<&ValidatingAdmissionPolicySpec>) -> Vec<String> {
         }))
         .chain(validations.map(|one| plain(&one.expression)))
         .chain(lists)
+        .chain(spec.match_constraints.iter().flat_map(left_out))
         .chain(spec.failure_policy.clone())
         .collect()
+}
+
+/// What constraints leave out of what their rules name.
+fn left_out(constraints: &MatchResources) -> Vec<String> {
+    let selectors = [&constraints.namespace_selector, &constraints.object_selector];
+    let narrow = selectors.into_iter().flatten().filter(|one| is_narrow(one));
+    let excluded = constraints.exclude_resource_rules.iter().flatten();
+    let exact = constraints.match_policy.iter().filter(|one| *one == "Exact");
+    narrow
+        .map(|one| format!("{one:?}"))
+        .chain(excluded.map(|one| format!("{one:?}")))
+        .chain(exact.cloned())
+        .collect()
+}
+
+const fn is_narrow(selector: &LabelSelector) -> bool {
+    selector.match_labels.is_some() || selector.match_expressions.is_some()
 }
 
 /// Whether a binding of this policy denies everywhere: one with a selector leaves something out.
@@ -110,13 +129,10 @@ fn binds(binding: &ValidatingAdmissionPolicyBinding, policy: &str) -> bool {
         .iter()
         .flatten()
         .any(|action| action == DENY);
-    let narrow = |one: &LabelSelector| one.match_labels.is_some() || one.match_expressions.is_some();
-    let selects = spec.match_resources.as_ref().is_some_and(|resources| {
-        resources.namespace_selector.as_ref().is_some_and(narrow)
-            || resources.object_selector.as_ref().is_some_and(narrow)
-            || resources.resource_rules.is_some()
-            || resources.exclude_resource_rules.is_some()
-    });
+    let selects = spec
+        .match_resources
+        .as_ref()
+        .is_some_and(|resources| resources.resource_rules.is_some() || !left_out(resources).is_empty());
     spec.policy_name.as_deref() == Some(policy) && denies && !selects
 }
 
@@ -171,7 +187,7 @@ pub fn command() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use k8s_openapi::api::admissionregistration::v1::MatchResources;
+    use k8s_openapi::api::admissionregistration::v1::NamedRuleWithOperations;
 
     type Both = (
         Vec<ValidatingAdmissionPolicy>,
@@ -195,6 +211,17 @@ mod tests {
         assert!(!SHIPPED.contains("node-upgrade-mutex-operator"));
     }
 
+    fn constraints(spec: &mut ValidatingAdmissionPolicySpec) -> &mut MatchResources {
+        spec.match_constraints.get_or_insert_default()
+    }
+
+    fn only() -> LabelSelector {
+        LabelSelector {
+            match_labels: Some([("checked".to_owned(), "true".to_owned())].into()),
+            ..LabelSelector::default()
+        }
+    }
+
     #[test]
     fn one_that_is_gone_weakened_or_not_bound_is_named() {
         let lacks = |change: fn(&mut Both)| {
@@ -206,7 +233,7 @@ mod tests {
         assert_eq!(gone, ["ValidatingAdmissionPolicy numo-nodes is not there"]);
         let none = lacks(|both| *both = Both::default());
         assert_eq!(none.len(), 2 * number(), "{none:?}");
-        let weakened: [fn(&mut ValidatingAdmissionPolicySpec); 4] = [
+        let weakened: [fn(&mut ValidatingAdmissionPolicySpec); 8] = [
             |spec| drop(spec.validations.as_mut().map(Vec::pop)),
             |spec| spec.failure_policy = Some("Ignore".to_owned()),
             |spec| spec.variables = None,
@@ -217,6 +244,13 @@ mod tests {
                     .and_then(|all| all.resource_rules.as_mut());
                 drop(rules.map(Vec::pop));
             },
+            |spec| constraints(spec).namespace_selector = Some(only()),
+            |spec| constraints(spec).object_selector = Some(only()),
+            |spec| {
+                let rule = NamedRuleWithOperations::default();
+                constraints(spec).exclude_resource_rules = Some(vec![rule]);
+            },
+            |spec| constraints(spec).match_policy = Some("Exact".to_owned()),
         ];
         for weaken in weakened {
             let (mut policies, bindings) = installed();

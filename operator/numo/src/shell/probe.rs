@@ -2,7 +2,7 @@
 //! known, never with a pass.
 
 use super::{access, apply, item::Item, kind::Kind, policies, watch, watched};
-use futures::{StreamExt, stream};
+use futures::{AsyncReadExt as _, StreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
     ContainerStateTerminated, ContainerStatus, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec,
@@ -25,8 +25,9 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 /// Dry-run evictions that run at once.
 const PROBES_AT_ONCE: usize = 16;
-/// Lines of a log that are read at most.
+/// Lines of a log that are read at most, and bytes: a kubelet counts a line for each 16 KiB, and of too many bytes it leaves out the last.
 const LOG_LINES: i64 = 60;
+const LOG_BYTES: u64 = 60 * (16 << 10);
 
 /// Answers a question.
 pub async fn answer(
@@ -174,17 +175,8 @@ async fn evidence(client: &Client, job: &Key, log_tail_bytes: usize) -> Evidence
     };
     let mut log_tail = None;
     if log_tail_bytes > 0 {
-        let params = LogParams {
-            container: Some(container),
-            tail_lines: Some(LOG_LINES),
-            limit_bytes: Some(64 * 1024),
-            ..LogParams::default()
-        };
-        let log = pods
-            .logs(&pod, &params)
-            .await
-            .ok()
-            .filter(|log| !log.trim().is_empty());
+        let log = log_of(&pods, &pod, container).await;
+        let log = log.filter(|log| !log.trim().is_empty());
         log_tail = log
             .or_else(|| state.message.clone())
             .map(|text| tail(&text, log_tail_bytes));
@@ -193,6 +185,20 @@ async fn evidence(client: &Client, job: &Key, log_tail_bytes: usize) -> Evidence
         exit_code,
         log_tail: log_tail.filter(|tail| !tail.is_empty()),
     }
+}
+
+/// The end of a container's log; none if it cannot be read. What is no UTF-8 in it is replaced.
+async fn log_of(pods: &Api<Pod>, pod: &str, container: String) -> Option<String> {
+    let params = LogParams {
+        container: Some(container),
+        tail_lines: Some(LOG_LINES),
+        limit_bytes: i64::try_from(LOG_BYTES).ok(),
+        ..LogParams::default()
+    };
+    let log = std::pin::pin!(pods.log_stream(pod, &params).await.ok()?);
+    let mut bytes = Vec::new();
+    log.take(LOG_BYTES).read_to_end(&mut bytes).await.ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Name and status of a pod.

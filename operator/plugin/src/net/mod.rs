@@ -5,4 +5,5 @@ pub mod address;
 pub mod proxy;
 pub(crate) mod transport;
 
+pub use proxy::{authorization, decoded};
 pub use transport::{Resolve, SystemResolver, authorities};

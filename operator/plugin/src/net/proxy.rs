@@ -1,9 +1,10 @@
 //! The cluster's proxy, from `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`: one meaning for whatever numo reaches. It only decides;
 //! connections are made in `transport.rs`. Why this is not hyper-util's matcher: `adr/0026-no-proxy-is-read-by-numo.md`.
 
-use std::{fmt, net::IpAddr};
+use std::{borrow::Cow, fmt, net::IpAddr};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use percent_encoding::percent_decode_str;
 use url::Url;
 
 use super::address::{AddressRange, is_loopback};
@@ -34,8 +35,8 @@ impl fmt::Debug for Proxies {
 }
 
 impl Proxies {
-    /// From environment variables, upper case first, as OLM and shells set them. `variable` looks one up. What is no
-    /// `http://` URL is an error that names the variable.
+    /// From environment variables, upper case first, as OLM and shells set them. `variable` looks one up. What is no URL of
+    /// HTTP is an error that names the variable.
     pub fn from_env(variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let find = |name: &str| {
             let either = variable(name).filter(|value| !value.trim().is_empty());
@@ -50,9 +51,9 @@ impl Proxies {
                 format!("http://{value}")
             };
             let url = Url::parse(&text).map_err(|error| format!("{name} is no URL: {error}"))?;
-            if url.scheme() != "http" || url.host_str().is_none() {
+            if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
                 return Err(format!(
-                    "{name} has scheme {:?}; numo reaches proxies by http",
+                    "{name} has scheme {:?}; numo reaches proxies by http and https",
                     url.scheme()
                 ));
             }
@@ -92,18 +93,21 @@ impl Proxies {
     }
 }
 
-/// The `proxy-authorization` of a proxy whose URL has a user part.
-pub(crate) fn authorization(proxy: &Url) -> Option<String> {
-    let user = Some(proxy.username()).filter(|user| !user.is_empty())?;
-    let decoded = |text: &str| {
-        url::form_urlencoded::parse(format!("a={}", text.replace('+', "%2B")).as_bytes())
-            .next()
-            .map(|pair| pair.1.into_owned())
-    };
+/// The basic authorisation of a URL with a user part.
+pub fn authorization(url: &Url) -> Option<String> {
+    let password = url.password();
+    if url.username().is_empty() && password.is_none() {
+        return None;
+    }
     Some(basic(
-        &decoded(user)?,
-        &decoded(proxy.password().unwrap_or_default())?,
+        &decoded(url.username()),
+        &decoded(password.unwrap_or_default()),
     ))
+}
+
+/// A part of a URL as it is meant: `%2B` is a plus. What is no UTF-8 then is replaced.
+pub fn decoded(text: &str) -> Cow<'_, str> {
+    percent_decode_str(text).decode_utf8_lossy()
 }
 
 /// The value of an authorisation header.
@@ -210,8 +214,24 @@ mod tests {
         };
         assert!(all.for_host("ghcr.io", 443, true).is_none());
         assert!(proxies.for_host("ghcr.io", 80, false).is_none());
-        let proxy = "http://u%40x:p%2Bq@proxy:3128".parse().unwrap();
-        assert_eq!(authorization(&proxy), Some(basic("u@x", "p+q")));
+    }
+
+    #[test]
+    fn a_user_part_is_sent_as_it_is_meant() {
+        for (url, expect) in [
+            ("http://u%40x:p%2Bq@proxy:3128", Some(("u@x", "p+q"))),
+            ("http://u:a&b+c%26=d@proxy", Some(("u", "a&b+c&=d"))),
+            ("http://u@proxy", Some(("u", ""))),
+            ("http://:token@proxy", Some(("", "token"))),
+            ("http://proxy", None),
+        ] {
+            let found = authorization(&url.parse().unwrap());
+            assert_eq!(
+                found,
+                expect.map(|(user, password)| basic(user, password)),
+                "{url}"
+            );
+        }
     }
 
     #[test]

@@ -206,15 +206,15 @@ impl Transport {
             open(name, Ok(vec![SocketAddr::new(address, port)]), guard)?;
         }
         let proxy = self.proxies.for_host(name, port, secure);
-        let stream = match proxy {
-            Some(proxy) => through(proxy, name, port, secure).await?,
-            None => self.direct(name, port, guard).await?,
+        let stream: Box<dyn Stream> = match proxy {
+            Some(proxy) => self.through(proxy, name, port, secure).await?,
+            None => Box::new(self.direct(name, port, guard).await?),
         };
         let stream: Box<dyn Stream> = if secure {
             let server = ServerName::try_from(name.to_owned()).map_err(|_| Failure::NoServerName)?;
             Box::new(self.tls.connect(server, stream).await.map_err(Failure::Tls)?)
         } else {
-            Box::new(stream)
+            stream
         };
         let (sender, connection) = hyper::client::conn::http1::Builder::new()
             .max_buf_size(HEAD_BYTES)
@@ -249,6 +249,37 @@ impl Transport {
         }
         Err(failed)
     }
+
+    /// A tunnel for TLS, or just the proxy for plain HTTP. Its own certificate is judged as that of any server.
+    async fn through(
+        &self,
+        proxy: &Url,
+        name: &str,
+        port: u16,
+        tunnel: bool,
+    ) -> Result<Box<dyn Stream>, Failure> {
+        let told = |what: String| Failure::Proxy(format!("the proxy {}: {what}", host(proxy)), None);
+        let at = (host(proxy), proxy.port_or_known_default().unwrap_or(3128));
+        let stream = TcpStream::connect(at).await;
+        let stream = stream.map_err(|error| told(error.to_string()))?;
+        let mut stream: Box<dyn Stream> = if proxy.scheme() == "https" {
+            let server = ServerName::try_from(host(proxy).to_owned());
+            let server = server.map_err(|_| told("that is no server name".to_owned()))?;
+            let stream = self.tls.connect(server, stream).await;
+            Box::new(stream.map_err(|error| told(format!("TLS: {error}")))?)
+        } else {
+            Box::new(stream)
+        };
+        if tunnel {
+            let answer = tunnelled(&mut stream, proxy, (name, port)).await;
+            let status = answer.map_err(told)?;
+            if status != "200" {
+                let words = format!("the proxy {}: it answers {status}", host(proxy));
+                return Err(Failure::Proxy(words, Some(status)));
+            }
+        }
+        Ok(stream)
+    }
 }
 
 /// The addresses that may be connected to, of those that a name leads to.
@@ -278,15 +309,15 @@ fn open(
     Err(Failure::Refused(refused.filter(|_| told)))
 }
 
-/// A tunnel for TLS, or just the proxy for plain HTTP.
-async fn through(proxy: &Url, name: &str, port: u16, tunnel: bool) -> Result<TcpStream, Failure> {
-    let told = |what: String| Failure::Proxy(format!("the proxy {}: {what}", host(proxy)), None);
-    let lost = |error: io::Error| told(error.to_string());
-    let at = (host(proxy), proxy.port_or_known_default().unwrap_or(3128));
-    let mut stream = TcpStream::connect(at).await.map_err(lost)?;
-    if !tunnel {
-        return Ok(stream);
-    }
+/// Asks a proxy for a tunnel; the status of its answer.
+///
+/// Errors: the connection broke, or the answer has no end.
+async fn tunnelled(
+    stream: &mut Box<dyn Stream>,
+    proxy: &Url,
+    (name, port): (&str, u16),
+) -> Result<String, String> {
+    let lost = |error: io::Error| error.to_string();
     let name = if name.contains(':') {
         format!("[{name}]")
     } else {
@@ -296,20 +327,16 @@ async fn through(proxy: &Url, name: &str, port: u16, tunnel: bool) -> Result<Tcp
         authorization(proxy).map_or(String::new(), |value| format!("proxy-authorization: {value}\r\n"));
     let ask = format!("CONNECT {name}:{port} HTTP/1.1\r\nhost: {name}:{port}\r\n{authorization}\r\n");
     stream.write_all(ask.as_bytes()).await.map_err(lost)?;
+    stream.flush().await.map_err(lost)?;
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() > TUNNEL_BYTES {
-            return Err(told("its answer does not come to an end".to_owned()));
+            return Err("its answer does not come to an end".to_owned());
         }
         head.push(stream.read_u8().await.map_err(lost)?);
     }
     let status = head.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
-    if status != b"200" {
-        let status = clean(&String::from_utf8_lossy(status), 16);
-        let words = format!("the proxy {}: it answers {status}", host(proxy));
-        return Err(Failure::Proxy(words, Some(status)));
-    }
-    Ok(stream)
+    Ok(clean(&String::from_utf8_lossy(status), 16))
 }
 
 impl Connected {

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::bindings::{ProviderPre, exports::numo::provider::machines as wit};
 use crate::{
     call::{LOADING, bounded, on_own_runtime, store, turn},
+    description::wrong_version,
     engine::{Engine, Inner},
     host::Sandbox,
     inspect::{Inspection, World},
@@ -35,7 +36,7 @@ pub(super) struct Loaded {
 pub struct Description {
     /// At most 128 bytes.
     pub name: String,
-    /// A semantic version.
+    /// A semantic version, at most 128 bytes.
     pub version: String,
     /// One sentence.
     pub summary: String,
@@ -118,8 +119,8 @@ fn description(said: wit::Description) -> Result<Description, Refused> {
     if said.name.trim().is_empty() {
         return wrong("the name is empty".to_owned());
     }
-    if let Err(error) = semver::Version::parse(&said.version) {
-        return wrong(format!("version {:?}: {error}", clean(&said.version, 64)));
+    if let Some(problem) = wrong_version(&said.version) {
+        return wrong(problem);
     }
     let hosts = said.hosts.iter().take(64);
     Ok(Description {

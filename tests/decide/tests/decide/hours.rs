@@ -329,6 +329,14 @@ fn hours_that_cannot_be_understood_name_the_field_and_what_is_wanted() {
             "openings[0].durationSeconds: found none, wanted how long it is open",
         ),
         (
+            opening(json!({"cron": "0 22 * * FRI", "durationSeconds": i64::MAX})),
+            "openings[0].durationSeconds: found 9223372036854775807, wanted how long it is open from each time of cron on, 604800 s at most",
+        ),
+        (
+            opening(json!({"cron": "0 22 * * FRI", "durationSeconds": 604_801})),
+            "openings[0].durationSeconds: found 604801, wanted how long it is open",
+        ),
+        (
             opening(json!({"cron": "0 22 * * FRI Mars/Base", "durationSeconds": 60})),
             "openings[0].cron: found \"0 22 * * FRI Mars/Base\", wanted minute, hour,",
         ),

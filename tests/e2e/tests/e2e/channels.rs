@@ -123,7 +123,9 @@ impl Channel {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_channel_names_the_version_and_a_bad_one_is_said() -> Result<()> {
     let stage = stage(1, Vec::new()).await?;
-    let (channel, url) = Channel::serve(302, "/releases/tag/v1.31.0+k3s1").await?;
+    // As the releases of GitHub write a plus.
+    let (channel, url) = Channel::serve(302, "/releases/tag/v1.31.0%2Bk3s1").await?;
+    let url = url.replace("http://", "http://ada:s3&cr%2Bet@");
     let spec = json!({"version": null, "channel": url, "cordon": true});
     apply(&stage, &[plan("k3s", "true", spec)]).await?;
     let done = complete(&stage, "k3s").await?;
@@ -141,6 +143,18 @@ async fn a_channel_names_the_version_and_a_bad_one_is_said() -> Result<()> {
         .context("a uid")?;
     assert_eq!(asked[0]["x-suc-cluster-id"], cluster.as_str());
     assert!(!asked[0].contains_key("x-suc-latest-version"));
+    let user = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, "ada:s3&cr+et");
+    assert_eq!(asked[0]["authorization"], format!("Basic {user}"));
+    // Who reads conditions and events need not read the Plan.
+    channel.says(500, "");
+    let spec = json!({"version": null, "channel": url, "cordon": true});
+    apply(&stage, &[plan("secret", "true", spec)]).await?;
+    let (_, message) = until(&stage, "secret", "LatestResolved", "False", "Error").await?;
+    let events = events(&stage, "secret").await?;
+    assert!(
+        !message.contains("s3&cr") && !format!("{events:?}").contains("s3&cr"),
+        "{message} {events:?}"
+    );
 
     // Answers that name no version: condition, event, and no Job.
     for (name, status, text, words) in [

@@ -25,7 +25,7 @@ use crate::context::lock;
 /// Who runs containers, when we are root: nobody.
 const NOBODY: u32 = 65534;
 /// What a container's log keeps, its newest bytes.
-const LOG_BYTES: usize = 64 * 1024;
+const LOG_BYTES: usize = 256 * 1024;
 /// What a container finds its programs by.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// How long to read on after a process has ended; a grandchild may hold the pipe.

@@ -31,7 +31,7 @@ pub use intent::{Intent, named_by, order_of, rules_of, schedule, timeout_seconds
 pub(crate) use known::{changes, imagine_upgraded};
 pub use known::{job_name, joined, label, reservation, run_id};
 pub use numo_api::plan_window::Window;
-pub use resolve::{Resolved, digest, munged, secret_hash};
+pub use resolve::{Resolved, digest, munged, secret_hash, without_user};
 pub use watched::{not_watched, stood_off};
 
 use crate::{

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use numo_api::{Reason, marks};
 use serde_json::Value;
 use sha2::{Digest, Sha224, Sha256};
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{borrow::Cow, collections::BTreeMap, fmt::Write as _};
 
 /// What a Plan goes to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,6 +79,19 @@ fn unresolved(message: String) -> Resolved {
     }
 }
 
+/// A URL without the user in it and his password: conditions, events and logs are read by people who do not read the Plan.
+pub fn without_user(url: &str) -> Cow<'_, str> {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.into();
+    };
+    let end = rest.find(['/', '\\', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    match authority.rsplit_once('@') {
+        Some((_, host)) => format!("{scheme}://{host}{path}").into(),
+        None => url.into(),
+    }
+}
+
 /// The version that the channel gave as the status has it, and when.
 fn last_resolved(view: &PlanView) -> Option<(Timestamp, String)> {
     Some((view.resolved_by_channel()?, view.status.latest_version.clone()?))
@@ -91,7 +104,7 @@ fn not_asked(view: &PlanView, observed: &Observed, url: &str, now: Timestamp) ->
     // After a restart, what was resolved a moment ago is not asked for again.
     let due = last.as_ref().map(|(at, _)| later(*at, polling));
     let due = due.filter(|due| now < *due);
-    let message = format!("spec.channel {url}: it is being asked");
+    let message = format!("spec.channel {}: it is being asked", without_user(url));
     Resolved {
         by_channel: true,
         problem: last.is_none().then_some((Reason::ChannelAsked, message)),
@@ -122,7 +135,8 @@ fn answered(view: &PlanView, observed: &Observed, known: &ChannelView, now: Time
         Some(_) => Reason::VersionUnresolved,
         None => Reason::ChannelAsked,
     };
-    let problem = |problem: &String| (reason, format!("spec.channel {}: {problem}", known.url));
+    let url = without_user(&known.url);
+    let problem = |problem: &String| (reason, format!("spec.channel {url}: {problem}"));
     Resolved {
         by_channel: true,
         problem: answer.as_ref().err().map(problem),
@@ -240,6 +254,23 @@ mod tests {
             of(json!({"two": "Mg==", "one": "", "three": "Mw=="})),
             "dgcb6h9tmk"
         );
+    }
+
+    #[test]
+    fn a_url_is_shown_without_its_user() {
+        for (url, shown) in [
+            (
+                "https://ada:s3cret@host:8443/a@b?c@d",
+                "https://host:8443/a@b?c@d",
+            ),
+            ("https://ada@host", "https://host"),
+            ("https://a@b:p@host/x", "https://host/x"),
+            ("https://host/@scope/v1", "https://host/@scope/v1"),
+            ("no url", "no url"),
+            ("", ""),
+        ] {
+            assert_eq!(without_user(url), shown, "{url}");
+        }
     }
 
     #[test]

@@ -116,7 +116,8 @@ async fn replace_lease(
         .leases
         .get(node)
         .filter(|lease| lease.holder != holder)
-        .map(|lease| lease.transitions + 1);
+        // Whoever had it may have written any number, and a Lease has no larger one.
+        .map(|lease| lease.transitions.clamp(0, i64::from(i32::MAX) - 1) + 1);
     let mut operations = vec![
         test("/metadata/uid", json!(uid)),
         test("/metadata/resourceVersion", json!(resource_version)),
