@@ -4,7 +4,7 @@ use super::{
     BOOTS, Cloud, FleetAct, GROUPS, NEVER_BOOTS, Object, Refused, World, api, fleet_acts::allow_failures,
 };
 use numo_api::{
-    machines::{AutoscalingStrategyStatus, NodeVersionSpec, PendingNodeStatus, ScalingGroupStatus},
+    machines::{AutoscalingStrategyStatus, NodeVersionSpec, ScalingGroupStatus},
     marks,
 };
 use numo_core::{

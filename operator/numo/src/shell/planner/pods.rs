@@ -85,8 +85,8 @@ fn waiting(observed: &Observed) -> impl Iterator<Item = String> {
 /// The nodes that Jobs of Plans drain now.
 fn drained_by_jobs(observed: &Observed) -> impl Iterator<Item = String> {
     let jobs = observed.plan_jobs.values();
-    let draining =
-        jobs.filter(|job| job.ended.is_none() && job.runs.as_deref() == Some("drain") && !job.deleting);
+    let draining = jobs
+        .filter(|job| job.ended.is_none() && job.runs.as_deref() == Some("drain") && job.deleting.is_none());
     draining.map(|job| job.node.clone())
 }
 
