@@ -238,25 +238,6 @@ impl Observed {
         }
     }
 
-    /// The Machines of a node, one as a rule: those that it names, and that name it.
-    pub fn machines_of(&self, node: &str) -> impl Iterator<Item = (&(MachineApi, Key), &MachineView)> {
-        let named = self.nodes.get(node).into_iter().flat_map(|node| {
-            let of_openshift = node.annotation(marks::OPENSHIFT_MACHINE);
-            let (namespace, name) = of_openshift.split_once('/').unwrap_or(("", of_openshift));
-            let namespace_of_cluster_api = node.annotation(marks::CLUSTER_API_NAMESPACE);
-            let name_of_cluster_api = node.annotation(marks::CLUSTER_API_MACHINE);
-            [
-                (MachineApi::OpenShift, Key::new(namespace, name)),
-                (
-                    MachineApi::ClusterApi,
-                    Key::new(namespace_of_cluster_api, name_of_cluster_api),
-                ),
-            ]
-        });
-        let machines = named.filter_map(|place| self.machines.get_key_value(&place));
-        machines.filter(move |(_, machine)| machine.node == node)
-    }
-
     /// The Machines that are those of the nodes they name.
     pub fn machines_of_nodes(&self) -> impl Iterator<Item = (&(MachineApi, Key), &MachineView)> {
         let all = self.machines.iter();

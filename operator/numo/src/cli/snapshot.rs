@@ -228,44 +228,8 @@ fn scrub(kind: Kind, object: &mut DynamicObject) {
     if matches!(kind, Kind::MachineConfig | Kind::MutexNotifier) {
         object.data = Value::Null;
     }
-    let metadata = &mut object.metadata;
-    // Who paused a pool stands in its managed fields: names of fields and of programs.
-    if kind != Kind::MachineConfigPool {
-        metadata.managed_fields = None;
-    }
-    if let Some(annotations) = &mut metadata.annotations {
-        annotations.retain(|key, _| *key != marks::SAID && KEPT.iter().any(|kept| key.starts_with(kept)));
-    }
-    // What a person wrote, and who it was: that it was said is all that is decided by.
-    if let Some(suspended) = metadata
-        .annotations
-        .as_mut()
-        .and_then(|all| all.get_mut(marks::SUSPEND))
-    {
-        SCRUBBED.clone_into(suspended);
-    }
-    for pointer in ["/spec/directive", "/spec"] {
-        if let Some(said) = object.data.pointer_mut(pointer).and_then(Value::as_object_mut) {
-            for field in ["by", "approvedBy", "reason"] {
-                if let Some(text) = said.get_mut(field).filter(|text| text.is_string()) {
-                    *text = SCRUBBED.into();
-                }
-            }
-        }
-    }
-    // Which Plan another one waits for stands in its arguments.
-    let awaited = object.data.pointer("/spec/prepare/args").filter(|args| {
-        let args = args.as_array().map_or(&[][..], Vec::as_slice);
-        kind == Kind::Plan && args.len() == 2 && args[0] == "prepare"
-    });
-    let awaited = awaited.cloned();
-    scrub_value(&mut object.data);
-    if let (Some(awaited), Some(args)) = (awaited, object.data.pointer_mut("/spec/prepare/args")) {
-        *args = awaited;
-    }
-    if let Some(Value::String(channel)) = object.data.pointer_mut("/spec/channel") {
-        *channel = without_user(channel).into_owned();
-    }
+    scrub_said(kind, object);
+    scrub_data(kind, object);
     if let Some(status) = object.data.get_mut("status").and_then(Value::as_object_mut) {
         for key in [
             "addresses",
@@ -293,6 +257,52 @@ fn scrub(kind: Kind, object: &mut DynamicObject) {
                 volume.retain(|key, _| ["name", "emptyDir", "persistentVolumeClaim"].contains(&key.as_str()));
             }
         }
+    }
+}
+
+/// Annotations and words of people.
+fn scrub_said(kind: Kind, object: &mut DynamicObject) {
+    let metadata = &mut object.metadata;
+    // Who paused a pool stands in its managed fields: names of fields and of programs.
+    if kind != Kind::MachineConfigPool {
+        metadata.managed_fields = None;
+    }
+    if let Some(annotations) = &mut metadata.annotations {
+        annotations.retain(|key, _| *key != marks::SAID && KEPT.iter().any(|kept| key.starts_with(kept)));
+    }
+    // What a person wrote, and who it was: that it was said is all that is decided by.
+    if let Some(suspended) = metadata
+        .annotations
+        .as_mut()
+        .and_then(|all| all.get_mut(marks::SUSPEND))
+    {
+        SCRUBBED.clone_into(suspended);
+    }
+    for pointer in ["/spec/directive", "/spec"] {
+        if let Some(said) = object.data.pointer_mut(pointer).and_then(Value::as_object_mut) {
+            for field in ["by", "approvedBy", "reason"] {
+                if let Some(text) = said.get_mut(field).filter(|text| text.is_string()) {
+                    *text = SCRUBBED.into();
+                }
+            }
+        }
+    }
+}
+
+/// What is set in an object, but for that by which is decided.
+fn scrub_data(kind: Kind, object: &mut DynamicObject) {
+    // Which Plan another one waits for stands in its arguments.
+    let awaited = object.data.pointer("/spec/prepare/args").filter(|args| {
+        let args = args.as_array().map_or(&[][..], Vec::as_slice);
+        kind == Kind::Plan && args.len() == 2 && args[0] == "prepare"
+    });
+    let awaited = awaited.cloned();
+    scrub_value(&mut object.data);
+    if let (Some(awaited), Some(args)) = (awaited, object.data.pointer_mut("/spec/prepare/args")) {
+        *args = awaited;
+    }
+    if let Some(Value::String(channel)) = object.data.pointer_mut("/spec/channel") {
+        *channel = without_user(channel).into_owned();
     }
 }
 

@@ -475,7 +475,7 @@ fn every_reason_for_which_a_run_is_refused_is_in_the_list() {
     let rules = include_str!("../../../../operator/core/src/rules/wrong.rs");
     let run_view = include_str!("../../../../operator/core/src/owners/mutex_run_config/run_view.rs");
     let mut found = reasons_of(gates, "pub fn refusal(", "fn paused_by_other(");
-    found.extend(reasons_of(intent, "pub fn parse(", "impl Intent<'_>"));
+    found.extend(reasons_of(intent, "pub fn parse(", "\n}\n"));
     found.extend(reasons_of(intent, "fn rules<", "fn turn("));
     found.extend(reasons_of(targets, "pub(crate) fn pools<", "fn keep_remembered<"));
     found.extend(reasons_of(targets, "pub(crate) fn limits<", "\n}\n"));

@@ -4,7 +4,7 @@ use super::{run_decision::RunDecision, run_view::RunView};
 use crate::{
     action::{Action, Event, EventAction, MachinePurpose, Planned},
     key::Key,
-    observed::{Annotated, MachineApi, NodeView},
+    observed::{Annotated, MachineApi, MachineView, NodeView, Observed},
     turn::{
         believed::Believed,
         machine::{HEALTH_CHECK_PAUSE, end_pause, on, patch, selects, shielding, unshields},
@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 pub fn shields(view: &RunView<'_>, node: &NodeView) -> Vec<Action> {
     let observed = view.observed;
     let owner = &view.run.uid;
-    let machines = shielding(observed.machines_of(&node.name), owner);
+    let machines = shielding(machines_of(observed, &node.name), owner);
     let believed = Believed::of(observed);
     // One that someone paused, be it another run, does nothing already.
     let health_checks = observed.health_checks.iter();
@@ -47,7 +47,7 @@ fn is_in_the_way<'n>(
     }
     place.0 == MachineApi::OpenShift
         && nodes.into_iter().any(|node| {
-            let mut machines = view.observed.machines_of(node);
+            let mut machines = machines_of(view.observed, node);
             machines.any(|machine| selects((place, check), machine))
         })
 }
@@ -98,4 +98,26 @@ pub fn resume_health_checks(decision: &mut RunDecision<'_>) {
         })
         .collect();
     decision.out.actions.extend(over);
+}
+
+/// The Machines of a node, one as a rule: those that it names, and that name it.
+fn machines_of<'a>(
+    observed: &'a Observed,
+    node: &'a str,
+) -> impl Iterator<Item = (&'a (MachineApi, Key), &'a MachineView)> {
+    let named = observed.nodes.get(node).into_iter().flat_map(|node| {
+        let of_openshift = node.annotation(marks::OPENSHIFT_MACHINE);
+        let (namespace, name) = of_openshift.split_once('/').unwrap_or(("", of_openshift));
+        let namespace_of_cluster_api = node.annotation(marks::CLUSTER_API_NAMESPACE);
+        let name_of_cluster_api = node.annotation(marks::CLUSTER_API_MACHINE);
+        [
+            (MachineApi::OpenShift, Key::new(namespace, name)),
+            (
+                MachineApi::ClusterApi,
+                Key::new(namespace_of_cluster_api, name_of_cluster_api),
+            ),
+        ]
+    });
+    let machines = named.filter_map(|place| observed.machines.get_key_value(&place));
+    machines.filter(move |(_, machine)| machine.node == node)
 }

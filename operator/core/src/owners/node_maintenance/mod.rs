@@ -10,6 +10,7 @@ mod known;
 mod lease;
 mod leave;
 mod lint;
+mod made_for_other;
 mod node;
 mod pass;
 mod phases;
@@ -30,7 +31,7 @@ use crate::{
     quorum,
     report::{MaintenancePhase, MaintenanceReport, RunPhase},
     turn::{
-        across, closed, contradiction, cordon, journal,
+        closed, contradiction, cordon, journal,
         steps::{Next, ON, STAY},
     },
     verdict::Answers,
@@ -111,7 +112,7 @@ impl crate::pass::Pass for Pass<'_> {
             self.out.report.phase = RunPhase::Refused;
             self.report.error.clone_from(&self.view.status.last_error);
             self.out.report.hold = Some(why);
-        } else if let Some(why) = across::made_for_other(self.observed, self.view)
+        } else if let Some(why) = made_for_other::made_for_other(self.observed, self.view)
             .filter(|_| !self.view.deleting && self.turn().is_none())
         {
             self.out.report.phase = RunPhase::Refused;
