@@ -418,7 +418,8 @@ pub struct RunStatus {
     #[serde(default)]
     #[schemars(length(max = 32))]
     pub rule_waits: Vec<RuleWait>,
-    /// How often numo has put back of late what somebody took off pools and nodes of the run, with the marks of it.
+    /// How often numo has set of late what pools and nodes of a run under way lacked, with the marks of it: it comes later than the
+    /// rest, once, or somebody takes it off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub put_back: Option<PutBack>,
 }
