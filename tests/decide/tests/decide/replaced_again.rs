@@ -44,6 +44,9 @@ fn what_was_said_of_a_machine_before_its_pendingnode_was_there_does_not_count() 
     check(&text, "> delete machine m-p");
     let since = text.replace("at:-600", "at:-5");
     check(&since, "> status p Terminated reached");
+    // The clock of whoever made it is ahead: nobody asks again and again.
+    let ahead = since.replace("created:-10", "created:30");
+    check(&ahead, "not ? state\n > status p Terminated reached");
 }
 
 #[test]

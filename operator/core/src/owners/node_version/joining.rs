@@ -92,8 +92,7 @@ impl Pass<'_> {
                 continue;
             }
             // A cloud may make a machine anew under its name: what was said before its Node was there was said of the one before.
-            let heard = facts(self.fleet, node);
-            let heard = heard.filter(|heard| heard.at >= node.created || node.created > self.now);
+            let heard = self.heard_since(facts(self.fleet, node), node.created);
             match heard.map(|heard| &heard.said) {
                 Some(Ok(facts)) if is_told(heard) => {
                     let known = [

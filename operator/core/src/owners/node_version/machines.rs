@@ -168,7 +168,7 @@ impl<'a> Pass<'a> {
     fn heard_state(&self, pending: &PendingNodeView) -> Option<&'a Heard<CspState>> {
         let states = &self.fleet.provider.states;
         let heard = states.get(&pending.provider_id().to_lowercase());
-        heard.filter(|heard| heard.at >= pending.created)
+        self.heard_since(heard, pending.created)
     }
 
     /// The state of a machine that is to be deleted. It is not asked for before the provider has taken that or refused, unless the machine was

@@ -93,6 +93,16 @@ impl<'a> Pass<'a> {
         heard
     }
 
+    /// What was heard since an object was there: what was said before was said of another one. Where the clock of whoever made it is ahead all
+    /// of it counts, as nothing that is heard now would, and it would be asked again and again.
+    pub(super) fn heard_since<'h, T>(
+        &self,
+        heard: Option<&'h Heard<T>>,
+        created: Timestamp,
+    ) -> Option<&'h Heard<T>> {
+        heard.filter(|heard| heard.at >= created || created > self.now)
+    }
+
     /// Whether a time has not come by far: the clock was put back since.
     pub(super) fn is_ahead(&self, at: Timestamp) -> bool {
         at > crate::time::later(self.now, APART_SECONDS)
