@@ -168,6 +168,7 @@ impl Budget<'_> {
     }
 }
 
+/// The names of the nodes of changes.
 pub(crate) fn names<'a>(changes: &[&'a ChangeView]) -> Vec<&'a str> {
     changes
         .iter()
@@ -175,6 +176,7 @@ pub(crate) fn names<'a>(changes: &[&'a ChangeView]) -> Vec<&'a str> {
         .collect()
 }
 
+/// The first of the nodes of failed changes that is gone.
 pub(crate) fn gone<'a>(failed: &[&'a ChangeView]) -> Option<&'a str> {
     let gone = failed.iter().find(|change| is_for(change, Reason::NodeGone))?;
     Some(&gone.spec.node_name)

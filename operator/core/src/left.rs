@@ -100,7 +100,7 @@ impl Orphan {
 
     /// The marks of an object, which kubectl calls so, that cannot be read: they stay until a person takes them off.
     fn unread(
-        on: &Marked,
+        on: impl Fn() -> Marked,
         named: &str,
         annotations: &impl Values,
         of: &'static [&'static str],
@@ -108,7 +108,7 @@ impl Orphan {
         mark::unreadable(annotations, of).map(move |key| {
             let message = "this numo cannot read it, and does not write over it";
             let command = annotate(named, &[], key);
-            let mut one = Self::of(on.clone(), (key, String::new()), message, vec![command]);
+            let mut one = Self::of(on(), (key, String::new()), message, vec![command]);
             (one.is_unread, one.left.held) = (true, true);
             one
         })
@@ -438,16 +438,16 @@ fn maintenance_of<'a>(observed: &'a Observed, node: &str) -> &'a str {
 
 fn of_node(node: &NodeView, found: &mut Vec<Orphan>) {
     let name = node.name.as_str();
-    let on = Marked {
+    let on = || Marked {
         api_version: "v1",
         kind: "Node",
         key: Key::new("", name),
         uid: node.uid.clone(),
     };
     let named = format!("node {name}");
-    found.extend(Orphan::unread(&on, &named, &node.annotations, &mark::OF_NODES));
+    found.extend(Orphan::unread(on, &named, &node.annotations, &mark::OF_NODES));
     let mut say = |mark: &str, owner: String, message: &str, commands: Vec<String>| {
-        found.push(Orphan::of(on.clone(), (mark, owner), message, commands));
+        found.push(Orphan::of(on(), (mark, owner), message, commands));
     };
     if let Some(mark) = mark::cordoned_by(node) {
         let commands = uncordon(node, &mark);
@@ -508,7 +508,7 @@ fn of_pool(pool: &PoolView, found: &mut Vec<Orphan>) {
         uid: pool.uid.clone(),
     };
     let named = format!("machineconfigpool {name}");
-    found.extend(Orphan::unread(&on(), &named, &pool.annotations, &mark::OF_POOLS));
+    found.extend(Orphan::unread(on, &named, &pool.annotations, &mark::OF_POOLS));
     if let Some(mark) = mark::prior_selector(pool) {
         let commands = vec![select_again(name, &mark.prior)];
         let message = "its node selector is numo's";
@@ -548,6 +548,7 @@ fn of_machine(
     object: &Annotated,
     is_believed: impl Fn(&str) -> bool,
 ) -> Option<Orphan> {
+    object.annotations.get(marks::SHIELDED_BY)?;
     let (api_version, group) = match api {
         MachineApi::OpenShift => ("machine.openshift.io/v1beta1", "machine.openshift.io"),
         MachineApi::ClusterApi => ("cluster.x-k8s.io/v1beta1", "cluster.x-k8s.io"),
@@ -565,7 +566,7 @@ fn of_machine(
     let resource = format!("{}s.{group}", kind.to_lowercase());
     let named = format!("-n {} {resource} {}", key.namespace, key.name);
     let Some(mark) = mark::shielded_by(&object.annotations) else {
-        return Orphan::unread(&on, &named, &object.annotations, &mark::OF_MACHINES).next();
+        return Orphan::unread(|| on.clone(), &named, &object.annotations, &mark::OF_MACHINES).next();
     };
     let back = put_back(&object.annotations, &mark, pairs);
     let command = annotate(&named, &back, marks::SHIELDED_BY);

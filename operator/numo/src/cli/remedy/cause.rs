@@ -99,15 +99,19 @@ mod tests {
             hold: Some(why),
             ..Report::default()
         };
+        ends(&report, (reason, reason.who()), SAID)
+    }
+
+    fn ends(report: &Report, (reason, who): (Reason, Actor), message: &str) -> Vec<String> {
         let look = looked();
         let wait = Wait {
             look: &look,
             owner: &Owner::run(Key::new("ops", "upgrade")),
-            report: Some(&report),
+            report: Some(report),
             node: None,
             reason,
-            who: reason.who(),
-            message: SAID,
+            who,
+            message,
         };
         wait.commands()
     }
@@ -183,16 +187,7 @@ mod tests {
             };
             report.nodes.insert(name.to_owned(), node);
         }
-        let look = looked();
-        let wait = Wait {
-            look: &look,
-            owner: &Owner::run(Key::new("ops", "upgrade")),
-            report: Some(&report),
-            node: None,
-            reason: Reason::RuleFailed,
-            who: Actor::ClusterAdmin,
-            message,
-        };
-        assert_eq!(wait.commands(), ["numo retry a"]);
+        let found = ends(&report, (Reason::RuleFailed, Actor::ClusterAdmin), message);
+        assert_eq!(found, ["numo retry a"]);
     }
 }
