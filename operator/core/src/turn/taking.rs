@@ -41,6 +41,7 @@ pub(super) fn take_lease_and_shield(turn: &mut impl Turn) -> Next {
     let upkeep = holder.map(|holder| lease::upkeep(phases.observed, node, &holder, times));
     let Upkeep {
         renews,
+        has_run_out,
         takes,
         due,
         held,
@@ -52,13 +53,14 @@ pub(super) fn take_lease_and_shield(turn: &mut impl Turn) -> Next {
         let lease = lease.clone();
         turn.heed_lease(&lease, until)?;
     }
-    take(turn, renews, (takes, shield, machines), keeps_only)
+    take(turn, (renews, has_run_out), (takes, shield, machines), keeps_only)
 }
 
-/// Takes what is lacking, unless nothing new is taken; the lease that is there is kept.
+/// Takes what is lacking, unless nothing new is taken; the lease that is there is kept. One that has run out is nobody's until it is
+/// renewed: nothing is done to the node before.
 fn take(
     turn: &mut impl Turn,
-    renews: Option<Action>,
+    (renews, has_run_out): (Option<Action>, bool),
     (takes, shield, machines): (Option<Action>, Option<Action>, Vec<Action>),
     keeps_only: bool,
 ) -> Next {
@@ -79,6 +81,10 @@ fn take(
     let step = change.status.step.unwrap_or(Step::Admitted);
     if let Some(why) = unread.filter(|_| turn.heeds_marks()) {
         return stay(turn, step, why);
+    }
+    if has_run_out && (keeps_only || taken.is_empty()) {
+        turn.say(step, Why::new(Reason::Admitting, "its lease has run out and is renewed"));
+        return STAY;
     }
     if keeps_only || taken.is_empty() {
         return ON;

@@ -405,6 +405,22 @@ fn a_drained_node_is_kept_drained() {
 }
 
 #[test]
+fn nothing_is_done_under_a_lease_that_ran_out_before_it_is_renewed() {
+    // numo was away for longer than the lease holds, and another operator may take it at any moment.
+    let back = |renewed: &str| {
+        format!(
+            "node a worker 4.16.0
+             maintenance a finalizer phase:Running counted:9
+             kept a cordoned {renewed}
+             turn a Cordoned since:-40
+             pod web on a of:ReplicaSet/web"
+        )
+    };
+    check(&back("renewed:-3700"), "> renew lease a");
+    check(&back("renewed:-3500"), "> renew lease a\n > evict web");
+}
+
+#[test]
 fn a_lease_that_somebody_took_ends_the_maintenance_after_a_while() {
     let taken = |maintenance: &str| {
         format!(

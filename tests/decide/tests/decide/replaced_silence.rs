@@ -61,6 +61,20 @@ fn a_machine_of_which_nothing_is_heard_when_it_should_be_gone_is_named() {
     is_for_a_person(&text(1, silent));
 }
 
+/// The new node is outdated by now, and nothing is made for it before the turn that it was made for is over: a person ends that one.
+#[test]
+fn a_new_node_that_is_outdated_by_now_waits_for_whoever_ends_the_turn_that_it_was_made_for() {
+    let gone = GONE.replace("version img2", "version img3");
+    let silent = "did m-a at:-1\n state m-a unknown:503";
+    let text = format!("{gone}\n pending a leave node:a machine:m-a late:1\n {silent}");
+    check(
+        &text,
+        "node new Selected NothingTakesItsPlace ~ made for the place of Node a
+         ends new OtherNode",
+    );
+    is_for_a_person(&text);
+}
+
 /// It did not join, and as long as it may be there no other is made.
 #[test]
 fn who_waits_until_a_machine_is_gone_is_told_what_the_provider_has_against_it() {

@@ -30,16 +30,16 @@ impl Judge {
         if world.people.journals_deleted {
             return Ok(());
         }
-        let run_id = world
-            .truth
-            .changes
-            .get(key)
-            .map(|change| &change.spec.target.run_id);
-        let run_id = run_id.map_or("", String::as_str);
+        let change = world.truth.changes.get(key);
+        let run_id = change.map_or("", |change| change.spec.target.run_id.as_str());
         self.first_are_done(world, seen, owner, (run_id, node))?;
         self.wave_by_wave(world, seen, owner, (run_id, node))?;
         self.domain_by_domain(world, seen, owner, (run_id, node))?;
         few_have_failed(world, seen, owner, (run_id, node))?;
+        // A node that has changed and is asked about again begins nothing: only its last rules are asked.
+        if change.is_some_and(|change| change.status.step == Some(Step::PostRules)) {
+            return Ok(());
+        }
         self.with_a_word(world, seen, owner, (run_id, node))
     }
 

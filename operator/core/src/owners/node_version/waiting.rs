@@ -218,7 +218,8 @@ impl<'p, 'a> Waiting<'p, 'a> {
         let donor = node.annotation(annotations::DONOR);
         if !donor.is_empty() && self.pass.sets.class_of(node) == Some(Class::Outdated) {
             let message = format!("it was made for the place of Node {donor}, and is outdated by now");
-            return Some(Why::new(Reason::NothingTakesItsPlace, message));
+            // The turn of that node ends it.
+            return Some(Why::new(Reason::NothingTakesItsPlace, message).ended_by(Actor::OtherNode));
         }
         let group = node.annotation(annotations::SCALING_GROUP_ID);
         let known = self.pass.fleet.group(group);
