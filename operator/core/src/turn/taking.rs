@@ -83,7 +83,10 @@ fn take(
         return stay(turn, step, why);
     }
     if has_run_out && (keeps_only || taken.is_empty()) {
-        turn.say(step, Why::new(Reason::Admitting, "its lease has run out and is renewed"));
+        turn.say(
+            step,
+            Why::new(Reason::Admitting, "its lease has run out and is renewed"),
+        );
         return STAY;
     }
     if keeps_only || taken.is_empty() {
