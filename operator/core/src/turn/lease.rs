@@ -100,8 +100,6 @@ pub(crate) fn held_by(node: &str, lease: &LeaseView, until: Timestamp) -> Why {
 pub(crate) struct Upkeep<'a> {
     /// Renews the lease that the owner has.
     pub renews: Option<Action>,
-    /// That lease has run out: another may take it before it is renewed.
-    pub has_run_out: bool,
     /// Takes the lease that nobody has.
     pub takes: Option<Action>,
     /// When the lease that the owner has is to be renewed.
@@ -122,7 +120,6 @@ pub(crate) fn upkeep<'a>(
         Lease::None => {}
         Lease::Ours(due) => upkeep.due = Some(due),
         Lease::Due(lease) => {
-            upkeep.has_run_out = lease.expired(now);
             upkeep.renews = Some(Action::RenewLease {
                 node: node.name.clone(),
                 holder: holder.to_owned(),

@@ -20,7 +20,7 @@ use crate::{
         node::enter,
         own_drain,
         phases::Went,
-        taking::take_lease_and_shield,
+        taking::{renew_before_all_else, take_lease_and_shield},
     },
     why::Why,
 };
@@ -35,7 +35,9 @@ const PROBE_SECONDS: i64 = 15;
 
 /// Moves a node that has its turn one step further.
 pub fn advance(turn: &mut impl Turn) {
+    let first = turn.parts().out.actions.len();
     let _ = step(turn);
+    renew_before_all_else(turn, first);
 }
 
 fn step(turn: &mut impl Turn) -> Next {

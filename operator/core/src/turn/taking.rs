@@ -12,10 +12,14 @@ use crate::{
     action::{Action, Planned},
     mark,
     observed::ChangeView,
+    time::later,
     why::Why,
 };
 use jiff::Timestamp;
 use numo_api::{Reason, Step};
+
+/// How soon what waited for the renewal of a lease is decided again (seconds).
+const RENEWED_SECONDS: i64 = 1;
 
 /// For how long a turn has just begun (seconds).
 const JUST_BEGUN_SECONDS: i64 = 10;
@@ -41,7 +45,6 @@ pub(super) fn take_lease_and_shield(turn: &mut impl Turn) -> Next {
     let upkeep = holder.map(|holder| lease::upkeep(phases.observed, node, &holder, times));
     let Upkeep {
         renews,
-        has_run_out,
         takes,
         due,
         held,
@@ -53,14 +56,34 @@ pub(super) fn take_lease_and_shield(turn: &mut impl Turn) -> Next {
         let lease = lease.clone();
         turn.heed_lease(&lease, until)?;
     }
-    take(turn, (renews, has_run_out), (takes, shield, machines), keeps_only)
+    take(turn, renews, (takes, shield, machines), keeps_only)
 }
 
-/// Takes what is lacking, unless nothing new is taken; the lease that is there is kept. One that has run out is nobody's until it is
-/// renewed: nothing is done to the node before.
+/// Of what a turn does in this pass, from its action `first` on, only the renewal of a lease that has run out: numo was away for so long,
+/// and another operator may take that lease at any moment. The rest is decided again once the lease is renewed.
+pub(super) fn renew_before_all_else(turn: &mut impl Turn, first: usize) {
+    let Parts {
+        phases, node, out, ..
+    } = turn.parts();
+    let has_run_out = |planned: &Planned| match &planned.action {
+        Action::RenewLease { node: of, .. } => {
+            let lease = phases.observed.leases.get(of);
+            *of == node.name && lease.is_some_and(|lease| lease.expired(phases.now))
+        }
+        _ => false,
+    };
+    if let Some(at) = out.actions.iter().skip(first).position(has_run_out) {
+        out.actions.swap(first, first + at);
+        out.actions.truncate(first + 1);
+        // A renewal is nobody's news, and nothing else tells of it.
+        out.wake(later(phases.now, RENEWED_SECONDS));
+    }
+}
+
+/// Takes what is lacking, unless nothing new is taken; the lease that is there is kept.
 fn take(
     turn: &mut impl Turn,
-    (renews, has_run_out): (Option<Action>, bool),
+    renews: Option<Action>,
     (takes, shield, machines): (Option<Action>, Option<Action>, Vec<Action>),
     keeps_only: bool,
 ) -> Next {
@@ -81,13 +104,6 @@ fn take(
     let step = change.status.step.unwrap_or(Step::Admitted);
     if let Some(why) = unread.filter(|_| turn.heeds_marks()) {
         return stay(turn, step, why);
-    }
-    if has_run_out && (keeps_only || taken.is_empty()) {
-        turn.say(
-            step,
-            Why::new(Reason::Admitting, "its lease has run out and is renewed"),
-        );
-        return STAY;
     }
     if keeps_only || taken.is_empty() {
         return ON;
