@@ -2,10 +2,12 @@
 //! cluster or its provider is waited for, and what a person is told after that.
 
 use super::{
+    heir::is_for,
     pass::Pass,
     sets::{Class, is_node_of, is_noted},
 };
 use crate::{
+    action::{Event, EventAction},
     observed::{Leaving, NodeView, PendingNodeView},
     time::later,
     why::Why,
@@ -54,6 +56,17 @@ impl Pass<'_> {
             || format!("the machine of PendingNode {name} did not join"),
             |words| format!("no machine was made for PendingNode {name} in time: {words}"),
         )
+    }
+
+    /// Tells of a machine that was just given up. Its turn tells of one that was made for it, and of what nobody asks for any more nobody is told.
+    pub(super) fn tell_given_up(&mut self, pending: &PendingNodeView, is_unasked: bool) {
+        let mut flying = self.flying.iter();
+        let is_told = is_unasked || flying.any(|change| is_for(pending, change));
+        let note = self.words_of_failed(pending);
+        let event = Event::warning(Reason::JoinFailed.name(), EventAction::Change, note);
+        if let Some(written) = self.out.actions.last_mut().filter(|_| !is_told) {
+            written.event = Some(event);
+        }
     }
 
     /// That the provider does not say how a machine stands, or whether it was made, if so.
