@@ -205,7 +205,7 @@ fn the_usual_autoscaler_is_followed_where_no_strategy_names_it() {
         .observed
         .fleet;
     let usual = Key::new(AUTOSCALER_NAMESPACE, AUTOSCALER_NAME);
-    assert_eq!(fleet.to_follow(), [usual.clone()]);
+    assert_eq!(fleet.to_follow(), std::slice::from_ref(&usual));
     fleet.followed.insert(usual.clone());
     assert_eq!(fleet.to_follow(), []);
     // Nobody's machines are replaced here: a Deployment of that name is nothing to numo.

@@ -2,7 +2,6 @@
 //! cluster or its provider is waited for, and what a person is told after that.
 
 use super::{
-    heir::is_for,
     pass::Pass,
     sets::{Class, is_node_of, is_noted},
 };
@@ -58,10 +57,8 @@ impl Pass<'_> {
         )
     }
 
-    /// Tells of a machine that was just given up. Its turn tells of one that was made for it, and of what nobody asks for any more nobody is told.
-    pub(super) fn tell_given_up(&mut self, pending: &PendingNodeView, is_unasked: bool) {
-        let mut flying = self.flying.iter();
-        let is_told = is_unasked || flying.any(|change| is_for(pending, change));
+    /// Tells of a machine that was just given up, unless somebody else does.
+    pub(super) fn tell_given_up(&mut self, pending: &PendingNodeView, is_told: bool) {
         let note = self.words_of_failed(pending);
         let event = Event::warning(Reason::JoinFailed.name(), EventAction::Change, note);
         if let Some(written) = self.out.actions.last_mut().filter(|_| !is_told) {
