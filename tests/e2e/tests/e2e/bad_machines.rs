@@ -269,7 +269,7 @@ async fn an_uninstall_starts_the_autoscaler_whose_strategy_is_gone() -> Result<(
     let role = manifests::parse(&std::fs::read_to_string(manifests::root().join(role))?)?;
     manifests::apply(&stage.client, &role, "kube-system").await?;
     let [mut deployment, mut strategy] = autoscaler();
-    deployment["spec"]["replicas"] = json!(2);
+    deployment["spec"]["replicas"] = json!(1);
     strategy["spec"]["enabled"] = json!(true);
     manifests::apply(&stage.client, &[deployment, strategy], "kube-system").await?;
     let group = Group {
@@ -303,7 +303,7 @@ async fn an_uninstall_starts_the_autoscaler_whose_strategy_is_gone() -> Result<(
     let said = stage.call(&words).await?;
     assert_eq!(said.code, Some(0), "{said:?}");
     let (noted, running) = replicas().await?;
-    ensure!(running == Some(2), "{running:?}, {noted:?}: {said:?}");
+    ensure!(running == Some(1), "{running:?}, {noted:?}: {said:?}");
     ensure!(!noted.contains_key(marks::PRIOR_REPLICAS), "{noted:?}");
     let version = machines.api("NodeVersion", "nodeversions").get(VERSION).await?;
     ensure!(version.finalizers().is_empty(), "{version:?}");
