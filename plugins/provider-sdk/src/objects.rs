@@ -71,9 +71,7 @@ pub fn list(host: &impl Kubernetes, mut query: ListQuery) -> Result<Vec<Value>, 
 
 /// The HTTP status that the API server answered with, if the host says so.
 pub fn status(error: &Error) -> Option<u16> {
-    let mut details = error.details.iter();
-    let (_, status) = details.find(|(key, _)| key == "http-status")?;
-    status.parse().ok()
+    detail(error, "http-status")?.parse().ok()
 }
 
 /// A failed call about an object: by its HTTP status where it has one that says more than the host's code.
@@ -84,6 +82,8 @@ pub fn of_object(error: &Error, object: &ObjectRef) -> Failure {
 fn of_write(error: &Error, what: &str) -> Failure {
     let failed = of_host(error);
     let code = match (error.code, status(error)) {
+        // A ResourceQuota of the namespace: it is a 403 as a right that lacks is one, and nobody's right is to be changed.
+        (_, Some(403)) if error.message.contains("exceeded quota") => FailureCode::Exhausted,
         // Whether there is an object is not known of a kind that is not served: it is never taken for gone.
         (ErrorCode::Unsupported, _) => FailureCode::Unavailable,
         (ErrorCode::Denied | ErrorCode::Forbidden, _) | (_, Some(401 | 403)) => FailureCode::Denied,
@@ -92,7 +92,23 @@ fn of_write(error: &Error, what: &str) -> Failure {
         (_, Some(500..=599)) => FailureCode::Unavailable,
         _ => failed.code,
     };
-    failure(code, format!("{what}: {}", error.message))
+    Failure {
+        retry_after_seconds: retry_after(error),
+        ..failure(code, format!("{what}: {}", error.message))
+    }
+}
+
+/// When the API server wants to be asked again (seconds, an hour at most), if it says so.
+fn retry_after(error: &Error) -> Option<u32> {
+    let seconds: u32 = detail(error, "retry-after")?.parse().ok()?;
+    Some(seconds.min(3600))
+}
+
+fn detail<'a>(error: &'a Error, wanted: &str) -> Option<&'a str> {
+    let mut details = error.details.iter();
+    details
+        .find(|(key, _)| key == wanted)
+        .map(|(_, value)| value.as_str())
 }
 
 /// An object for people: `MachineDeployment ns/name`.
@@ -158,6 +174,32 @@ mod tests {
                 (wanted, "Machine a/b: words")
             );
         }
+    }
+
+    #[test]
+    fn haste_keeps_its_seconds_and_a_quota_is_no_right() {
+        let error = |status: &str, message: &str, seconds: &str| Error {
+            code: ErrorCode::Forbidden,
+            message: message.to_owned(),
+            details: vec![
+                ("http-status".to_owned(), status.to_owned()),
+                ("retry-after".to_owned(), seconds.to_owned()),
+            ],
+        };
+        let seconds = |said: &str| of_write(&error("429", "slow", said), "a").retry_after_seconds;
+        assert_eq!(
+            (seconds("7"), seconds("99999"), seconds("soon")),
+            (Some(7), Some(3600), None)
+        );
+        let quota = "configmaps \"m\" is forbidden: exceeded quota: q, requested: configmaps=1";
+        assert_eq!(
+            of_write(&error("403", quota, ""), "a").code,
+            FailureCode::Exhausted
+        );
+        assert_eq!(
+            of_write(&error("403", "may not", ""), "a").code,
+            FailureCode::Denied
+        );
     }
 
     #[test]

@@ -115,6 +115,55 @@ fn a_machine_is_made_once_whatever_answer_is_lost() {
     }
 }
 
+/// The same of what is written of one that is there.
+#[test]
+fn what_was_written_counts_whatever_answer_is_lost() {
+    for (what, wanted) in [("Terminating", "Terminating"), ("v2", "v2")] {
+        for lost in 0..=2 {
+            let cluster = cluster();
+            let id = create(&cluster, "numo-1").unwrap().provider_id;
+            let world = world(&cluster);
+            let ask = || match what {
+                "v2" => Sim::set_group_image(&world, "workers", what, None).map(drop),
+                _ => Sim::delete_node(&world, &id),
+            };
+            cluster.state().forget_calls();
+            cluster.state().lose = Some(lost);
+            assert_eq!(ask().is_err(), lost <= 1, "{what}: one patch");
+            cluster.state().lose = None;
+            ask().unwrap();
+            let (name, key) = if what == "v2" {
+                ("workers", "image")
+            } else {
+                ("numo-1", "state")
+            };
+            assert_eq!(data(&cluster, name, key), wanted, "lost {lost}");
+            assert_eq!(cluster.state().names("ConfigMap").len(), 4, "lost {lost}");
+        }
+    }
+}
+
+/// An API server of several that is behind: what was made is not there for a while.
+#[test]
+fn a_machine_that_is_not_read_yet_is_not_made_again() {
+    for stale in 1..=4 {
+        let cluster = cluster();
+        cluster.state().stale = stale;
+        cluster.state().lose = Some(3);
+        create(&cluster, "numo-1").unwrap_err();
+        cluster.state().lose = None;
+        let mut tries = 0..10;
+        let made = tries.find_map(|_| create(&cluster, "numo-1").ok());
+        let made = made.expect("it is read in the end");
+        assert_eq!(made.provider_id, "sim:///numo-1");
+        assert_eq!(
+            cluster.state().names("ConfigMap").len(),
+            4,
+            "not read {stale} times"
+        );
+    }
+}
+
 #[test]
 fn two_at_once_make_one() {
     for call in 1..=3 {
@@ -172,9 +221,30 @@ fn wrong_input_is_named() {
 fn faults_are_told_by_their_code() {
     let cluster = cluster();
     let world = world(&cluster);
-    cluster.state().throttled = 1;
+    let id = "sim:///numo-1";
+    let asks: [&dyn Fn() -> Result<(), Failure>; 5] = [
+        &|| create(&cluster, "numo-1").map(drop),
+        &|| Sim::delete_node(&world, id),
+        &|| Sim::node_state(&world, id).map(drop),
+        &|| Sim::set_group_image(&world, "workers", "v2", None).map(drop),
+        &|| Sim::groups(&world, "").map(drop),
+    ];
+    for ask in asks {
+        cluster.state().throttled = 1;
+        let failed = ask().unwrap_err();
+        assert_eq!(
+            (failed.code, failed.retry_after_seconds),
+            (FailureCode::Throttled, Some(7)),
+            "{failed:?}"
+        );
+    }
+    // A quota is no right that lacks: another code, another pause, and its own words.
+    cluster.state().resource_quota = Some(3);
     let failed = create(&cluster, "numo-1").unwrap_err();
-    assert_eq!(failed.code, FailureCode::Throttled);
+    assert_eq!(failed.code, FailureCode::Exhausted, "{failed:?}");
+    assert!(failed.message.contains("exceeded quota: team"), "{failed:?}");
+    assert_eq!(cluster.state().names("ConfigMap").len(), 3, "nothing was made");
+    cluster.state().resource_quota = None;
     cluster.state().denied.insert("create ConfigMap".to_owned());
     let failed = create(&cluster, "numo-1").unwrap_err();
     assert_eq!(failed.code, FailureCode::Denied);

@@ -450,21 +450,21 @@ impl FleetView {
         self.hosts.get(node).map_or("", |host| host.provider_id.as_str())
     }
 
-    /// The Deployments of cluster autoscalers that strategies name and that are not looked for yet, in the order of the strategies.
+    /// The Deployments of cluster autoscalers that are not looked for yet: those that strategies name, and where there is a NodeVersion the usual
+    /// one, whose strategy may be gone since numo stopped it.
     pub fn to_follow(&self) -> Vec<Key> {
-        // The usual one is looked for besides.
-        let is_usual = |one: &&Key| (&*one.namespace, &*one.name) == (AUTOSCALER_NAMESPACE, AUTOSCALER_NAME);
-        let usual = self.followed.iter().filter(is_usual).count();
-        let room = (MOST_AUTOSCALERS + usual).saturating_sub(self.followed.len());
-        let strategies = self.strategies.values().map(StrategyView::deployment);
-        let mut found: Vec<Key> = Vec::new();
-        for deployment in strategies.filter(can_be) {
-            if !self.followed.contains(&deployment) && !found.contains(&deployment) {
-                found.push(deployment);
-            }
-        }
-        found.truncate(room);
-        found
+        let usual = Key::new(AUTOSCALER_NAMESPACE, AUTOSCALER_NAME);
+        // It takes no other its place.
+        let room = MOST_AUTOSCALERS + usize::from(self.followed.contains(&usual));
+        let named = self.strategies.values().map(StrategyView::deployment);
+        let is_new = |one: &Key| can_be(one) && !self.followed.contains(one);
+        let named: BTreeSet<Key> = named.filter(is_new).collect();
+        let mut found: BTreeSet<Key> = named
+            .into_iter()
+            .take(room.saturating_sub(self.followed.len()))
+            .collect();
+        found.extend(Some(usual).filter(|one| !self.versions.is_empty() && is_new(one)));
+        found.into_iter().collect()
     }
 
     /// The group with this id.

@@ -62,7 +62,9 @@ impl Cluster {
         }
         if state.throttled > 0 {
             state.throttled -= 1;
-            return Err(error(ErrorCode::Unavailable, 429, "too many requests"));
+            let mut busy = error(ErrorCode::Unavailable, 429, "too many requests");
+            busy.details.push(("retry-after".to_owned(), "7".to_owned()));
+            return Err(busy);
         }
         if state.unserved.contains(kind) {
             return Err(Error {
@@ -179,7 +181,16 @@ impl State {
                 &format!("{kind} {name} already exists"),
             ));
         }
+        let there = self.objects.keys().filter(|key| key.0 == kind).count();
+        if self.resource_quota.is_some_and(|most| there >= most) {
+            let words = format!(
+                "{}s \"{name}\" is forbidden: exceeded quota: team, requested: {0}s=1, used: {0}s={there}, limited: {0}s={there}",
+                kind.to_lowercase()
+            );
+            return Err(error(ErrorCode::Forbidden, 403, &words));
+        }
         self.put(object);
+        self.unread.insert(name, self.stale);
         let now = self.objects.get(&key).map(ToString::to_string);
         Ok(self.odd.clone().or(now).unwrap_or_default())
     }
@@ -204,8 +215,13 @@ impl State {
 impl Kubernetes for Cluster {
     fn get_object(&self, object: &ObjectRef, projection: &Projection) -> Result<Option<String>, Error> {
         let is_lost = self.arrives("get", &object.kind, &place(object))?;
-        let state = self.state();
-        let found = state.objects.get(&of(object));
+        let mut state = self.state();
+        let is_unread = state.unread.get_mut(&object.name).is_some_and(|left| {
+            let is_unread = *left > 0;
+            *left = left.saturating_sub(1);
+            is_unread
+        });
+        let found = state.objects.get(&of(object)).filter(|_| !is_unread);
         let found = found.filter(|found| text(found, "/apiVersion") == object.api_version);
         let found = found.map(|found| project(found, projection).to_string());
         let found = found.map(|found| state.odd.clone().unwrap_or(found));

@@ -60,6 +60,10 @@ pub struct State {
     pub eager: bool,
     /// New Machines are not listed so many times.
     pub unseen: u32,
+    /// An object that was made is not there for so many reads of it.
+    pub stale: u32,
+    /// Objects of a kind that the namespace's ResourceQuota has room for; none: any number.
+    pub resource_quota: Option<usize>,
     /// Machines whose Node never joins.
     pub never_joins: bool,
     /// Machines that are being deleted take so many steps more.
@@ -67,6 +71,7 @@ pub struct State {
     /// Machines that the cloud has room for; none: any number.
     pub quota: Option<usize>,
     lists_of: BTreeMap<String, u32>,
+    unread: BTreeMap<String, u32>,
     version: u64,
     clock: u64,
 }

@@ -263,25 +263,34 @@ fn a_machine_of_the_same_name_is_not_deleted_for_another() {
 #[test]
 fn refusals_have_their_code() {
     let cluster = cluster();
+    let id = id_of(&cluster, &machines(&cluster)[0]);
+    let world = world(&cluster);
+    // At whichever call the API server has too much to do, its own time is kept, and nothing is done twice or by half.
+    for before in 0..3 {
+        let busy = |cluster: &Cluster| cluster.state().throttled = 1;
+        let number = cluster.state().calls.len() + before + 1;
+        cluster.state().before.insert(number, Box::new(busy));
+        let refused = create(&cluster, "numo-1", None).unwrap_err();
+        assert_eq!(
+            (refused.code, refused.retry_after_seconds),
+            (FailureCode::Throttled, Some(7)),
+            "call {before}: {refused:?}"
+        );
+    }
     cluster.state().throttled = 1;
-    failed(
-        create(&cluster, "numo-1", None),
-        FailureCode::Throttled,
-        "too many",
-    );
+    let refused = ClusterApi::delete_node(&world, &id).unwrap_err();
+    assert_eq!(refused.retry_after_seconds, Some(7), "{refused:?}");
+    cluster.state().throttled = 1;
+    let refused = ClusterApi::groups(&world, "u1").unwrap_err();
+    assert_eq!(refused.retry_after_seconds, Some(7), "{refused:?}");
     for call in ["get MachineDeployment", "list Machine", "patch MachineDeployment"] {
         cluster.state().denied = [call.to_owned()].into();
         failed(create(&cluster, "numo-1", None), FailureCode::Denied, call);
     }
     assert_eq!(replicas(&cluster), 3);
-    let id = id_of(&cluster, &machines(&cluster)[0]);
     for call in ["list MachineSet", "patch Machine", "patch MachineDeployment"] {
         cluster.state().denied = [call.to_owned()].into();
-        failed(
-            ClusterApi::delete_node(&world(&cluster), &id),
-            FailureCode::Denied,
-            call,
-        );
+        failed(ClusterApi::delete_node(&world, &id), FailureCode::Denied, call);
     }
     assert_eq!(replicas(&cluster), 3);
     let none = World {

@@ -377,6 +377,20 @@ fn a_cluster_autoscaler_that_rests_is_switched_on_before_the_finalizer_goes() {
     assert_eq!(written, RESTORED);
 }
 
+/// The strategy was deleted while nodes were replaced: only what is noted on the Deployment says that it is to run.
+#[test]
+fn a_cluster_autoscaler_whose_strategy_is_gone_is_switched_on_before_the_finalizer_goes() {
+    let (written, left) = released(&one("replacing a Drained cordoned\n strategy prior:2 forgotten"));
+    let wanted = [
+        RESTORED[0],
+        RESTORED[1],
+        "NodeVersion nv: autoscaler 2 of 0 with ./cluster-autoscaler",
+        "NodeVersion nv: finalizer",
+    ];
+    assert_eq!(written, wanted);
+    assert_eq!(left, Vec::new());
+}
+
 #[test]
 fn a_cluster_autoscaler_that_numo_has_not_switched_off_is_left_alone() {
     let resting = one("strategy");

@@ -8,7 +8,7 @@ use crate::{
 use numo_api::{machines::annotations, marks};
 use numo_core::{
     action::{Action, Change, FleetAction},
-    observed::Key,
+    observed::{AUTOSCALER_NAME, AUTOSCALER_NAMESPACE, Key},
     owners::node_version,
 };
 
@@ -195,6 +195,22 @@ fn the_usual_autoscaler_is_followed_beside_the_most() {
     assert_eq!(fleet.to_follow(), [Key::new("kube-system", "last")]);
     fleet.followed.retain(|one| !usual.contains(one));
     fleet.followed.insert(Key::new("kube-system", "a-7"));
+    assert_eq!(fleet.to_follow(), usual.into_iter().collect::<Vec<_>>());
+}
+
+/// numo may have stopped it for a strategy that is gone since: whoever looks at the cluster looks for it, `numo release` as the operator.
+#[test]
+fn the_usual_autoscaler_is_followed_where_no_strategy_names_it() {
+    let mut fleet = Cluster::parse(&two("strategy prior:1 forgotten unfollowed"))
+        .observed
+        .fleet;
+    let usual = Key::new(AUTOSCALER_NAMESPACE, AUTOSCALER_NAME);
+    assert_eq!(fleet.to_follow(), std::slice::from_ref(&usual));
+    fleet.followed.insert(usual.clone());
+    assert_eq!(fleet.to_follow(), []);
+    // Nobody's machines are replaced here: a Deployment of that name is nothing to numo.
+    fleet.followed.clear();
+    fleet.versions.clear();
     assert_eq!(fleet.to_follow(), []);
 }
 

@@ -1264,6 +1264,23 @@ fn what_becomes_of_machines_is_told_by_events() {
         told(&gone),
         ["false MachineLeaving machine m-a of Node a is gone"]
     );
+    // The spec was edited in mid-roll, there and back or to a third image.
+    let edited = two("replacing a PreRules image:img1");
+    let ended = "false Superseded NodeVersion nv asks for another version by now";
+    assert_eq!(told(&edited), [ended]);
+    assert_eq!(
+        told(&edited.replace("host a img1", "host a img2")),
+        [ended],
+        "it has the third one already"
+    );
+    // A deadline that is over, of what no turn waits for.
+    let stray = told(&idle("pending p node:new machine:m-new Creating late:0"));
+    assert_eq!(stray, ["true JoinFailed m-new of PendingNode p did not join"]);
+    let joining = told(&idle("joining j node:z components:c2 late:0"));
+    assert!(
+        joining.len() == 1 && joining[0].starts_with("true JoinFailed JoiningNode j: found no Node z by "),
+        "{joining:?}"
+    );
 }
 
 /// A Job whose turn ended before its verdict is nobody's any more.

@@ -83,6 +83,7 @@ async fn what_google_cloud_has_against_it_is_told_in_its_words() -> Result<()> {
 
     scene.hosted.give_key()?;
     scene.told(&["NotFound", "node-none"]).await?;
+    scene.announced(&["NotFound", "node-none"]).await?;
 
     scene.hosted.cloud.deny(true);
     // The NodeVersion is edited in mid-roll.

@@ -22,7 +22,7 @@ use crate::{
 const PAGE: &str = "operator/docs/migration/constellation-node-operator.md";
 const VERSION: &str = "constellation-version";
 const OLD: &str = "constellation-operator-controller-manager";
-const AUTOSCALER: &str = "constellation-cluster-autoscaler";
+pub const AUTOSCALER: &str = "constellation-cluster-autoscaler";
 /// The fields of a NodeVersion that only numo knows.
 const OURS: [&str; 7] = [
     "surge",
@@ -99,7 +99,7 @@ fn pending(node: &str, goal: &str, owner: &str) -> Value {
 }
 
 /// The Deployment of the cluster autoscaler, and what says that it rests.
-fn autoscaler() -> [Value; 2] {
+pub fn autoscaler() -> [Value; 2] {
     let labels = json!({"app": AUTOSCALER});
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": AUTOSCALER, "namespace": "kube-system"},

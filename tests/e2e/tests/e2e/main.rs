@@ -14,6 +14,7 @@ mod approvals;
 mod ask;
 mod asked;
 mod author;
+mod bad_machines;
 mod channels;
 mod closed;
 mod clouds;

@@ -177,7 +177,7 @@ pub async fn begin_one(spec: Value) -> Result<(Stage, Machines)> {
 }
 
 /// Waits until numo has begun with a node: its machine is made, which nobody boots here.
-async fn begun(stage: &Stage, machines: &Machines, node: &str) -> Result<()> {
+pub async fn begun(stage: &Stage, machines: &Machines, node: &str) -> Result<()> {
     let pending = machines.api("PendingNode", "pendingnodes");
     stage
         .until("a machine is asked for", 120, || async {

@@ -17,7 +17,10 @@ use numo_cluster::{Cluster, Options, User};
 use numo_install::{NAMESPACE, objects, rendered, root, said};
 use serde_json::{Value, json};
 
-use crate::{equal::by_name, helm::numo};
+use crate::{
+    equal::{by_name, difference},
+    helm::numo,
+};
 
 /// The namespace of `deploy/kustomize/example`.
 const ELSEWHERE: &str = "numo-system";
@@ -160,6 +163,84 @@ fn the_right_to_the_cluster_autoscaler_goes_to_numo_where_it_is() -> Result<()> 
     ] {
         let binding = all.get(name).context(name)?;
         assert_eq!(binding["subjects"][0]["namespace"], "other", "{name}");
+    }
+    Ok(())
+}
+
+/// What an overlay renders, of these lines.
+fn built(text: &str) -> Result<std::collections::BTreeMap<String, Value>> {
+    let folder = tempfile::tempdir()?;
+    overlay(folder.path(), text)?;
+    Ok(by_name(objects(&rendered::kustomize(folder.path())?)?))
+}
+
+/// Each takes out what an overlay has and nothing more, and changes nothing where that is not.
+#[test]
+fn a_component_that_leaves_kinds_out_leaves_them_and_no_others_out() -> Result<()> {
+    let machines = "DEPLOY/components/node-version, DEPLOY/components/node-version-component, DEPLOY/components/node-version-sim, \
+                    DEPLOY/components/node-version-autoscaler";
+    for (platform, without, added, kinds) in [
+        (
+            "kubernetes",
+            "without-plans",
+            "",
+            [".upgrade.cattle.io"].as_slice(),
+        ),
+        (
+            "kubernetes",
+            "without-node-maintenance",
+            "",
+            &[".nodemaintenance.medik8s.io", ".nodemaintenance.kubevirt.io"],
+        ),
+        ("kubernetes", "without-node-version", "", &[]),
+        ("self-managed", "without-node-version", machines, &[]),
+        ("openshift", "without-node-version", machines, &[]),
+        (
+            "kubernetes",
+            "without-node-version",
+            "DEPLOY/components/node-version",
+            &[],
+        ),
+    ] {
+        let resources = format!("resources: [DEPLOY/all/{platform}]\n");
+        let plain = built(&resources)?;
+        let list = [added, &format!("DEPLOY/components/{without}")];
+        let list: Vec<&str> = list.into_iter().filter(|one| !one.is_empty()).collect();
+        let left = built(&format!("{resources}components: [{}]\n", list.join(", ")))?;
+        let is_out = |name: &String| kinds.iter().any(|kind| name.ends_with(kind));
+        let wanted: Vec<&String> = plain.keys().filter(|name| !is_out(name)).collect();
+        let count = plain.len() - wanted.len();
+        assert_eq!(count, kinds.len(), "{without}: there before");
+        assert_eq!(left.keys().collect::<Vec<_>>(), wanted, "{without} of {platform}");
+        for (name, object) in &left {
+            assert_eq!(
+                difference(&plain[name], object, ""),
+                None,
+                "{without} of {platform}: {name}"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// One cluster of several that has no machines: its overlay is one of another one, whose own patches are there already.
+#[test]
+fn an_overlay_of_one_with_machines_has_no_right_and_no_flag_of_them() -> Result<()> {
+    let plain = built("resources: [DEPLOY/all/kubernetes]\n")?;
+    for cloud in ["cluster-api", "gcp"] {
+        let left = built(&format!(
+            "resources: [DEPLOY/../../examples/machines/{cloud}]\ncomponents: [DEPLOY/components/without-node-version]\n"
+        ))?;
+        let more = left.keys().filter(|name| !plain.contains_key(*name));
+        let more: Vec<&String> = more.filter(|name| !name.starts_with("ConfigMap ")).collect();
+        assert_eq!(more, Vec::<&String>::new(), "{cloud}");
+        for name in plain.keys() {
+            let found = left.get(name).with_context(|| format!("{cloud}: {name}"))?;
+            // What a machine is that goes first is the overlay's own word, and by it numo may annotate a Machine and no more.
+            if name != "ValidatingAdmissionPolicy numo-metadata" {
+                assert_eq!(difference(&plain[name], found, ""), None, "{cloud}: {name}");
+            }
+        }
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use super::{
     sets::{Class, facts, is_noted, is_told},
 };
 use crate::{
-    action::{Change, FleetAction, FleetQuestion},
+    action::{Action, Change, Event, EventAction, FleetAction, FleetQuestion},
     observed::{FleetView, NodeView, is_same},
     text::first_of,
     time::later,
@@ -74,7 +74,15 @@ impl Pass<'_> {
                     }
                     self.fleet(&node.name, delete);
                 }
-                (None, Some(deadline)) if deadline <= self.now => self.fleet(&chain, delete),
+                (None, Some(deadline)) if deadline <= self.now => {
+                    let note = format!(
+                        "JoiningNode {}: found no Node {name} by {deadline}, wanted one; it is deleted, and nobody says any more with which \
+                         components that node comes",
+                        joining.name
+                    );
+                    let event = Event::warning(Reason::JoinFailed.name(), EventAction::Change, note);
+                    self.act(&chain, Action::Fleet(delete), Some(event));
+                }
                 (None, Some(deadline)) => self.out.wake(deadline),
                 (None, None) => {}
             }

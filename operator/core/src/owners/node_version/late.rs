@@ -6,6 +6,7 @@ use super::{
     sets::{Class, is_node_of, is_noted},
 };
 use crate::{
+    action::{Event, EventAction},
     observed::{Leaving, NodeView, PendingNodeView},
     time::later,
     why::Why,
@@ -54,6 +55,15 @@ impl Pass<'_> {
             || format!("the machine of PendingNode {name} did not join"),
             |words| format!("no machine was made for PendingNode {name} in time: {words}"),
         )
+    }
+
+    /// Tells of a machine that was just given up, unless somebody else does.
+    pub(super) fn tell_given_up(&mut self, pending: &PendingNodeView, is_told: bool) {
+        let note = self.words_of_failed(pending);
+        let event = Event::warning(Reason::JoinFailed.name(), EventAction::Change, note);
+        if let Some(written) = self.out.actions.last_mut().filter(|_| !is_told) {
+            written.event = Some(event);
+        }
     }
 
     /// That the provider does not say how a machine stands, or whether it was made, if so.

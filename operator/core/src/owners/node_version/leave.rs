@@ -2,7 +2,7 @@
 
 use super::{pass::Pass, sets::Class};
 use crate::{
-    action::Action,
+    action::{Action, Event, EventAction},
     let_go,
     observed::{ChangeView, NodeView, PendingNodeView},
     owner::OwnerKind,
@@ -82,7 +82,8 @@ impl<'a> Pass<'a> {
         if self.leaving.is_some() {
             journal.status.pin = self.pin_of_joined(change);
         }
-        self.write(journal);
+        let event = Event::normal(why.reason.name(), EventAction::Restore, &*why.message);
+        self.tell(journal, event.on(&donor.name));
         let holder = lease::holder_of(OwnerKind::NodeVersion, &self.view.uid);
         if let Some(action) = lease::release(self.observed, &donor.name, &holder) {
             self.act(&donor.name, action, None);

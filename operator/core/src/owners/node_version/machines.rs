@@ -226,7 +226,7 @@ impl<'a> Pass<'a> {
     }
 
     /// The machine is to go: it did not join. As it may have been made at this moment, until when it is looked for is written down.
-    fn give_up(&mut self, pending: &PendingNodeView, state: Option<CspState>) {
+    fn give_up(&mut self, pending: &PendingNodeView, state: Option<CspState>, is_told: bool) {
         let is_seen = !matches!(state, None | Some(CspState::Unknown | CspState::Terminated));
         let until = later(self.now, if is_seen { 0 } else { UNSEEN_SECONDS });
         let spec = PendingNodeSpec {
@@ -235,6 +235,7 @@ impl<'a> Pass<'a> {
             ..pending.spec.clone()
         };
         self.write_pending(pending, spec, Vec::new());
+        self.tell_given_up(pending, is_told);
     }
 
     /// A machine that has not joined yet.
@@ -258,7 +259,9 @@ impl<'a> Pass<'a> {
         // Nobody asks for one any more that was not made yet, or is still being made.
         let is_unasked = self.leaving.is_some() || self.is_of_other_version(pending);
         if is_lost || is_late || has_no_group || is_unasked {
-            return self.give_up(pending, state);
+            // Its turn tells of one that was made for it.
+            let is_told = is_unasked || self.flying.iter().any(|change| is_for(pending, change));
+            return self.give_up(pending, state, is_told);
         }
         if let Some(deadline) = deadline {
             self.out.wake(deadline);

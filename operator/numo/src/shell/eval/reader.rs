@@ -128,7 +128,13 @@ impl Access {
                 );
                 Err(HostError::new(ErrorCode::TooLarge, message))
             }
-            text => Err(failed(&fault(head.status, &text.unwrap_or_default()))),
+            text => {
+                let failed = failed(&fault(head.status, &text.unwrap_or_default()));
+                Err(match retry_after(&head.headers) {
+                    Some(seconds) => failed.detail("retry-after", seconds.to_string()),
+                    None => failed,
+                })
+            }
         }
     }
 
@@ -167,6 +173,12 @@ impl Access {
         keep(&self.rights, right, allowed);
         Ok(allowed)
     }
+}
+
+/// When the API server wants to be asked again (seconds), if it says so: one that has too much to do does.
+fn retry_after(headers: &http::HeaderMap) -> Option<u32> {
+    let said = headers.get(http::header::RETRY_AFTER)?;
+    said.to_str().ok()?.trim().parse().ok()
 }
 
 /// The API server has no such kind, in this version. An object of it is not gone: whether there is one is not known.
@@ -590,7 +602,13 @@ mod tests {
                 }
                 _ => answer(request.uri()),
             };
-            std::future::ready(http::Response::builder().status(code).body(body))
+            let answer = http::Response::builder().status(code);
+            let answer = if code == 429 {
+                answer.header("retry-after", "7")
+            } else {
+                answer
+            };
+            std::future::ready(answer.body(body))
         });
         RuleReader::own(Arc::new(Access::new(Client::new(service, "default"))))
     }
@@ -718,6 +736,26 @@ mod tests {
         let found = reader(|_| (200, r#"{"metadata": {"name": "p0"}}"#.into()));
         let found = found.get(&pod(), false).await.unwrap().unwrap();
         assert_eq!(found.value().unwrap()["kind"], "Pod");
+    }
+
+    /// One that has too much to do says in a header when it wants to be asked again, and nothing else that a program could read.
+    #[tokio::test]
+    async fn when_the_api_server_wants_to_be_asked_again_is_heard() {
+        let busy = reader(|_| (429, "Too many requests, please try again later.".into()));
+        let errors = [
+            busy.get(&pod(), false).await.unwrap_err(),
+            busy.list(&query(20)).await.unwrap_err(),
+        ];
+        for error in errors {
+            let seconds = error.details.iter().find(|(key, _)| key == "retry-after");
+            assert_eq!(seconds.map(|(_, value)| value.as_str()), Some("7"), "{error:?}");
+        }
+        let down = reader(|_| (503, "down".into()));
+        let error = down.get(&pod(), false).await.unwrap_err();
+        assert!(
+            !error.details.iter().any(|(key, _)| key == "retry-after"),
+            "{error:?}"
+        );
     }
 
     #[tokio::test]

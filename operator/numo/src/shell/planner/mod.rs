@@ -57,12 +57,7 @@ use super::{
     watched::{self, FLEET_KINDS, Place, etcd_pod::KUBE_SYSTEM},
 };
 use numo_api::marks;
-use numo_core::{
-    Owner,
-    observed::{AUTOSCALER_NAME, AUTOSCALER_NAMESPACE, Key, Settings},
-    quorum::OPENSHIFT_ETCD,
-    referred,
-};
+use numo_core::{Owner, observed::Settings, quorum::OPENSHIFT_ETCD, referred};
 use std::{collections::BTreeSet, time::Duration};
 use tokio::{sync::watch as signal, time::Instant};
 
@@ -368,17 +363,9 @@ impl Planner {
     }
 }
 
-/// Begins to watch the Deployments of cluster autoscalers that strategies name, and the usual one, whose strategy may be gone since numo stopped it.
-/// Until they are listed nothing is decided, and none is watched no more before the process ends.
+/// Begins to watch the Deployments of cluster autoscalers. Until they are listed nothing is decided, and none is watched no more before the process ends.
 fn follow_autoscalers(context: &mut Context) {
-    let fleet = &context.store.observed.fleet;
-    let mut found = fleet.to_follow();
-    let usual = Key::new(AUTOSCALER_NAMESPACE, AUTOSCALER_NAME);
-    let is_followed = fleet.followed.contains(&usual) || found.contains(&usual);
-    if !fleet.versions.is_empty() && !is_followed {
-        found.push(usual);
-    }
-    for deployment in found {
+    for deployment in context.store.observed.fleet.to_follow() {
         context.watch(Kind::Autoscaler, &deployment.to_string());
         context.store.observed.fleet.followed.insert(deployment);
     }
