@@ -198,7 +198,7 @@ impl Wait<'_> {
             }
             // One that is being deleted may be gone by itself.
             Reason::JobBeingDeleted if !self.is_a_persons() => return None,
-            Reason::JobBeingDeleted if mentioned(self.message, "rule").len() == 1 => self.of_job(),
+            Reason::JobBeingDeleted if !mentioned(self.message, "rule").is_empty() => self.of_job(),
             Reason::UpgradeCannotStart | Reason::JobBeingDeleted => {
                 vec![format!(
                     "kubectl -n {namespace} describe jobs,pods -l {}={name}",
