@@ -23,10 +23,15 @@ const RETRY_REFUSED_SECONDS: i64 = 5;
 /// How the Job of an attempt comes along.
 pub(super) fn progress(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>) -> Progress {
     let job = attempt.job();
-    let found = inquiry.observed.jobs.get(&job);
-    let Some(view) = found.filter(|view| !view.deleting) else {
-        return start(attempt, inquiry, job, found);
+    let Some(view) = inquiry.observed.jobs.get(&job) else {
+        return start(attempt, inquiry, job);
     };
+    if view.deleting {
+        // Beside it the work of the rule would be done twice at once.
+        let what = attempt.words();
+        let message = format!("{what}, Job {job} is being deleted, or a pod of it still runs");
+        return Progress::Wait(Why::new(Reason::JobBeingDeleted, message), None);
+    }
     let Some(end) = &view.ended else {
         return running(attempt, &job, view, inquiry.now);
     };
@@ -46,35 +51,29 @@ pub(super) fn progress(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>) -> Progress
     };
     let verdict = VerdictRecord {
         exit_code: evidence.exit_code,
-        ..verdict(attempt, Some(view), outcome, (reason, &message), inquiry.now)
+        ..verdict(attempt, view, outcome, (reason, &message), inquiry.now)
     };
     Progress::Record(Box::new(verdict), evidence.log_tail.clone())
 }
 
-/// A verdict as it is journaled, of the Job if there is one.
+/// A verdict as it is journaled, of its Job.
 fn verdict(
     attempt: &Attempt<'_>,
-    job: Option<&JobView>,
+    job: &JobView,
     outcome: Outcome,
     words: (&str, &str),
     now: Timestamp,
 ) -> VerdictRecord {
-    let started = job.filter(|job| !job.deleting).map(|job| job.created);
-    let verdict = attempt.verdict(outcome, words, started, now);
-    let Some(job) = job else {
-        return verdict;
-    };
     VerdictRecord {
         ended_at: job.ended_at.map(|at| at.to_string()),
         // A Job that does not say what it was made from says nothing of the rule as it is now.
         edition: Some(job.edition.clone()).filter(|edition| !edition.is_empty()),
-        ..verdict
+        ..attempt.verdict(outcome, words, Some(job.created), now)
     }
 }
 
-/// Creates the Job, unless that was refused a moment ago, or for so long that it has failed. `leaving` is a Job of its name
-/// that is being deleted.
-fn start(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>, job: Key, leaving: Option<&JobView>) -> Progress {
+/// Creates the Job, unless that was refused a moment ago, or for so long that it has failed.
+fn start(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>, job: Key) -> Progress {
     let (rule, subject, now) = (attempt.rule, attempt.subject, inquiry.now);
     if let Some(refusal) = inquiry.observed.refusals.get(&job) {
         let retry_at = later(refusal.at, RETRY_REFUSED_SECONDS);
@@ -97,7 +96,7 @@ fn start(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>, job: Key, leaving: Option
             .since
             .is_some_and(|since| now.duration_since(since).as_secs() > rule.timeout_seconds);
         if given_up {
-            let verdict = verdict(attempt, leaving, attempt.failed(), (reason.name(), &message), now);
+            let verdict = attempt.verdict(attempt.failed(), (reason.name(), &message), None, now);
             return Progress::Record(Box::new(verdict), None);
         }
         if now < retry_at {
@@ -133,7 +132,7 @@ fn running(attempt: &Attempt<'_>, job: &Key, view: &JobView, now: Timestamp) -> 
     if now >= deadline {
         let message = format!("Job {job} did not end within timeoutSeconds {timeout}");
         let words = ("DeadlineExceeded", message.as_str());
-        let verdict = verdict(attempt, Some(view), attempt.failed(), words, now);
+        let verdict = verdict(attempt, view, attempt.failed(), words, now);
         return Progress::Record(Box::new(verdict), None);
     }
     let what = format!("{}, Job {job}", attempt.words());

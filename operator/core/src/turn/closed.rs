@@ -85,7 +85,7 @@ fn kept(pin: Pin) -> Option<Pin> {
 pub(crate) fn keeps(rule: &Why) -> bool {
     matches!(
         rule.reason,
-        Reason::RuleRunning | Reason::RuleStarting | Reason::RuleJobCannotStart
+        Reason::RuleRunning | Reason::RuleStarting | Reason::RuleJobCannotStart | Reason::JobBeingDeleted
     )
 }
 

@@ -41,26 +41,27 @@ pub(crate) fn standing<'a>(
     holder: &str,
     now: Timestamp,
 ) -> Lease<'a> {
-    if observed.settings.leases_unavailable.is_some() {
+    let ahead = |lease: &LeaseView| lease.renewed.is_some_and(|at| at > later(now, AHEAD_SECONDS));
+    let is_others = |lease: &LeaseView| lease.holder != holder && !lease.expired(now) && !ahead(lease);
+    if observed.settings.leases_unavailable.is_some() && !lease.is_some_and(is_others) {
         return Lease::None;
     }
     let Some(lease) = lease else {
         return Lease::Free(None);
     };
-    let ahead = lease.renewed.is_some_and(|at| at > later(now, AHEAD_SECONDS));
     if lease.holder == holder {
         let due = lease.renewal();
         // Others do not believe a time that has not come, and take it.
-        return if now < due && !ahead {
+        return if now < due && !ahead(lease) {
             Lease::Ours(due)
         } else {
             Lease::Due(lease)
         };
     }
-    if lease.expired(now) || ahead {
-        return Lease::Free(Some(lease));
+    if is_others(lease) {
+        return Lease::Held(lease, expiry(lease));
     }
-    Lease::Held(lease, expiry(lease))
+    Lease::Free(Some(lease))
 }
 
 /// Why a node waits whose lease another has, if so.

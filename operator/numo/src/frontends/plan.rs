@@ -354,7 +354,11 @@ pub fn transitions(view: &PlanView, old: &PlanStatus, new: &PlanStatus) -> Vec<T
             false,
         ));
     }
-    said.extend(changed(types::COMPLETE).and_then(|complete| completion(&complete, version, hash)));
+    let ready = find(new, types::READY).and_then(|ready| ready.reason);
+    let is_outside = view.window.is_some() && ready.as_deref() == Some(Reason::OutsideWindow.name());
+    said.extend(
+        changed(types::COMPLETE).and_then(|complete| completion(&complete, (version, hash), is_outside)),
+    );
     said.extend(
         changed(types::STALLED).and_then(|stalled| stall(&stalled, find(old, types::STALLED).as_ref())),
     );
@@ -385,17 +389,26 @@ fn unresolved(view: &PlanView, why: String) -> String {
     }
 }
 
-/// The event of a changed condition Complete.
-fn completion(complete: &PlanCondition, version: &str, hash: &str) -> Option<Transition> {
+/// The event of a changed condition Complete. A Plan waits for its window only where that `is_outside`.
+fn completion(
+    complete: &PlanCondition,
+    (version, hash): (&str, &str),
+    is_outside: bool,
+) -> Option<Transition> {
     let said = match complete.reason.as_deref()? {
         "Complete" => (
             "Complete",
             format!("Jobs complete for version {version}. Hash: {hash}"),
             false,
         ),
-        "Waiting" => {
+        "Waiting" if is_outside => {
             let note =
                 format!("Waiting for start of Spec.Window to sync Jobs for version {version}. Hash: {hash}");
+            ("Waiting", note, false)
+        }
+        "Waiting" => {
+            let why = message(complete);
+            let note = format!("Waiting to sync Jobs for version {version}: {why}. Hash: {hash}");
             ("Waiting", note, false)
         }
         "JobFailed" => ("JobFailed", message(complete), true),
@@ -490,6 +503,53 @@ mod tests {
         let standing = super::standing(&report);
         assert_eq!(standing.reason, Reason::Succeeded, "{standing:?}");
         assert!(standing.message.starts_with("acknowledged: "), "{standing:?}");
+    }
+
+    /// system-upgrade-controller waits for nothing else: of a Plan that has no window nobody is to look for one.
+    #[test]
+    fn only_a_plan_outside_its_window_is_told_to_wait_for_that() {
+        let condition = |type_: &str, reason: &str, message: &str| PlanCondition {
+            type_: type_.to_owned(),
+            status: "False".to_owned(),
+            reason: Some(reason.to_owned()),
+            message: Some(message.to_owned()),
+            ..PlanCondition::default()
+        };
+        let said = |window: Value, reason: Reason| {
+            let mut plan = json!({
+                "apiVersion": "upgrade.cattle.io/v1", "kind": "Plan", "metadata": {"name": "p"},
+                "spec": {"upgrade": {"image": "i"}},
+            });
+            plan["spec"]["window"] = window;
+            let view = view(serde_json::from_value(plan).unwrap());
+            let new = PlanStatus {
+                conditions: Some(vec![
+                    condition(types::COMPLETE, "Waiting", "rule ops/gate is not judged yet"),
+                    condition(types::READY, reason.name(), ""),
+                ]),
+                latest_version: Some("v1".to_owned()),
+                latest_hash: Some("h".to_owned()),
+                ..PlanStatus::default()
+            };
+            let old = PlanStatus {
+                conditions: None,
+                ..new.clone()
+            };
+            let all = transitions(&view, &old, &new);
+            let waiting = all.into_iter().find(|(reason, ..)| *reason == "Waiting");
+            waiting.map(|(_, note, _)| note).unwrap_or_default()
+        };
+        let window = json!({"days": ["su"], "startTime": "1:00", "endTime": "2:00"});
+        assert_eq!(
+            said(window.clone(), Reason::OutsideWindow),
+            "Waiting for start of Spec.Window to sync Jobs for version v1. Hash: h"
+        );
+        for (window, reason) in [(Value::Null, Reason::OutsideWindow), (window, Reason::Validating)] {
+            assert_eq!(
+                said(window, reason),
+                "Waiting to sync Jobs for version v1: rule ops/gate is not judged yet. Hash: h"
+            );
+        }
     }
 
     /// The table was made by Go programs of the same steps, with the libraries that system-upgrade-controller calls for

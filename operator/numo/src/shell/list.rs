@@ -133,12 +133,14 @@ async fn serves_machines(client: &Client) -> Result<bool, kube::Error> {
     }
 }
 
-/// Where rules run Jobs. What can be no namespace is nobody's: whoever writes a rule would have the whole look fail.
+/// Where rules run Jobs, and where Plans do: what keeps a Job there from having a pod is told by its Events too. What can be no namespace is
+/// nobody's: whoever writes a rule would have the whole look fail.
 fn job_namespaces(store: &Store) -> BTreeSet<String> {
     let rules = store.observed.rules.values();
     rules
         .filter(|rule| frontends::mutex_rule::is_namespace(&rule.job_namespace))
         .map(|rule| rule.job_namespace.clone())
+        .chain(store.observed.plans.keys().map(|plan| plan.namespace.clone()))
         .collect()
 }
 
@@ -495,4 +497,23 @@ fn judged_in_run(store: &Store, (key, rule): (&Key, &MutexRule)) -> Option<(Key,
         Validity::Invalid(Reason::InvalidConfig, said.message.clone().unwrap_or_default())
     };
     Some((key.clone(), project::edition(&rule.metadata), validity))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else `explain` says of a Job whose pods a policy refuses that its pod is about to start.
+    #[test]
+    fn events_of_jobs_are_looked_at_where_plans_have_theirs() {
+        let plan = serde_json::json!({
+            "apiVersion": "upgrade.cattle.io/v1", "kind": "Plan",
+            "metadata": {"name": "p", "namespace": "system-upgrade"}, "spec": {"upgrade": {"image": "i"}},
+        });
+        let mut store = Store::new(Settings::default());
+        let view = frontends::plan::view(serde_json::from_value(plan).unwrap());
+        store.observed.plans.insert(view.key.clone(), view);
+        assert!(job_namespaces(&store).contains("system-upgrade"));
+        assert_eq!(Kind::JobEvent.watched().place, Place::RuleJobs);
+    }
 }

@@ -318,6 +318,15 @@ fn without_node_leases_the_run_goes_on() {
          change a -",
         "> shield a\n > journal a",
     );
+    // Another operator that has leases has the node all the same.
+    check(
+        "settings no-leases
+         cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 lease:node-maintenance
+         run finalizer {}",
+        "node a Selected NodeLeaseHeld ~ node-maintenance\n > nothing",
+    );
 }
 
 #[test]

@@ -49,6 +49,19 @@ fn a_closed_turn_is_given_back_after_a_minute_and_begins_anew() {
 }
 
 #[test]
+fn a_closed_turn_is_not_given_back_under_a_job_that_goes() {
+    check(
+        &in_turn(
+            "{suspend: true}",
+            "closed:600",
+            "job disk/Pre/1 of a running deleting",
+        )
+        .replace(PASSED, ""),
+        "node a PreRules JobBeingDeleted\n > nothing",
+    );
+}
+
+#[test]
 fn a_rule_that_is_gone_keeps_no_turn() {
     let lost = |closed: &str| {
         in_turn("{mutexRules: [{name: disk}]}", closed, "")

@@ -413,7 +413,7 @@ fn a_job_that_is_being_deleted_has_no_verdict() {
             "rule backup Pre",
             "change a PreRules pin:4.17.0\n job backup/Pre/1 of a Complete read deleting",
         ),
-        "> job backup/Pre/1 of a",
+        "node a PreRules JobBeingDeleted\n > nothing",
     );
 }
 

@@ -198,6 +198,7 @@ impl Wait<'_> {
             }
             // One that is being deleted may be gone by itself.
             Reason::JobBeingDeleted if !self.is_a_persons() => return None,
+            Reason::JobBeingDeleted if !mentioned(self.message, "rule").is_empty() => self.of_job(),
             Reason::UpgradeCannotStart | Reason::JobBeingDeleted => {
                 vec![format!(
                     "kubectl -n {namespace} describe jobs,pods -l {}={name}",
@@ -410,6 +411,19 @@ mod tests {
         assert_eq!(first(Reason::MarkUnreadable), ["kubectl edit node a"]);
         let jobs = format!("kubectl -n ops describe jobs,pods -l {}=upgrade", marks::PLAN);
         assert_eq!(first(Reason::JobBeingDeleted), [jobs.as_str()]);
+        let message = "rule ops/backup, phase Pre, attempt 1, Job jobs/backup-1 is being deleted, or a pod of it still runs";
+        assert_eq!(
+            commands_of(
+                &look,
+                Some("a"),
+                (Reason::JobBeingDeleted, Actor::ClusterAdmin),
+                message
+            ),
+            [
+                "kubectl -n jobs describe job backup-1",
+                "kubectl -n jobs describe pods -l batch.kubernetes.io/job-name=backup-1"
+            ]
+        );
         assert_eq!(
             first(Reason::ControlPlaneUpdating),
             ["kubectl describe clusterversion version"]

@@ -1,6 +1,6 @@
 //! Commands on rules.
 
-use super::name::mentioned;
+use super::name::{mentioned, placed};
 use super::wait::Wait;
 use numo_core::observed::Key;
 
@@ -12,6 +12,18 @@ impl Wait<'_> {
             format!("numo explain mutexrunconfig/{name} -n {namespace}"),
             format!("kubectl -n {namespace} edit mutexrunconfig {name}"),
         ]
+    }
+
+    /// The Job that the sentence names: it may be gone, while its pods are not.
+    pub(super) fn of_job(&self) -> Vec<String> {
+        let namespace = &self.owner.key.namespace;
+        let jobs = mentioned(self.message, "Job").into_iter().take(1);
+        let commands = jobs.flat_map(|job| {
+            let (place, name) = job.split_once('/').unwrap_or((namespace, job));
+            let pods = format!("kubectl -n {place} describe pods -l batch.kubernetes.io/job-name={name}");
+            [placed("describe", "job", job, namespace), pods]
+        });
+        commands.collect()
     }
 
     /// Rules: those that the sentence names, else all of the owner's namespace.

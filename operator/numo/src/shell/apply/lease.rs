@@ -9,7 +9,7 @@ use crate::shell::{kind::Kind, store::Store, watch};
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use numo_api::marks;
-use numo_core::{decide::LEASE_SECONDS, observed::Key};
+use numo_core::{decide::LEASE_SECONDS, observed::Key, rules::is_uninvited};
 use serde_json::{Value, json};
 
 /// Renews a lease that is ours.
@@ -87,9 +87,8 @@ pub(super) async fn acquire_lease(
     });
     let about = format!("Lease {key}");
     match create(client, store, Kind::Lease, &key, body).await {
-        // Without the namespace or the right there are no node leases here; that is said once and
-        // stops nothing.
-        Err(ApplyError::Gone { .. } | ApplyError::Refused { code: 403 | 404, .. }) => {
+        // That is said once and stops nothing.
+        Err(error) if are_not_here(&error) => {
             let why = format!(
                 "{about}: the namespace {} or the right to it is missing",
                 marks::LEASE_NAMESPACE
@@ -98,6 +97,16 @@ pub(super) async fn acquire_lease(
             Ok(())
         }
         other => other,
+    }
+}
+
+/// Whether there are no node leases here, for want of the namespace or of the right to them. A quota or a policy that is against one of them
+/// is no word on the others, nor one that holds for good.
+fn are_not_here(error: &ApplyError) -> bool {
+    match error {
+        ApplyError::Gone { .. } => true,
+        ApplyError::Refused { code, message, .. } => *code == 404 || is_uninvited(*code, message),
+        ApplyError::Stale { .. } | ApplyError::Unreachable { .. } => false,
     }
 }
 
@@ -135,6 +144,37 @@ async fn replace_lease(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_quota_that_is_full_does_not_open_the_nodes_of_others() {
+        let refused = |code: u16, message: &str| {
+            are_not_here(&ApplyError::Refused {
+                about: "Lease medik8s-leases/node-a".to_owned(),
+                code,
+                message: message.to_owned(),
+            })
+        };
+        let of = "leases.coordination.k8s.io \"node-a\" is forbidden:";
+        assert!(refused(404, "namespaces \"medik8s-leases\" not found"));
+        assert!(refused(
+            403,
+            "User \"numo\" cannot create resource \"leases\" in API group \"coordination.k8s.io\""
+        ));
+        assert!(!refused(
+            403,
+            &format!("{of} exceeded quota: few, requested: count/leases=1, used: count/leases=1")
+        ));
+        assert!(!refused(
+            403,
+            &format!("{of} ValidatingAdmissionPolicy 'none' with binding 'none' denied request")
+        ));
+        assert!(!refused(
+            403,
+            &format!(
+                "{of} unable to create new content in namespace medik8s-leases because it is being terminated"
+            )
+        ));
+    }
 
     #[test]
     fn a_lease_begins_neither_in_the_future_nor_before_its_object() {

@@ -1,7 +1,8 @@
 //! The Jobs of rules and of Plans, put together from the Jobs, their pods and their Events, in whatever order those come.
 
 use super::{Store, replace};
-use crate::shell::watched::object::PlanPodView;
+use crate::shell::watched::object::{JobPodView, PlanPodView};
+use jiff::Timestamp;
 use numo_core::observed::{JobView, Key, PlanJobView};
 
 /// Events of Jobs that are kept, at most: one for each Job.
@@ -20,19 +21,20 @@ impl Store {
     /// Takes a rule's Job away.
     pub(in crate::shell) fn remove_job(&mut self, key: &Key) -> bool {
         self.jobs.remove(key);
-        self.observed.jobs.remove(key).is_some()
+        self.refresh_job(key)
     }
 
     /// Takes in a pod of a rule's Job.
-    pub(in crate::shell) fn put_pod_of_job(&mut self, pod: Key, job: &Key, trouble: Option<Trouble>) -> bool {
-        self.pods.insert(pod, (job.clone(), trouble));
-        self.refresh_job(job)
+    pub(in crate::shell) fn put_pod_of_job(&mut self, key: Key, pod: JobPodView) -> bool {
+        let job = pod.job.clone();
+        self.pods.insert(key, pod);
+        self.refresh_job(&job)
     }
 
     /// Takes a pod of a rule's Job away.
     pub(in crate::shell) fn remove_pod_of_job(&mut self, key: &Key) -> bool {
-        let job = self.pods.remove(key);
-        job.is_some_and(|(job, _)| self.refresh_job(&job))
+        let pod = self.pods.remove(key);
+        pod.is_some_and(|pod| self.refresh_job(&pod.job))
     }
 
     /// Takes in why a Job has no pod, in place of what was said of it before.
@@ -98,7 +100,9 @@ impl Store {
         let trouble = pods().find_map(|pod| pod.trouble.clone());
         let by_event = events.map(|(_, trouble)| trouble.clone()).next_back();
         let runs = pods().find_map(|pod| pod.runs.clone());
-        let trouble = trouble.or(by_event.filter(|_| !has_pods));
+        let trouble = trouble
+            .or(by_event.filter(|_| !has_pods))
+            .or_else(|| job.trouble.clone());
         // A pod that the Job counts and nobody sees may have been taken up.
         let all_seen = left.is_some_and(|left| left <= pods().count());
         let view = PlanJobView {
@@ -109,14 +113,16 @@ impl Store {
     }
 
     fn refresh_job(&mut self, key: &Key) -> bool {
+        let mut pods = self.pods.values().filter(|pod| pod.job == *key);
         let Some(job) = self.jobs.get(key) else {
-            return false;
+            // A Job that was deleted goes at once, and its pods after it, in their own time.
+            return if pods.any(|pod| !pod.is_over) {
+                replace(&mut self.observed.jobs, key.clone(), outlived())
+            } else {
+                self.observed.jobs.remove(key).is_some()
+            };
         };
-        let by_pod = self
-            .pods
-            .values()
-            .filter(|(job, _)| job == key)
-            .find_map(|(_, trouble)| trouble.clone());
+        let by_pod = pods.find_map(|pod| pod.trouble.clone());
         let by_event = || {
             let created = self
                 .job_events
@@ -129,7 +135,7 @@ impl Store {
                 created.into_iter().next_back().cloned()
             }
         };
-        let trouble = by_pod.or_else(by_event);
+        let trouble = by_pod.or_else(by_event).or_else(|| job.trouble.clone());
         replace(
             &mut self.observed.jobs,
             key.clone(),
@@ -138,5 +144,22 @@ impl Store {
                 ..job.clone()
             },
         )
+    }
+}
+
+/// A rule's Job that is gone, while a pod of it still runs.
+fn outlived() -> JobView {
+    JobView {
+        uid: String::new(),
+        created: Timestamp::UNIX_EPOCH,
+        deleting: true,
+        run: String::new(),
+        edition: String::new(),
+        ended: None,
+        ended_at: None,
+        started: true,
+        ttl_seconds: None,
+        wanted_ttl_seconds: None,
+        trouble: None,
     }
 }

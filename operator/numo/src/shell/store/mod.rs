@@ -32,7 +32,7 @@ use super::{
     kured::Kured,
     project::{Edition, Kind},
     room::Room,
-    watched::object::PlanPodView,
+    watched::object::{JobPodView, PlanPodView},
 };
 use crate::{frontends::mutex_notifier::NotifierView, runners::wasm::Examined};
 use numo_api::{Condition, MutexRule, conditions::types};
@@ -74,7 +74,8 @@ pub struct Store {
     /// Rules that cannot be read, and why.
     unreadable: BTreeMap<Key, Unreadable>,
     examined: BTreeMap<Key, Examined>,
-    pods: BTreeMap<Key, (Key, Option<(String, String)>)>,
+    /// Pods of rules' Jobs.
+    pods: BTreeMap<Key, JobPodView>,
     job_events: BTreeMap<Key, (Key, (String, String))>,
     /// The newest Event of each Job.
     event_of: BTreeMap<Key, Key>,

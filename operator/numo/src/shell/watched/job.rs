@@ -2,7 +2,7 @@
 
 use super::{
     entry::{Kept, Missing, PAGE_OF_MADE, Place, Reading, Selection, Watched},
-    object::Object,
+    object::{JobPodView, Object},
 };
 use crate::shell::project::{NAME_LETTERS, created, key, text, words};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -52,8 +52,15 @@ pub const JOB_EVENT: Watched = Watched {
 };
 
 fn project_pod(object: &DynamicObject) -> Option<Object> {
-    let job = job_of(&object.metadata)?;
-    Some(Object::Pod(key(&object.metadata), job, pod_trouble(&object.data)))
+    let pod = JobPodView {
+        job: job_of(&object.metadata)?,
+        trouble: pod_trouble(&object.data),
+        is_over: matches!(
+            text(&object.data, "/status/phase").as_str(),
+            "Succeeded" | "Failed"
+        ),
+    };
+    Some(Object::Pod(key(&object.metadata), pod))
 }
 
 fn project_event(object: &DynamicObject) -> Option<Object> {
@@ -122,8 +129,15 @@ pub(super) fn job(object: &DynamicObject) -> JobView {
             .pointer("/spec/ttlSecondsAfterFinished")
             .and_then(Value::as_i64),
         wanted_ttl_seconds: annotation(marks::JOB_TTL).and_then(|seconds| seconds.parse().ok()),
-        trouble: None,
+        trouble: suspended(object),
     }
+}
+
+/// A Job that is suspended has no pod, and no event tells why.
+fn suspended(object: &DynamicObject) -> Option<(String, String)> {
+    let is_suspended = object.data.pointer("/spec/suspend").and_then(Value::as_bool) == Some(true);
+    let words = "spec.suspend of the Job is true: who set it, as a rule a queue, lets it begin";
+    is_suspended.then(|| ("Suspended".to_owned(), words.to_owned()))
 }
 
 /// When a Job ended, by the conditions that say so.

@@ -214,7 +214,7 @@ pub fn put(store: &mut Store, object: Object) -> bool {
         Object::Namespace(name, view) => namespace::put(store, &name, *view),
         Object::Lease(node, lease) => lease::put(store, node, lease),
         Object::Job(key, job) => store.put_job(&key, job),
-        Object::Pod(key, job, trouble) => store.put_pod_of_job(key, &job, trouble),
+        Object::Pod(key, pod) => store.put_pod_of_job(key, pod),
         Object::JobEvent(key, job, trouble) => store.put_job_event(key, &job, trouble),
         Object::Maintenance(view) => node_maintenance::put(store, *view),
         Object::Plan(plan) => plan::put(store, *plan),

@@ -46,8 +46,8 @@ pub enum Object {
     Namespace(String, Box<NamespaceView>),
     Lease(String, LeaseView),
     Job(Key, JobView),
-    /// Job it belongs to, and what keeps it from starting.
-    Pod(Key, Key, Option<(String, String)>),
+    /// A pod of a rule's Job.
+    Pod(Key, JobPodView),
     /// Job it is about: reason and message.
     JobEvent(Key, Key, (String, String)),
     Maintenance(Box<MaintenanceView>),
@@ -98,7 +98,7 @@ impl Object {
             Self::Approval(approval) => cluster(&approval.name),
             Self::Lease(node, _) => of(&Key::new(marks::LEASE_NAMESPACE, format!("node-{node}"))),
             Self::Job(key, _)
-            | Self::Pod(key, _, _)
+            | Self::Pod(key, _)
             | Self::JobEvent(key, _, _)
             | Self::PlanJob(key, ..)
             | Self::PlanPod(key, ..)
@@ -152,6 +152,17 @@ impl OfFleet {
             Self::Autoscaler(key, _) => key.clone(),
         }
     }
+}
+
+/// What is known of a pod of a rule's Job.
+#[derive(Clone, Debug)]
+pub struct JobPodView {
+    /// The Job.
+    pub job: Key,
+    /// What keeps it from starting: reason and message.
+    pub trouble: Option<(String, String)>,
+    /// Whether nothing of it runs any more.
+    pub is_over: bool,
 }
 
 /// What is known of a pod of a Plan's Job.

@@ -90,7 +90,7 @@ fn plan_job(object: &DynamicObject) -> Option<PlanJobView> {
         ended: job_end(object, &["Failed"]),
         ended_at: ended_at(object, &["Complete", "Failed"]),
         runs: None,
-        trouble: None,
+        trouble: known.trouble,
         untouched: false,
     })
 }

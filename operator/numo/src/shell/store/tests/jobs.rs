@@ -56,6 +56,73 @@ fn a_job_of_a_plan_is_untouched_until_a_kubelet_may_have_taken_up_a_pod_of_it() 
     assert!(!untouched(&store), "a kubelet has taken it up");
 }
 
+/// No event tells of a Job that a queue keeps suspended, and it has no pod to look at.
+#[test]
+fn a_suspended_job_says_so_until_it_begins() {
+    let mut store = Store::default();
+    let job = |suspended: bool, labels: serde_json::Value| {
+        serde_json::json!({
+            "metadata": {"name": "j", "namespace": "ns", "uid": "u", "labels": labels},
+            "spec": {"suspend": suspended},
+        })
+    };
+    let of_plan = serde_json::json!({numo_api::marks::PLAN: "p", numo_api::marks::PLAN_NODE: "a"});
+    for (number, suspended) in [(1, true), (2, false)] {
+        let of_rule = job(suspended, serde_json::json!({numo_api::marks::JOB_RUN: "r"}));
+        store.see(Seen::Applied(Kind::Job, number, item(Kind::Job, &of_rule)));
+        let of_plan = job(suspended, of_plan.clone());
+        store.see(Seen::Applied(
+            Kind::PlanJob,
+            number,
+            item(Kind::PlanJob, &of_plan),
+        ));
+        let key = Key::new("ns", "j");
+        let rules = store.observed.jobs[&key].trouble.as_ref();
+        let plans = store.observed.plan_jobs[&key].trouble.as_ref();
+        for trouble in [rules, plans] {
+            assert_eq!(
+                trouble.map(|(reason, _)| reason.as_str()),
+                suspended.then_some("Suspended")
+            );
+        }
+    }
+}
+
+/// A Job that somebody deletes goes at once, and its pod in its own time: another one beside it would do the work of the rule twice at once.
+#[test]
+fn a_rules_job_that_was_deleted_is_there_until_its_pods_have_ended() {
+    let (mut store, number) = (Store::default(), std::cell::Cell::new(0));
+    let next = || {
+        number.set(number.get() + 1);
+        number.get()
+    };
+    let key = Key::new("ns", "j");
+    let deleting = |store: &Store| store.observed.jobs.get(&key).map(|job| job.deleting);
+    let labels = serde_json::json!({numo_api::marks::JOB_RUN: "r", "batch.kubernetes.io/job-name": "j"});
+    let job = serde_json::json!({"metadata": {"name": "j", "namespace": "ns", "uid": "u", "labels": labels}});
+    let pod = |phase: &str| {
+        serde_json::json!({
+            "metadata": {"name": "j-1", "namespace": "ns", "labels": labels}, "status": {"phase": phase},
+        })
+    };
+    store.see(Seen::Applied(Kind::Job, next(), item(Kind::Job, &job)));
+    store.see(Seen::Applied(Kind::Pod, next(), item(Kind::Pod, &pod("Running"))));
+    assert_eq!(deleting(&store), Some(false));
+    assert!(store.see(Seen::Deleted(Kind::Job, key.clone(), next())));
+    assert_eq!(deleting(&store), Some(true), "its pod still runs");
+    assert!(store.see(Seen::Deleted(Kind::Pod, Key::new("ns", "j-1"), next())));
+    assert_eq!(deleting(&store), None);
+    // The next numo sees the pod alone; one that has ended may stay for ever.
+    store.see(Seen::Applied(Kind::Pod, next(), item(Kind::Pod, &pod("Running"))));
+    assert_eq!(deleting(&store), Some(true));
+    store.see(Seen::Applied(
+        Kind::Pod,
+        next(),
+        item(Kind::Pod, &pod("Succeeded")),
+    ));
+    assert_eq!(deleting(&store), None);
+}
+
 #[test]
 fn of_each_job_the_newest_event_is_kept_and_no_more_of_it_than_is_read() {
     let mut store = Store::new(Settings::default());
