@@ -25,7 +25,7 @@ mod unvalidated;
 pub use front::{Called, Front, Tokens};
 pub use prepared::{install, with_kinds};
 pub use process::{Numo, Said, binary, call_in, call_with, cargo_with, crates};
-pub use proxy::{Cut, Proxy, Slow, Withheld};
+pub use proxy::{Cut, Proxy, Slow, Withheld, is_counted};
 pub use sink::{Answers, Sink};
 pub use stage::{NAMESPACE, Stage, StageOptions, client_of, has_leases, kubectl};
 pub use terminal::{Page, Terminal};

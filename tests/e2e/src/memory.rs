@@ -42,7 +42,7 @@ fn limit_of(objects: &[Value]) -> Result<u64> {
 }
 
 /// A quantity of memory as manifests write it.
-fn bytes(quantity: &str) -> Result<u64> {
+pub fn bytes(quantity: &str) -> Result<u64> {
     let units = [("Ki", 10), ("Mi", 20), ("Gi", 30)];
     let found = units
         .iter()
@@ -134,7 +134,7 @@ fn group(folder: &std::path::Path, pid: u32, limit: u64) -> Result<PathBuf> {
 }
 
 /// Bytes that a process and all that it started have resident.
-fn resident(root: u32) -> u64 {
+pub fn resident(root: u32) -> u64 {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let statuses = entries.filter_map(|entry| {
         let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
@@ -146,7 +146,7 @@ fn resident(root: u32) -> u64 {
 }
 
 /// Parent and resident bytes, as /proc/PID/status has them; a process that ended and was not waited for has none.
-fn parsed(status: &str) -> Option<(u32, u64)> {
+pub fn parsed(status: &str) -> Option<(u32, u64)> {
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
         line.split_whitespace().next()?.parse::<u64>().ok()
@@ -156,7 +156,7 @@ fn parsed(status: &str) -> Option<(u32, u64)> {
 }
 
 /// The sum over a process and all below it.
-fn together(root: u32, all: &BTreeMap<u32, (u32, u64)>) -> u64 {
+pub fn together(root: u32, all: &BTreeMap<u32, (u32, u64)>) -> u64 {
     let mut below = BTreeSet::from([root]);
     loop {
         let more: Vec<u32> = all
@@ -187,40 +187,4 @@ pub fn within(fence: &Fence, limit: u64) -> Result<()> {
         limit >> 20
     );
     Ok(())
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_limit_is_the_deployments() {
-        let limit = limit().unwrap();
-        assert!(limit > 256 << 20, "{limit}");
-        assert_eq!(bytes("3584Mi").unwrap(), 3584 << 20);
-        assert_eq!(bytes("1Gi").unwrap(), 1 << 30);
-        assert_eq!(bytes("512").unwrap(), 512);
-        assert!(bytes("much").is_err());
-    }
-
-    #[test]
-    fn what_a_process_started_counts_and_what_it_did_not_does_not() {
-        let all = BTreeMap::from([
-            (1, (0, 1)),
-            (7, (1, 10)),
-            (8, (7, 100)),
-            (9, (8, 1000)),
-            (10, (1, 5)),
-        ]);
-        assert_eq!(together(7, &all), 1110);
-        assert_eq!(together(11, &all), 0);
-        assert_eq!(
-            parsed("Name:\tnumo\nPPid:\t3\nVmRSS:\t   20 kB\n"),
-            Some((3, 20 << 10))
-        );
-        // A process that ended has no memory.
-        assert_eq!(parsed("Name:\tnumo\nPPid:\t3\n"), Some((3, 0)));
-        assert!(resident(std::process::id()) > 0);
-    }
 }

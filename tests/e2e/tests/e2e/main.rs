@@ -45,6 +45,7 @@ mod leaving;
 mod left;
 mod maintenance;
 mod mco;
+mod measures;
 mod metrics;
 mod migration;
 mod nodes;
