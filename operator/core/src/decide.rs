@@ -13,6 +13,7 @@ pub use crate::{
 };
 
 use crate::{
+    finalizer,
     observed::{ForeignController, OwnerView},
     owners::{self, WithPass},
     pass::Pass,
@@ -63,6 +64,7 @@ pub fn pass(snapshot: &Snapshot<'_>, view: OwnerView<'_>, mut owner: impl Pass) 
         .observed
         .stood_off(ForeignController::of(snapshot.owner.kind));
     let journals = reservation::of(snapshot.observed, snapshot.owner, view.uid);
+    finalizer::settle(&mut out, snapshot, view);
     standoff::finish(&mut out, snapshot, rival.as_ref(), journals, view.uid);
     out
 }

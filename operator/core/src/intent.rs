@@ -107,14 +107,6 @@ fn strategy(spec: &MutexRunConfigSpec) -> Strategy {
 }
 
 impl<'a> Intent<'a> {
-    /// Whether rules are asked about a node before it has a turn.
-    pub fn asks_before_turn(&self, observed: &Observed) -> bool {
-        let of_waves = self.waves.iter().flat_map(|wave| &wave.rules);
-        let of_waves = of_waves.filter_map(|key| observed.rules.get(key));
-        let mut rules = self.rules.iter().filter_map(|(_, rule)| *rule).chain(of_waves);
-        rules.any(|rule| rule.is_asked && rule.runs_in(Phase::Admit))
-    }
-
     /// Parses the spec against what was seen.
     pub fn parse(run: &'a RunConfigView, observed: &'a Observed) -> Self {
         let spec = &run.spec;

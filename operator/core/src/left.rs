@@ -2,6 +2,7 @@
 //! (metrics, events), `numo status`, `numo doctor` and `numo release` all ask here. Nothing here writes.
 
 use crate::{
+    finalizer,
     key::Key,
     let_go, mark,
     observed::{
@@ -12,6 +13,7 @@ use crate::{
     ownerless,
     pairs::Values,
     pools, release,
+    text::counted,
     turn::{believed::Believed, lease, machine, quarantine},
     undo::{annotate, put_back, select_again, uncordon, unlabel, unshield},
     unknown::{self, Unknown},
@@ -141,9 +143,9 @@ impl Orphan {
             ..
         } = &self.left;
         if let Some(held) = self.held_nodes {
-            let s = if held == 1 { "" } else { "s" };
+            let held = counted(held, "node");
             let said = format!(
-                "{object} stays paused, no update reaches its nodes, and {owner}: {held} node{s} would roll without rules \
+                "{object} stays paused, no update reaches its nodes, and {owner}: {held} would roll without rules \
                  if it were unpaused. A new MutexRunConfig with this pool among its targets takes it over; or unpause it: \
                  {}",
                 self.commands.join("; ")
@@ -216,15 +218,11 @@ pub fn all(observed: &Observed) -> Vec<Left> {
     let ours: BTreeSet<&Owner> = release::own_maintenances(observed).collect();
     for (owner, view) in observed.owners() {
         let is_shared = owner.kind.means() == Means::Person;
-        let (who, finalizer) = if is_shared {
-            ("an operator", marks::MAINTENANCE_FINALIZER)
-        } else {
-            ("numo", marks::FINALIZER)
-        };
-        if (!is_shared || ours.contains(&owner)) && view.finalizers.iter().any(|one| one == finalizer) {
+        let who = if is_shared { "an operator" } else { "numo" };
+        if (!is_shared || ours.contains(&owner)) && finalizer::is_on(&owner, view) {
             found.push(Left {
                 object: owner.to_string(),
-                mark: finalizer.to_owned(),
+                mark: owner.kind.finalizer().to_owned(),
                 owner: view.uid.to_owned(),
                 message: format!("its deletion waits for {who}"),
                 held: false,
@@ -487,12 +485,10 @@ fn quarantine(node: &NodeView) -> Option<&str> {
 /// What numo's mark of a pause says of a pool. `outdated`: nodes that would roll, as whoever left it so has counted.
 fn said_of_pause(is_paused: bool, outdated: Option<usize>, unpause: &str) -> String {
     match outdated {
-        Some(1) => format!(
-            "it stays paused: 1 node would roll without rules if it were unpaused; unpause it by hand when it may: {unpause}"
-        ),
         Some(nodes) => format!(
-            "it stays paused: {nodes} nodes would roll without rules if it were unpaused; unpause it by hand when they \
-             may: {unpause}"
+            "it stays paused: {} would roll without rules if it were unpaused; unpause it by hand when {} may: {unpause}",
+            counted(nodes, "node"),
+            if nodes == 1 { "it" } else { "they" }
         ),
         None if is_paused => "it is paused by numo".to_owned(),
         None => "it was paused by numo, and is open".to_owned(),
@@ -549,9 +545,9 @@ fn of_machine(
     is_believed: impl Fn(&str) -> bool,
 ) -> Option<Orphan> {
     object.annotations.get(marks::SHIELDED_BY)?;
-    let (api_version, group) = match api {
-        MachineApi::OpenShift => ("machine.openshift.io/v1beta1", "machine.openshift.io"),
-        MachineApi::ClusterApi => ("cluster.x-k8s.io/v1beta1", "cluster.x-k8s.io"),
+    let api_version = match api {
+        MachineApi::OpenShift => "machine.openshift.io/v1beta1",
+        MachineApi::ClusterApi => "cluster.x-k8s.io/v1beta1",
     };
     let pairs = match kind {
         "Machine" => &machine::MACHINE_SHIELD,
@@ -563,7 +559,7 @@ fn of_machine(
         key: key.clone(),
         uid: object.uid.clone(),
     };
-    let resource = format!("{}s.{group}", kind.to_lowercase());
+    let resource = format!("{}s.{}", kind.to_lowercase(), api.group());
     let named = format!("-n {} {resource} {}", key.namespace, key.name);
     let Some(mark) = mark::shielded_by(&object.annotations) else {
         return Orphan::unread(|| on.clone(), &named, &object.annotations, &mark::OF_MACHINES).next();

@@ -15,6 +15,7 @@ pub mod decision;
 pub mod drain;
 pub mod eta;
 mod failures;
+pub mod finalizer;
 pub mod forecast;
 pub mod intent;
 pub mod invariant;

@@ -128,12 +128,6 @@ pub fn cordoned_by(node: &NodeView) -> Option<CordonedBy> {
     read(&node.annotations, marks::CORDONED_BY)
 }
 
-/// Whether a cordon is remembered that stood before numo's or the MCO's. A Plan that goes on to another version leaves its mark on a
-/// node that it has not cordoned: nothing is to be put back for that.
-pub fn remembers_cordon(node: &NodeView) -> bool {
-    cordoned_by(node).is_some_and(|mark| mark.prior)
-}
-
 /// Those of these marks of numo's that are there and cannot be read: a later numo may have written them, and who writes over one forgets
 /// what was there before.
 pub(crate) fn unreadable(
@@ -153,12 +147,17 @@ pub(crate) fn unreadable(
 /// Why nothing is done to a node with a mark that cannot be read, if it has one.
 pub(crate) fn unread(node: &NodeView) -> Option<Why> {
     let key = unreadable(&node.annotations, &OF_NODES).next()?;
+    let name = &node.name;
+    Some(unread_on(&format!("Node {name}"), &format!("node {name}"), key))
+}
+
+/// The same of an object, which kubectl calls so, with this mark.
+pub(crate) fn unread_on(object: &str, named: &str, key: &str) -> Why {
     let message = format!(
-        "Node {0} annotation {key}: found what this numo cannot read, wanted a mark of its own or none; mend it, or remove it by \
-         `kubectl annotate node {0} {key}-`",
-        node.name
+        "{object} annotation {key}: found what this numo cannot read, wanted a mark of its own or none; mend it, or remove it by \
+         `kubectl annotate {named} {key}-`"
     );
-    Some(Why::new(Reason::MarkUnreadable, message))
+    Why::new(Reason::MarkUnreadable, message)
 }
 
 /// Who shields the node, if numo does.

@@ -522,14 +522,10 @@ pub const fn begins(action: &Action) -> bool {
 }
 
 fn lay(map: &mut Map, changes: &[Change]) {
-    for change in changes {
-        match &change.to {
-            Some(value) => {
-                map.insert(change.key.clone(), value.clone());
-            }
-            None => {
-                map.remove(&change.key);
-            }
-        }
+    for Change { key, to, .. } in changes {
+        match to {
+            Some(value) => map.insert(key.clone(), value.clone()),
+            None => map.remove(key),
+        };
     }
 }

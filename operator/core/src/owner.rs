@@ -147,6 +147,14 @@ impl OwnerKind {
         }
     }
 
+    /// The finalizer by which an owner of this kind waits for what is given back.
+    pub const fn finalizer(self) -> &'static str {
+        match self.means() {
+            Means::Person => marks::MAINTENANCE_FINALIZER,
+            Means::MachineConfig | Means::Job | Means::Machine => marks::FINALIZER,
+        }
+    }
+
     /// What changes a node in its turn.
     pub const fn means(self) -> Means {
         match self {
@@ -244,6 +252,19 @@ impl Owner {
 }
 
 impl Owner {
+    /// As `kubectl <verb>` takes it. NodeMaintenances there are of two groups.
+    pub fn kubectl(&self, verb: &str) -> String {
+        let resource = match self.kind {
+            OwnerKind::NodeMaintenance(MaintenanceGroup::Medik8s) => "nm".to_owned(),
+            OwnerKind::NodeMaintenance(group) => format!("nodemaintenances.{}", group.name()),
+            kind => kind.name().to_lowercase(),
+        };
+        match (self.key.namespace.as_str(), &self.key.name) {
+            ("", name) => format!("kubectl {verb} {resource} {name}"),
+            (namespace, name) => format!("kubectl -n {namespace} {verb} {resource} {name}"),
+        }
+    }
+
     /// As a MutexApproval names it.
     pub fn approved(&self) -> ApprovedOwner {
         let version = self.kind.api_version();

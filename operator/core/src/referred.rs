@@ -1,11 +1,11 @@
 //! Which rules owners refer to. One place for all kinds of owners; nothing here reads or writes anything.
 
 use crate::{
+    finalizer,
     observed::{Key, Observed},
     owner::Owner,
     owners,
 };
-use numo_api::marks;
 use std::collections::BTreeMap;
 
 /// How an owner refers to a rule, the stronger first.
@@ -22,7 +22,7 @@ pub enum Referral {
 pub fn rules(observed: &Observed) -> BTreeMap<Key, Referral> {
     let mut all = BTreeMap::new();
     for (owner, view) in observed.owners() {
-        let gives_back = || view.finalizers.iter().any(|one| one == marks::FINALIZER);
+        let gives_back = || finalizer::is_on(&owner, view);
         let referral = if owners::is_watched(&owner, observed) {
             Referral::Watched
         } else if gives_back() {

@@ -498,12 +498,7 @@ impl Report {
 
     /// Nodes that have their turn now.
     pub fn in_flight(&self) -> usize {
-        self.count(|node| {
-            !matches!(
-                node.step,
-                Step::Selected | Step::Done | Step::Failed | Step::Skipped
-            )
-        })
+        self.count(NodeReport::in_flight)
     }
 }
 

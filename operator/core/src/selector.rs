@@ -67,18 +67,24 @@ pub(crate) fn one_label(selector: &Value) -> Option<(&str, &str)> {
     Some((key.as_str(), value.as_str()?)).filter(|_| is_all)
 }
 
+/// The text in a field of a requirement.
+fn text<'e>(expression: &'e Value, field: &str) -> Option<&'e str> {
+    expression.get(field).and_then(Value::as_str)
+}
+
+/// The values of a requirement.
+fn values(expression: &Value) -> &[Value] {
+    let values = expression.get("values").and_then(Value::as_array);
+    values.map_or(&[], Vec::as_slice)
+}
+
 fn expression_holds(expression: &Value, labels: &impl Values) -> bool {
-    let Some(key) = expression.get("key").and_then(Value::as_str) else {
+    let Some(key) = text(expression, "key") else {
         return false;
     };
     let found = labels.value(key);
-    let among = || {
-        expression
-            .get("values")
-            .and_then(Value::as_array)
-            .is_some_and(|values| values.iter().any(|value| value.as_str() == found))
-    };
-    match expression.get("operator").and_then(Value::as_str) {
+    let among = || values(expression).iter().any(|value| value.as_str() == found);
+    match text(expression, "operator") {
         Some("In") => found.is_some() && among(),
         Some("NotIn") => found.is_none() || !among(),
         Some("Exists") => found.is_some(),
@@ -99,14 +105,10 @@ pub fn wrong(selector: &Value) -> Option<String> {
     }
     let expressions = selector.get("matchExpressions").and_then(Value::as_array);
     expressions.into_iter().flatten().find_map(|expression| {
-        let key = expression.get("key").and_then(Value::as_str).unwrap_or_default();
-        let operator = expression
-            .get("operator")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        let values = expression.get("values").and_then(Value::as_array);
-        let has_values = values.is_some_and(|values| !values.is_empty());
-        let mut each = values.into_iter().flatten().filter_map(Value::as_str);
+        let key = text(expression, "key").unwrap_or_default();
+        let operator = text(expression, "operator").unwrap_or_default();
+        let has_values = !values(expression).is_empty();
+        let mut each = values(expression).iter().filter_map(Value::as_str);
         let wrong = names::wrong_label_key(key).or_else(|| each.find_map(names::wrong_label_value));
         match operator {
             _ if key.is_empty() => Some("found a requirement without key".to_owned()),

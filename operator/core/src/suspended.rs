@@ -52,11 +52,10 @@ pub(crate) fn given_up(owner: &Owner, annotations: &Map, ids: &[&str]) -> Option
 /// The command that takes such an annotation back.
 pub fn taken_back(owner: &Owner) -> String {
     let Key { namespace, name } = &owner.key;
-    let kind = owner.kind.name().to_lowercase();
     match owner.kind.means() {
         Means::MachineConfig => format!("numo abort {name} -n {namespace} --undo"),
-        Means::Job => format!("numo abort {kind}/{name} -n {namespace} --undo"),
+        Means::Job => format!("numo abort plan/{name} -n {namespace} --undo"),
         // The verb does not take them.
-        Means::Machine | Means::Person => format!("kubectl annotate {kind} {name} {ABORT}-"),
+        Means::Machine | Means::Person => format!("{} {ABORT}-", owner.kubectl("annotate")),
     }
 }

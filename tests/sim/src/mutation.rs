@@ -8,8 +8,8 @@ use crate::world::World;
 use deeds::{
     each_approval, each_hours, each_patch, each_setting, each_wave, evict, forge, forget_hours,
     forget_hours_of_runs, forget_phase, forget_rules, forget_unknown_zones, give_back_first,
-    hide_control_plane, is_of, is_unshield, kill, lift_limits, lift_stops, take_new_for_old, tell,
-    tell_of_others, twice, untested, write_again,
+    hide_control_plane, is_of, is_unshield, kill, lift_limits, lift_stops, select_nobody, take_new_for_old,
+    tell, tell_of_others, twice, untested, write_again,
 };
 use jiff::{SignedDuration, Timestamp};
 use numo_api::{ApprovalSettings, Domains, Order, Phase, Reason, marks, mutex_run_config::OnRefusal};
@@ -178,11 +178,21 @@ pub enum Mutation {
     IgnoresAutoscaler,
     /// Workers are replaced before the control plane.
     ReplacesWorkersFirst,
+    /// Members of etcd are taken out of nodes that were not let go.
+    TakesMembersOut,
+    /// Remediation is kept off no Machine.
+    ShieldsNoMachine,
+    /// A pool gets a node selector that selects none of its nodes.
+    IgnoresHomes,
+    /// Nodes of a Plan go to a version that nobody asks for.
+    GoesElsewhere,
+    /// A journal has no bounds.
+    GrowsJournals,
 }
 
 impl Mutation {
     /// Every one, with what the judge's verdict begins with.
-    pub const ALL: [(Self, &'static [&'static str]); 78] = [
+    pub const ALL: [(Self, &'static [&'static str]); 83] = [
         (Self::AsksNoRule, &["invariant 1:"]),
         (Self::BelievesOldPasses, &["invariant 1:"]),
         (Self::IgnoresBudgets, &["invariant 2:"]),
@@ -261,6 +271,11 @@ impl Mutation {
         (Self::DeletesNodesFirst, &["invariant machine:"]),
         (Self::IgnoresAutoscaler, &["invariant rests:"]),
         (Self::ReplacesWorkersFirst, &["invariant order:"]),
+        (Self::TakesMembersOut, &["invariant 10:"]),
+        (Self::ShieldsNoMachine, &["invariant shield:"]),
+        (Self::IgnoresHomes, &["invariant canary:"]),
+        (Self::GoesElsewhere, &["invariant target:"]),
+        (Self::GrowsJournals, &["invariant bounds:"]),
     ];
 
     /// Whether it breaks what is decided about machines: only a NodeVersion has any.
@@ -275,6 +290,7 @@ impl Mutation {
                 | Self::DeletesNodesFirst
                 | Self::IgnoresAutoscaler
                 | Self::ReplacesWorkersFirst
+                | Self::TakesMembersOut
         )
     }
 
@@ -377,6 +393,7 @@ impl Mutation {
                 versions.for_each(|one| one.spec.surge = serde_json::from_value(100.into()).ok());
             }
             Self::IgnoresAutoscaler => machines::hide_autoscaler(&mut view),
+            Self::ShieldsNoMachine => view.machines.clear(),
             Self::SkipsDrain => view.pods.values_mut().for_each(std::collections::BTreeMap::clear),
             _ => return None,
         }
@@ -468,6 +485,20 @@ impl Mutation {
             Self::ForgetsMachines => machines::forget(seen, actions),
             Self::DeletesMachinesFirst => machines::delete_first(owner, seen, actions),
             Self::DeletesNodesFirst => machines::delete_nodes(seen, actions),
+            Self::TakesMembersOut => machines::take_members_out(owner, seen, actions),
+            Self::IgnoresHomes => select_nobody(actions),
+            Self::GoesElsewhere => actions.iter_mut().for_each(|planned| {
+                if let Action::CreatePlanJob(request) = &mut planned.action {
+                    request.version.push_str("-other");
+                }
+            }),
+            Self::GrowsJournals => actions.iter_mut().for_each(|planned| {
+                if let Action::WriteJournal { status, .. } = &mut planned.action
+                    && let Some(last) = status.entries.last().cloned()
+                {
+                    status.entries.resize(65, last);
+                }
+            }),
             Self::WaitsInSilence => tell(decision, Reason::Progressing),
             Self::BlamesOthers => tell(decision, Reason::WaitingForTurn),
             _ => {}

@@ -187,3 +187,47 @@ fn no_file_but_the_tables_tells_one_kind_of_owner_from_another() {
         "ask the kind for it in owner.rs, or the owner in owners/mod.rs: {found:#?}"
     );
 }
+
+/// Where the client of the API server is named (ARCHITECTURE.md): everybody else is given what was read, or a connection.
+const NAMES_CLIENT: &str = "shell";
+
+/// What of the library of the client a text names: all that stands behind `kube::`.
+fn of_kube(text: &str) -> impl Iterator<Item = &str> {
+    text.split("kube::").skip(1).map(|rest| {
+        let is_list = rest.starts_with('{');
+        let end = if is_list {
+            rest.find(';')
+        } else {
+            rest.find(|c: char| !c.is_alphanumeric() && c != ':')
+        };
+        &rest[..end.unwrap_or(rest.len())]
+    })
+}
+
+#[test]
+fn only_the_shell_names_the_client_of_the_api_server() {
+    let mut found = Vec::new();
+    let mut in_shell = 0;
+    for name in CRATES {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../operator")
+            .join(name)
+            .join("src");
+        for file in &read(name).files {
+            let text = std::fs::read_to_string(source.join(&file.path)).expect("the file is read");
+            let is_client = |word: &str| word == "Client" || word == "ClientBuilder";
+            let names =
+                of_kube(&text).any(|named| named.split(|c: char| !c.is_alphanumeric()).any(is_client));
+            if names && name == "numo" && file.path.starts_with(NAMES_CLIENT) {
+                in_shell += 1;
+            } else if names {
+                found.push(format!("{name}: {}", file.path.display()));
+            }
+        }
+    }
+    assert!(
+        in_shell > 0,
+        "the shell names it nowhere: this test looks for the wrong words"
+    );
+    assert!(found.is_empty(), "have the shell do it: {found:#?}");
+}

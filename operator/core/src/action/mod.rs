@@ -188,22 +188,6 @@ impl Action {
             _ => false,
         }
     }
-
-    /// Takes a finalizer off an owner, if it is there.
-    pub fn remove_finalizer(
-        owner: &Owner,
-        uid: &str,
-        finalizers: &[String],
-        finalizer: &'static str,
-    ) -> Option<Self> {
-        let index = finalizers.iter().position(|one| one == finalizer)?;
-        Some(Self::RemoveFinalizer {
-            owner: owner.clone(),
-            uid: uid.to_owned(),
-            finalizer,
-            index,
-        })
-    }
 }
 
 /// An action in its chain: if one fails, the later ones of the same chain are left for the next pass.

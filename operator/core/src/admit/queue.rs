@@ -25,6 +25,7 @@ use crate::{
         closed::{self, Probes},
         contradiction,
         journal::Journal,
+        machine,
         node::{Next, ON},
     },
     verdict::{Answers, Question},
@@ -260,7 +261,8 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
         let against = against.and_all(|| ledger::stops(observed, node));
         let against = against.and_all(|| ledger.refusals(node));
         let worst = against.worst(&mut queue.out().report);
-        if let Some(why) = worst.or_else(|| name_taken(queue, one)) {
+        let unread = || machine::unread(observed, &node.name);
+        if let Some(why) = worst.or_else(unread).or_else(|| name_taken(queue, one)) {
             queue.wait(one, why);
             continue;
         }

@@ -40,13 +40,10 @@ pub fn here<'a>(observed: &'a Observed, name: &str, uid: Option<&str>) -> Result
 
 /// 13: nothing is done to the node while a person has stopped it.
 pub fn not_stopped(observed: &Observed, node: &NodeView, what: &str) -> Checked {
-    match ledger::stop(observed, node) {
-        Some(why) => breach(
-            13,
-            format!("{} would be {what} while stopped: {}", node.name, why.message),
-        ),
-        None => Ok(()),
-    }
+    ledger::stop(observed, node).map_or(Ok(()), |why| {
+        let message = format!("{} would be {what} while stopped: {}", node.name, why.message);
+        breach(13, message)
+    })
 }
 
 /// 13: nothing is begun while the hours of the owner or the MutexWindows of the node are closed, or nobody understands them.
@@ -57,18 +54,12 @@ pub fn in_hours(
     now: Timestamp,
 ) -> Checked {
     let closed = match schedule {
-        Ok(schedule) => schedule
-            .closed_to(node, observed, now)
-            .map(|why| why.message.to_string()),
-        Err(problem) => Some(problem),
+        Ok(schedule) => schedule.closed_to(node, observed, now).map(|why| why.message),
+        Err(problem) => Some(problem.into()),
     };
-    match closed {
-        Some(message) => breach(
-            13,
-            format!("{} would be {what} out of hours: {message}", node.name),
-        ),
-        None => Ok(()),
-    }
+    closed.map_or(Ok(()), |words| {
+        breach(13, format!("{} would be {what} out of hours: {words}", node.name))
+    })
 }
 
 /// 1: each of these rules has passed in these phases of the node's attempt, and no Pass is too old.
@@ -123,14 +114,11 @@ pub fn job_may_run(observed: &Observed, job: &JobRequest) -> Checked {
     if observed.jobs.contains_key(&job.job) {
         return breach(3, format!("Job {} exists already", job.job));
     }
-    let refusal = observed
-        .rules
-        .get(&job.rule)
-        .and_then(|rule| place::refusal(rule, observed));
-    match refusal {
-        Some((_, message)) => breach(17, format!("Job {}: {message}", job.job)),
-        None => Ok(()),
-    }
+    let rule = observed.rules.get(&job.rule);
+    let refusal = rule.and_then(|rule| place::refusal(rule, observed));
+    refusal.map_or(Ok(()), |(_, message)| {
+        breach(17, format!("Job {}: {message}", job.job))
+    })
 }
 
 /// 4: only our own shield or pause is taken off, and nobody's who has only written that it is ours.

@@ -44,7 +44,7 @@ pub use crate::{
     pairs::{Pairs, Values},
 };
 use jiff::Timestamp;
-use numo_api::marks;
+use numo_api::{PutBack, marks};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All that was seen at one time.
@@ -98,6 +98,8 @@ pub struct Observed {
     pub settings: Settings,
     /// Writes that the API server refused for a reason a user must hear of, by what they were about.
     pub refusals: BTreeMap<Key, Refusal>,
+    /// How often this process has put the finalizer on an owner of late, by its uid.
+    pub finalizers: BTreeMap<String, PutBack>,
     /// NodeMaintenances of both groups.
     pub maintenances: BTreeMap<Owner, MaintenanceView>,
     /// MutexBindings by name.
@@ -236,6 +238,20 @@ impl Observed {
                     && node.annotation(marks::CLUSTER_API_NAMESPACE) == key.namespace
             }
         }
+    }
+
+    /// The Machines of a node, one as a rule: those that it names, and that name it.
+    pub fn machines_of(&self, node: &str) -> impl Iterator<Item = (&(MachineApi, Key), &MachineView)> {
+        let named = self.nodes.get(node).into_iter().flat_map(|node| {
+            let of_openshift = node.annotation(marks::OPENSHIFT_MACHINE);
+            let (namespace, name) = of_openshift.split_once('/').unwrap_or_default();
+            let of_cluster_api = node.annotation(marks::CLUSTER_API_NAMESPACE);
+            let of_cluster_api = Key::new(of_cluster_api, node.annotation(marks::CLUSTER_API_MACHINE));
+            let of_openshift = (MachineApi::OpenShift, Key::new(namespace, name));
+            [of_openshift, (MachineApi::ClusterApi, of_cluster_api)]
+        });
+        let machines = named.filter_map(|place| self.machines.get_key_value(&place));
+        machines.filter(move |(_, machine)| machine.node == node)
     }
 
     /// The Machines that are those of the nodes they name.

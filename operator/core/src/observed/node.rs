@@ -104,6 +104,16 @@ pub enum MachineApi {
     ClusterApi,
 }
 
+impl MachineApi {
+    /// The API group.
+    pub const fn group(self) -> &'static str {
+        match self {
+            Self::OpenShift => "machine.openshift.io",
+            Self::ClusterApi => "cluster.x-k8s.io",
+        }
+    }
+}
+
 /// A Machine: what a node runs on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineView {

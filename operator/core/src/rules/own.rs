@@ -35,28 +35,23 @@ pub(crate) fn of_run<'a>(
     for (index, one) in given.iter().take(MOST).enumerate() {
         let field = format!("spec.rules[{index}]");
         let key = key(&run.key, &one.name);
-        if let Some(problem) = wrong_name(&one.name) {
-            problems.push(Why::new(Reason::InvalidField, format!("{field}.name: {problem}")));
-            continue;
-        }
         let length = key.to_string().chars().count();
-        if length > LONGEST {
-            let message = format!(
-                "{field}.name: found {length} characters with the namespace and the name of the run, wanted {LONGEST} at most: journals hold no more"
-            );
-            problems.push(Why::new(Reason::InvalidField, message));
-            continue;
-        }
-        if rules.iter().any(|(_, (known, _))| *known == key) {
-            let message = format!("{field}.name: found {} twice, wanted each name once", one.name);
-            problems.push(Why::new(Reason::InvalidField, message));
-            continue;
-        }
-        if one.rule.rule_type == Some(RuleType::Wasm) || one.rule.wasm.is_some() {
-            let message = format!(
-                "{field}.type: found wasm, wanted kubernetes, cel or prometheus: a component has a MutexRule of its own"
-            );
-            problems.push(Why::new(Reason::InvalidField, message));
+        let problem = if let Some(problem) = wrong_name(&one.name) {
+            Some(format!(".name: {problem}"))
+        } else if length > LONGEST {
+            Some(format!(
+                ".name: found {length} characters with the namespace and the name of the run, wanted {LONGEST} at most: journals hold no more"
+            ))
+        } else if rules.iter().any(|(_, (known, _))| *known == key) {
+            Some(format!(".name: found {} twice, wanted each name once", one.name))
+        } else if one.rule.rule_type == Some(RuleType::Wasm) || one.rule.wasm.is_some() {
+            let wanted = "wanted kubernetes, cel or prometheus: a component has a MutexRule of its own";
+            Some(format!(".type: found wasm, {wanted}"))
+        } else {
+            None
+        };
+        if let Some(problem) = problem {
+            problems.push(Why::new(Reason::InvalidField, format!("{field}{problem}")));
             continue;
         }
         let rule = observed.rules.get(&key);

@@ -6,21 +6,21 @@ use super::{
     cordon::{self, Across},
     journal::{self, Journal},
     lease,
-    node::{Next, ON, Parts, STAY, Turn},
+    node::{Next, ON, STAY, Turn},
     own_drain,
 };
 use crate::{
     action::{Action, DrainsFor, MaintenanceRequest, Planned},
     mark,
     names::NAME_MAX,
-    observed::{ChangeView, ForeignController, MaintenanceView, NodeView, Observed},
+    observed::{ChangeView, MaintenanceView, NodeView, Observed},
     owner::{MaintenanceGroup, Owner},
     text::{clip, first_of},
     time::later,
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Reason, Step, conditions::Actor, node_maintenance::MEDIK8S_GROUP};
+use numo_api::{Reason, Step, conditions::Actor};
 
 /// How long the other operator has to say something of a NodeMaintenance (seconds).
 const ANSWER_SECONDS: i64 = 120;
@@ -29,7 +29,7 @@ const SILENT_SECONDS: i64 = 1200;
 /// Pods that are named.
 const PODS: usize = 5;
 /// The objects by which another operator drains.
-const PLURAL: &str = "nodemaintenances";
+pub(crate) const PLURAL: &str = "nodemaintenances";
 /// Characters of another operator's words.
 const WORDS: usize = 512;
 
@@ -126,33 +126,6 @@ pub(crate) fn has_object(observed: &Observed, node: &NodeView, change: &ChangeVi
     mark.is_some_and(|mark| mark.change == change.uid && mark.node == node.uid)
 }
 
-/// Why no node is drained by another operator: its kind is not there, none is known that serves NodeMaintenances, or nobody sees what it says.
-pub(crate) fn not_served(observed: &Observed, field: &str) -> Option<Why> {
-    if let Some(words) = observed.absent.get(PLURAL) {
-        let message = format!(
-            "{field}: found NodeMaintenance, and the cluster does not serve {PLURAL} of {MEDIK8S_GROUP}: {words}; wanted {} with that \
-             definition, or Numo",
-            ForeignController::NodeMaintenance.name()
-        );
-        return Some(Why::new(Reason::MaintenanceNotServed, message));
-    }
-    if let Some(words) = observed.unlisted.get(PLURAL) {
-        let message = format!("nodemaintenances cannot be listed any more: {words}");
-        return Some(Why::new(Reason::ListFailed, message));
-    }
-    let mut rivals = observed.foreign_controllers.iter();
-    let what = ForeignController::NodeMaintenance;
-    if rivals.any(|(_, rival)| rival.what == what && rival.lingers.is_none()) {
-        return None;
-    }
-    let message = format!(
-        "{field}: found NodeMaintenance, and no Deployment of {} that runs: numo itself serves NodeMaintenances, or nobody does; wanted Numo, \
-         or that operator",
-        what.name()
-    );
-    Some(Why::new(Reason::MaintenanceNotServed, message))
-}
-
 /// The NodeMaintenances that an owner's turns need no more: those that numo made for a turn, an attempt or a node that is over.
 pub(crate) fn left<'a>(
     observed: &'a Observed,
@@ -184,12 +157,7 @@ pub(crate) fn deletion(view: &MaintenanceView) -> Planned {
 
 /// Says why the object is not made now, or journals that it is there; it goes on where it is to be made.
 pub(super) fn stand_by(turn: &mut impl Turn, closed: Option<&Why>) -> Next {
-    let Parts {
-        phases,
-        node,
-        change,
-        out,
-    } = turn.parts();
+    let (phases, node, change, out) = turn.parts().all();
     let found = find(phases.observed, node, change, phases.owner_uid);
     let against = match (closed, &found) {
         (Some(why), _) | (None, Found::Unread(why)) => Some(why.clone()),
@@ -223,12 +191,7 @@ fn goes_first(view: &MaintenanceView) -> Why {
 
 /// Has the other operator begin: makes the object.
 pub(super) fn make(turn: &mut impl Turn, across: &Across) {
-    let Parts {
-        phases,
-        node,
-        change,
-        out,
-    } = turn.parts();
+    let (phases, node, change, out) = turn.parts().all();
     let request = MaintenanceRequest {
         node: node.name.clone(),
         reason: across.reason,
@@ -246,12 +209,7 @@ fn of_other_operator(words: String) -> Why {
 
 /// Waits until the other operator has drained the node, and journals that. Afterwards the node must stay so.
 pub(super) fn wait(turn: &mut impl Turn, across: &Across, closed: Option<&Why>) -> Next {
-    let Parts {
-        phases,
-        node,
-        change,
-        out,
-    } = turn.parts();
+    let (phases, node, change, out) = turn.parts().all();
     let Some(begun) = cordon::since(change) else {
         return ON;
     };

@@ -127,7 +127,7 @@ pub(crate) fn taken(change: &ChangeView, node: &str) -> Why {
     Why::new(Reason::JournalContradicts, message)
 }
 
-fn why(change: &ChangeView, problem: &str) -> Why {
+pub(crate) fn why(change: &ChangeView, problem: &str) -> Why {
     let message = format!(
         "NodeChange {}: {problem}; nothing is done to Node {} on its word: fix it, or delete it, and the node is looked at anew",
         change.key, change.spec.node_name

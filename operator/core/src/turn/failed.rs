@@ -6,7 +6,7 @@ use crate::{
     observed::ChangeView,
     turn::{
         journal::{self, Journal},
-        node::{Next, ON, Parts, STAY, Turn},
+        node::{Next, ON, STAY, Turn},
         phases::{At, Went},
     },
     why::Why,
@@ -54,12 +54,7 @@ fn hear_of(turn: &mut impl Turn, why: &Why) -> Next {
 /// Holds the node until a person says what is to become of it.
 fn hold(turn: &mut impl Turn, why: Why) {
     let pin = turn.pin_of_held();
-    let Parts {
-        phases,
-        node,
-        change,
-        out,
-    } = turn.parts();
+    let (phases, node, change, out) = turn.parts().all();
     if is_held(change) {
         return say_held(turn);
     }

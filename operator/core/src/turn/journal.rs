@@ -257,16 +257,6 @@ pub fn time(text: Option<&str>) -> Option<Timestamp> {
     text?.parse().ok()
 }
 
-/// Whether a time of a journal is later than another. Thousands are compared in a pass: the seconds as text, as they
-/// are all of one form, and only those of one second by value.
-pub fn is_later(a: &str, b: &str) -> bool {
-    const TO_SECONDS: usize = "2026-11-21T10:00:00".len();
-    match (a.get(..TO_SECONDS), b.get(..TO_SECONDS)) {
-        (Some(one), Some(other)) if one != other => one > other,
-        _ => time(Some(a)) > time(Some(b)),
-    }
-}
-
 /// Whether the journal ended or holds for this reason.
 pub fn is_for(change: &ChangeView, reason: Reason) -> bool {
     change.status.reason.as_deref() == Some(reason.name())

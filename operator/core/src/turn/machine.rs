@@ -2,13 +2,14 @@
 //! nodes in flight, and the MachineHealthChecks that heed no shield are paused meanwhile. No Machine is ever deleted
 //! or changed otherwise.
 
-use super::believed::{Believed, is_marked};
+use super::believed::Believed;
 use crate::{
     action::{Action, Change, MachinePatch, MachinePurpose, Planned},
     key::Key,
     mark,
     observed::{Annotated, MachineApi, MachineView, Map, Observed},
     selector,
+    why::Why,
 };
 use numo_api::marks;
 use std::collections::BTreeMap;
@@ -17,19 +18,6 @@ use std::collections::BTreeMap;
 pub(crate) const MACHINE_SHIELD: [(&str, &str); 1] = [(marks::SKIP_REMEDIATION, "")];
 /// What pauses a MachineHealthCheck.
 pub(crate) const HEALTH_CHECK_PAUSE: [(&str, &str); 1] = [(marks::HEALTH_CHECK_PAUSED, marks::FIELD_MANAGER)];
-
-/// What keeps remediation off those of these Machines that the owner does not shield yet.
-pub fn shielding<'a>(
-    machines: impl Iterator<Item = (&'a (MachineApi, Key), &'a MachineView)>,
-    owner: &str,
-) -> impl Iterator<Item = Action> {
-    machines
-        .filter(move |(_, machine)| !machine.deleting && !is_marked(&machine.object.annotations, owner))
-        .map(move |(place, machine)| {
-            let changes = on(&machine.object.annotations, owner, &MACHINE_SHIELD);
-            patch(place, &machine.object, MachinePurpose::Shield, changes)
-        })
-}
 
 /// Whether a MachineHealthCheck selects a Machine: one of its own API and namespace.
 pub fn selects(
@@ -41,37 +29,67 @@ pub fn selects(
     of == api && place.namespace == key.namespace && selected
 }
 
-/// What keeps remediation off a node, for an owner of another kind than MutexRunConfig: its Machine is shielded, and the
-/// MachineHealthChecks of OpenShift that select the Machine are paused, since they know no other way to leave a node alone. A
-/// shield or a pause of somebody else is enough: two owners that took it from each other would write for ever.
-pub fn remediation_shields(observed: &Observed, node: &str, owner: &str) -> Vec<Action> {
+/// Whether a MachineHealthCheck knows no other way to leave a node alone than to be paused: one of OpenShift that selects its Machine.
+pub(crate) fn sees(observed: &Observed, node: &str, check: (&(MachineApi, Key), &Annotated)) -> bool {
+    let mut machines = observed.machines_of(node);
+    check.0.0 == MachineApi::OpenShift && machines.any(|machine| selects(check, machine))
+}
+
+/// Why nothing is done to a node: a mark on its Machine, or on a MachineHealthCheck that sees it, cannot be read.
+pub(crate) fn unread(observed: &Observed, node: &str) -> Option<Why> {
+    let machines = observed.machines_of(node);
+    let mut machines = machines.map(|(place, machine)| ("Machine", place, &machine.object));
+    let checks = observed.health_checks.iter();
+    let checks = checks.map(|(place, check)| ("MachineHealthCheck", place, check));
+    let mut checks =
+        checks.filter(|(_, place, check)| is_unread(check) && sees(observed, node, (place, check)));
+    let unread = machines.find(|(_, _, object)| is_unread(object));
+    let (kind, (api, key), _) = unread.or_else(|| checks.next())?;
+    let (object, resource) = (format!("{kind} {key}"), kind.to_lowercase());
+    let named = format!("-n {} {resource}s.{} {}", key.namespace, api.group(), key.name);
+    Some(mark::unread_on(&object, &named, marks::SHIELDED_BY))
+}
+
+fn is_unread(object: &Annotated) -> bool {
+    mark::unreadable(&object.annotations, &mark::OF_MACHINES).count() > 0
+}
+
+/// What keeps remediation off a node: its Machine is shielded, and the MachineHealthChecks that the owner pauses are paused. A shield or a
+/// pause of somebody else is enough: two owners that took it from each other would write for ever.
+pub(crate) fn shields(
+    observed: &Observed,
+    (node, owner): (&str, &str),
+    pauses: impl Fn(&(MachineApi, Key), &Annotated) -> bool,
+) -> Vec<Action> {
     let has_turn = |of: &str| {
         let mut turns = observed.changing();
         turns.any(|change| change.spec.node_name == node && change.spec.owner_ref.uid == of)
     };
-    let is_others = |machine: &MachineView| {
-        let mark = mark::shielded_by(&machine.object.annotations);
-        mark.is_some_and(|mark| mark.owner != owner && has_turn(&mark.owner))
+    let is_free = |object: &Annotated| match mark::shielded_by(&object.annotations) {
+        Some(mark) => mark.owner != owner && !has_turn(&mark.owner),
+        None => !is_unread(object),
     };
-    let machines: Vec<_> = observed
-        .machines_of_nodes()
-        .filter(|(_, machine)| machine.node == node)
-        .collect();
-    let paused = |check: &Annotated| check.annotations.contains_key(marks::HEALTH_CHECK_PAUSED);
-    let checks = observed.health_checks.iter().filter(|(place, check)| {
-        place.0 == MachineApi::OpenShift
-            && !paused(check)
-            && machines.iter().any(|machine| selects((place, check), *machine))
+    let machines = observed.machines_of(node);
+    let machines = machines.filter(|(_, machine)| !machine.deleting && is_free(&machine.object));
+    let machines = machines.map(|(place, machine)| {
+        let changes = on(&machine.object.annotations, owner, &MACHINE_SHIELD);
+        patch(place, &machine.object, MachinePurpose::Shield, changes)
     });
+    let is_paused = |check: &Annotated| check.annotations.contains_key(marks::HEALTH_CHECK_PAUSED);
+    let checks = observed.health_checks.iter();
+    let checks = checks.filter(|(_, check)| !is_paused(check) && !is_unread(check));
+    let checks = checks.filter(|(place, check)| pauses(place, check));
     let checks = checks.map(|(place, check)| {
         let changes = on(&check.annotations, owner, &HEALTH_CHECK_PAUSE);
         patch(place, check, MachinePurpose::PauseHealthCheck, changes)
     });
-    let bare = machines
-        .iter()
-        .copied()
-        .filter(|(_, machine)| !is_others(machine));
-    shielding(bare, owner).chain(checks).collect()
+    machines.chain(checks).collect()
+}
+
+/// The same for an owner that has nothing to say of MachineHealthChecks.
+pub(crate) fn remediation_shields(observed: &Observed, node: &str, owner: &str) -> Vec<Action> {
+    let pauses = |place: &_, check: &_| sees(observed, node, (place, check));
+    shields(observed, (node, owner), pauses)
 }
 
 /// Takes an owner's shields off the Machines of nodes that do not need them any more, and resumes the MachineHealthChecks that

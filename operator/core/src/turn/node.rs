@@ -38,11 +38,16 @@ pub struct Parts<'t> {
     pub out: &'t mut Decision,
 }
 
+impl<'t> Parts<'t> {
+    /// All of them at once, in this order.
+    pub(crate) fn all(self) -> (Phases<'t>, &'t NodeView, &'t ChangeView, &'t mut Decision) {
+        (self.phases, self.node, self.change, self.out)
+    }
+}
+
 /// Journals that the node of a turn is at this step.
 pub(super) fn enter(turn: &mut impl Turn, step: Step) {
-    let Parts {
-        phases, change, out, ..
-    } = turn.parts();
+    let (phases, _, change, out) = turn.parts().all();
     let mut journal = Journal::open(change, phases.now);
     journal.enter(step, None);
     out.actions.extend(journal.planned(None));
@@ -75,9 +80,7 @@ pub trait Turn {
     /// Another has the lease of the node, until then: a turn that has not let the node go is closed. What has begun goes on, and the lease
     /// is taken again when it can be.
     fn heed_lease(&mut self, lease: &LeaseView, until: Timestamp) -> Next {
-        let Parts {
-            node, change, out, ..
-        } = self.parts();
+        let (_, node, change, out) = self.parts().all();
         out.wake(until);
         let why = lease::held_by(&node.name, lease, until);
         let step = change.status.step.unwrap_or(Step::Admitted);
@@ -151,9 +154,7 @@ pub trait Turn {
 
     /// Says that the turn is closed. Before the first disruption it is given back once it was for too long.
     fn close(&mut self, step: Step, why: Why) {
-        let Parts {
-            change, out, phases, ..
-        } = self.parts();
+        let (phases, _, change, out) = self.parts().all();
         let given_back = closed::close(out, change, &why, phases.now);
         self.say(if given_back { Step::Selected } else { step }, why);
     }

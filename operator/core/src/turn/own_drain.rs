@@ -4,7 +4,7 @@
 use super::{
     cordon::{self, MAX_CORRECTIONS, OwnDrain},
     journal::{self, Journal},
-    node::{Next, ON, Parts, STAY, Turn, enter},
+    node::{Next, ON, STAY, Turn, enter},
     put_back,
 };
 use crate::{
@@ -72,9 +72,7 @@ pub(crate) fn limited(
 
 /// Cordons the node, and says so.
 pub(super) fn close(turn: &mut impl Turn, corrections: u32, words: &'static str) {
-    let Parts {
-        phases, node, out, ..
-    } = turn.parts();
+    let (phases, node, _, out) = turn.parts().all();
     let mark = cordon::marked(node, phases.owner_uid, corrections);
     let patch = Action::PatchNode(cordon::cordoning(node, &mark));
     out.actions.push(Planned::of(&node.name, patch));
@@ -84,12 +82,7 @@ pub(super) fn close(turn: &mut impl Turn, corrections: u32, words: &'static str)
 /// Corrects somebody's uncordoning, a few times. Also after the drain: the last rules may take hours, and an open node gets pods that
 /// would die with what changes it.
 pub(super) fn keep_cordoned(turn: &mut impl Turn, own: &OwnDrain, closed: Option<&Why>) -> Next {
-    let Parts {
-        phases,
-        node,
-        change,
-        out,
-    } = turn.parts();
+    let (phases, node, change, out) = turn.parts().all();
     if node.unschedulable {
         return ON;
     }
@@ -132,12 +125,7 @@ pub(super) fn keep_cordoned(turn: &mut impl Turn, own: &OwnDrain, closed: Option
 /// uncordoned the node since (`keep_cordoned`), and where a pod is seen only now that was on it before it was cordoned.
 pub(super) fn drain(turn: &mut impl Turn, own: &OwnDrain, closed: Option<&Why>) -> Next {
     let is_released = turn.is_released();
-    let Parts {
-        phases,
-        node,
-        change,
-        out,
-    } = turn.parts();
+    let (phases, node, change, out) = turn.parts().all();
     let (Some(options), Some(cordoned)) = (&own.options, cordon::since(change)) else {
         return ON;
     };

@@ -23,7 +23,7 @@ const PAUSE_SECONDS: i64 = 60;
 const ALONE_SECONDS: i64 = 600;
 
 /// How often of late, and when last.
-fn known(noted: Option<&PutBack>, now: Timestamp) -> Option<(u32, Timestamp)> {
+pub(crate) fn known(noted: Option<&PutBack>, now: Timestamp) -> Option<(u32, Timestamp)> {
     let noted = noted?;
     let at = journal::time(Some(&noted.at)).filter(|at| contradiction::has_come(*at, now))?;
     (later(at, ALONE_SECONDS) > now).then(|| (u32::try_from(noted.times).unwrap_or(0), at))

@@ -78,9 +78,7 @@ fn keep_wave(turn: &mut impl Turn) -> Next {
     let Some(rules) = turn.rules_of_wave() else {
         return ON;
     };
-    let Parts {
-        phases, change, out, ..
-    } = turn.parts();
+    let (phases, _, change, out) = turn.parts().all();
     let status = &change.status;
     let is_first = matches!(status.step, None | Some(Step::Selected | Step::Admitted));
     if status.wave_rules.is_some() || !is_first {
@@ -110,12 +108,7 @@ fn doubt<T: Turn>(turn: &mut T) -> Next {
         return ON;
     }
     let is_released = turn.is_released();
-    let Parts {
-        phases,
-        node,
-        change,
-        out,
-    } = turn.parts();
+    let (phases, node, change, out) = turn.parts().all();
     let Some(why) = contradiction::of(change, phases.now, is_released, T::before) else {
         return ON;
     };
@@ -158,12 +151,7 @@ fn pass_the_last(turn: &mut impl Turn, closed: Option<&Why>) -> Next {
 
 fn go_on(turn: &mut impl Turn, phase: Phase, closed: Option<&Why>, progress: Progress) -> Next {
     let (step, at) = (step_of(phase), turn.at(phase));
-    let Parts {
-        phases,
-        node,
-        change,
-        out,
-    } = turn.parts();
+    let (phases, node, change, out) = turn.parts().all();
     let went = phases.go_on(out, (node, change), at, closed, progress);
     act_on(turn, (phase, step), went)
 }
@@ -195,9 +183,7 @@ fn cordon(turn: &mut impl Turn, closed: Option<&Why>) -> Next {
     let Some(own) = turn.own_drain() else {
         return ON;
     };
-    let Parts {
-        phases, node, change, ..
-    } = turn.parts();
+    let (phases, node, change, _) = turn.parts().all();
     if cordon::since(change).is_some() {
         return own_drain::keep_cordoned(turn, &own, closed);
     }

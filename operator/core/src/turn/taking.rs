@@ -35,12 +35,7 @@ pub(super) fn take_lease_and_shield(turn: &mut impl Turn) -> Next {
     else {
         return ON;
     };
-    let Parts {
-        phases,
-        node,
-        change,
-        out,
-    } = turn.parts();
+    let (phases, node, change, out) = turn.parts().all();
     let times = (change.created, phases.now);
     let upkeep = holder.map(|holder| lease::upkeep(phases.observed, node, &holder, times));
     let Upkeep {
@@ -87,16 +82,11 @@ fn take(
     (takes, shield, machines): (Option<Action>, Option<Action>, Vec<Action>),
     keeps_only: bool,
 ) -> Next {
-    let Parts {
-        phases,
-        node,
-        change,
-        out,
-    } = turn.parts();
+    let (phases, node, change, out) = turn.parts().all();
     let begins = begins(change, (takes.is_some() && shield.is_some(), phases.now));
     out.actions
         .extend(renews.map(|action| Planned::of(&node.name, action)));
-    let unread = mark::unread(node);
+    let unread = mark::unread(node).or_else(|| machine::unread(phases.observed, &node.name));
     let shield = shield.filter(|_| unread.is_none());
     let taken: Vec<Action> = takes.into_iter().chain(shield).chain(machines).collect();
     let puts_back = !begins && taken.iter().any(is_put_back);
@@ -155,12 +145,7 @@ fn is_put_back(action: &Action) -> bool {
 
 /// Takes all of it, and counts what is put back, once that is written.
 fn write(turn: &mut impl Turn, taken: Vec<Action>, puts_back: bool) {
-    let Parts {
-        phases,
-        node,
-        change,
-        out,
-    } = turn.parts();
+    let (phases, node, change, out) = turn.parts().all();
     let mut last = node.name.clone();
     for action in taken {
         let planned = Planned::of(machine::chain_in_turn(&node.name, &action), action);

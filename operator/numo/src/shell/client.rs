@@ -4,7 +4,11 @@
 //! repeated for minutes is a decision nobody made.
 
 use super::clock::ServerClock;
-use kube::{Client, Config, client::ClientBuilder, config::KubeConfigOptions};
+use kube::{
+    Client, Config,
+    client::ClientBuilder,
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
+};
 use numo_plugin::oci::Proxies;
 use std::path::Path;
 
@@ -47,6 +51,11 @@ pub enum ConnectError {
         "found neither a kubeconfig nor the environment of a pod: name one with --kubeconfig FILE or KUBECONFIG ({0})"
     )]
     Infer(#[source] kube::config::InferConfigError),
+    /// What is wrong with `NO_PROXY`, which the library of the client reads by itself where there is a proxy.
+    #[error(
+        "NO_PROXY: {0}; wanted names, addresses and ranges with one comma between two of them, and none at the end"
+    )]
+    NoProxy(#[source] kube::config::NoProxyError),
     /// The configuration was found and cannot be used.
     #[error("cannot make a client: {0}")]
     Client(#[source] kube::Error),
@@ -59,45 +68,51 @@ pub async fn configuration(
     options: &KubeConfigOptions,
 ) -> Result<Config, ConnectError> {
     let is_plain = options.context.is_none() && options.cluster.is_none() && options.user.is_none();
+    let wrong = |path: String| {
+        move |error| match error {
+            KubeconfigError::ParseNoProxy(problem) => ConnectError::NoProxy(problem),
+            source => ConnectError::Kubeconfig { path, source },
+        }
+    };
     let found = match kubeconfig {
         Some(path) => {
-            let wrong = |source| ConnectError::Kubeconfig {
-                path: path.display().to_string(),
-                source,
-            };
-            let kubeconfig = kube::config::Kubeconfig::read_from(path).map_err(wrong)?;
+            let of_file = || wrong(path.display().to_string());
+            let kubeconfig = Kubeconfig::read_from(path).map_err(of_file())?;
             Config::from_custom_kubeconfig(kubeconfig, options)
                 .await
-                .map_err(wrong)
+                .map_err(of_file())?
         }
-        None if !is_plain => {
-            Config::from_kubeconfig(options)
-                .await
-                .map_err(|source| ConnectError::Kubeconfig {
-                    path: "of the environment".to_owned(),
-                    source,
-                })
-        }
-        None => Config::infer().await.map_err(ConnectError::Infer),
+        None => match Config::from_kubeconfig(options).await {
+            Ok(mut config) => {
+                if is_plain {
+                    config.apply_debug_overrides();
+                }
+                config
+            }
+            Err(KubeconfigError::ParseNoProxy(problem)) => return Err(ConnectError::NoProxy(problem)),
+            // Without one it is the environment of a pod, which has no proxy before its API server.
+            Err(_) if is_plain => return Config::infer().await.map_err(ConnectError::Infer),
+            Err(error) => return Err(wrong("of the environment".to_owned())(error)),
+        },
     };
-    found.map(|config| around_the_proxy(config, |name| std::env::var(name).ok()))
+    Ok(around_the_proxy(found, |name| std::env::var(name).ok()))
 }
 
-/// kube takes `NO_PROXY` to be about proxies; for everybody else it is about where they lead.
+/// kube takes `NO_PROXY` to be about proxies; for everybody else it is about where they lead: a proxy that the list names, as one of the own
+/// domain, is gone through all the same.
 fn around_the_proxy(mut config: Config, variable: impl Fn(&str) -> Option<String>) -> Config {
     let of_environment = ["HTTPS_PROXY", "https_proxy"].into_iter().filter_map(&variable);
     let mut of_environment = of_environment.filter_map(|proxy| proxy.parse::<http::Uri>().ok());
-    let Some(proxy) = &config.proxy_url else {
-        return config;
-    };
-    if of_environment.any(|known| known == *proxy)
+    let is_of_environment = |known: &http::Uri| of_environment.any(|proxy| proxy == *known);
+    if config.proxy_url.as_ref().is_none_or(is_of_environment)
         && let Ok(proxies) = Proxies::from_env(variable)
         && let Some(host) = config.cluster_url.host()
     {
+        let is_secure = config.cluster_url.scheme() != Some(&http::uri::Scheme::HTTP);
         let port = config.cluster_url.port_u16().unwrap_or(443);
-        if proxies.for_host(host, port, true).is_none() {
-            config.proxy_url = None;
-        }
+        let proxy = proxies.for_host(host, port, is_secure);
+        let known = config.proxy_url.take();
+        config.proxy_url = proxy.and_then(|proxy| known.or_else(|| proxy.as_str().parse().ok()));
     }
     config
 }
@@ -176,10 +191,33 @@ mod tests {
         assert_eq!(found("https://[2001:db8::1]:6443"), None);
         assert!(found("https://[2001:db8::2]:6443").is_some());
         assert!(found("https://api.example:6443").is_some());
+        // kube leaves out a proxy that the list names; what the list does not name is reached by it all the same.
+        let without = |server: &str, no_proxy: &'static str| {
+            let bare = Config::new(server.parse().unwrap());
+            let found = around_the_proxy(bare, |name| match name {
+                "NO_PROXY" => Some(no_proxy.to_owned()),
+                other => environment(other),
+            });
+            found.proxy_url.map(|proxy| proxy.host().map(str::to_owned))
+        };
+        let by_proxy = Some(Some("proxy.example".to_owned()));
+        assert_eq!(without("https://api.elsewhere:6443", ".example"), by_proxy);
+        assert_eq!(without("https://api.example:6443", ".example"), None);
+        assert_eq!(without("http://127.0.0.1:8001", ".example"), None);
         let of_kubeconfig = around_the_proxy(config("https://10.0.0.5:6443"), |name| match name {
             "HTTPS_PROXY" => Some("http://another:1".to_owned()),
             other => environment(other),
         });
         assert!(of_kubeconfig.proxy_url.is_some());
+    }
+
+    #[test]
+    fn a_list_that_the_client_cannot_read_is_told_as_such() {
+        let problem = kube::config::NoProxyError::EmptyValue;
+        let said = ConnectError::NoProxy(problem).to_string();
+        assert!(
+            said.starts_with("NO_PROXY: ") && said.contains("none at the end"),
+            "{said}"
+        );
     }
 }

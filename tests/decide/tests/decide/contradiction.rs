@@ -456,6 +456,53 @@ fn a_machine_whose_node_is_gone_is_left_alone_if_its_journal_contradicts_itself(
     check_cluster(&gone(|change| change.status.entries[0].attempt = 9), held);
 }
 
+/// Which machine goes is written down when its node is let go: none goes on the word of a journal that has lost that, or has another one's.
+#[test]
+fn no_machine_goes_on_the_word_of_a_journal_that_has_lost_it_or_names_another() {
+    let released = "node a worker v0
+         node b worker v0
+         node x worker v0
+         version img2 surge:2 finalizer
+         host a img1 heir:x
+         host b img2
+         host x img2 donor:a
+         group w image:img2
+         groups w
+         replacing a Released machine:m-a heir:x cordoned";
+    check(released, "> leave a m-a");
+    for (found, words) in [
+        (
+            None,
+            "status.pin.providerID: found \"\", wanted its machine \"m-a\"",
+        ),
+        (
+            Some("m-b"),
+            "status.pin.providerID: found \"m-b\", wanted its machine \"m-a\"",
+        ),
+    ] {
+        let mut cluster = Cluster::parse(released);
+        let pin = journal(&mut cluster).status.pin.as_mut().expect("a pin");
+        pin.provider_id = found.map(str::to_owned);
+        let held = format!("node a Held JournalContradicts ~ {words}\n > nothing");
+        check_cluster(&cluster, &held);
+        // The Node is gone by now.
+        cluster.observed.nodes.remove("a");
+        if found.is_none() {
+            check_cluster(&cluster, "node a Held JournalContradicts");
+        }
+    }
+    // Nor that of a node that was never cordoned.
+    let mut cluster = Cluster::parse(released);
+    journal(&mut cluster)
+        .status
+        .entries
+        .retain(|entry| entry.step == Step::Released);
+    check_cluster(
+        &cluster,
+        "node a Held JournalContradicts ~ found step Released, wanted Cordoned before it\n > nothing",
+    );
+}
+
 /// Numbers that look like chance, the same in each run.
 struct Chance(u64);
 

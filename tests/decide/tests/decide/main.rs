@@ -44,6 +44,7 @@ mod machines;
 mod maintained;
 mod maintenance;
 mod maintenance_waves;
+mod mangled;
 mod odd;
 mod order;
 mod other_operator;

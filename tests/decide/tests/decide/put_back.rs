@@ -504,3 +504,158 @@ fn an_owner_that_is_deleted_leaves_a_mark_that_it_cannot_read() {
         "{key}"
     );
 }
+
+/// A cluster in which node a waits for its turn with an owner of this kind, which has its finalizer.
+fn waiting(kind: &str) -> Cluster {
+    let mut cluster = turn(kind);
+    cluster.observed.changes.clear();
+    cluster.observed.leases.clear();
+    strip(node(&mut cluster));
+    cluster
+}
+
+/// What somebody takes off an owner each second: how often numo puts it on, begins a node without it, says so, and tells people.
+fn fought(cluster: &mut Cluster) -> (usize, usize, usize, Vec<String>) {
+    let owner = cluster.owner();
+    let (mut added, mut begun, mut named, mut told) = (0, 0, 0, Vec::new());
+    for second in 0..600 {
+        chaos::strip_owner(&mut cluster.observed, &owner);
+        let found = decided(cluster, second);
+        let says = |why: &numo_core::why::Why| {
+            why.reason == Reason::ForeignWriter && why.message.contains("finalizer") && why.who().is_person()
+        };
+        let is_held = found.report.hold.as_ref().is_some_and(says);
+        named += usize::from(is_held);
+        for planned in found.actions {
+            let number = second.to_string();
+            let action = &planned.action;
+            let is_added = matches!(action, Action::AddFinalizer { .. });
+            let taken = chaos::carry::carry_out(&mut cluster.observed, action, at(second), &number);
+            assert!(taken.is_ok() || !is_added, "{taken:?}");
+            added += usize::from(is_added);
+            begun += usize::from(is_held && matches!(action, Action::CreateChange { .. }));
+            let event = planned.event.filter(|event| event.reason == "ForeignWriter");
+            told.extend(event.map(|event| event.note));
+        }
+    }
+    (added, begun, named, told)
+}
+
+#[test]
+fn a_finalizer_that_is_taken_off_again_and_again_is_put_back_seldom_and_told() {
+    for kind in KINDS {
+        for mut cluster in [turn(kind), waiting(kind)] {
+            let owner = cluster.owner();
+            let (added, begun, named, told) = fought(&mut cluster);
+            assert!((4..=14).contains(&added), "{kind}: {added} times");
+            assert_eq!(begun, 0, "{kind}");
+            assert!(named > 500, "{kind}: said {named} times");
+            assert_eq!(told.len(), 1, "{kind}: {told:?}");
+            assert!(told[0].contains(&owner.kubectl("get")), "{told:?}");
+            // Once nobody does so any more it is on again within a minute, and all goes on.
+            for second in 600..670 {
+                for planned in decided(&cluster, second).actions {
+                    let number = second.to_string();
+                    let _ =
+                        chaos::carry::carry_out(&mut cluster.observed, &planned.action, at(second), &number);
+                }
+            }
+            let found = decided(&cluster, 670);
+            let hold = found.report.hold.as_ref().map(|why| why.reason);
+            assert_ne!(hold, Some(Reason::ForeignWriter), "{kind}");
+            let view = cluster.observed.owner(&owner).expect("the owner");
+            assert_eq!(view.finalizers.len(), 1, "{kind}: {:?}", view.finalizers);
+        }
+    }
+}
+
+/// Its node has its turn all the same: what is let go goes on, and what is drained is kept so.
+#[test]
+fn a_turn_goes_on_without_the_finalizer_of_its_owner() {
+    for kind in KINDS {
+        let mut cluster = turn(kind);
+        let owner = cluster.owner();
+        let before = words(&cluster, &decided(&cluster, 0));
+        chaos::strip_owner(&mut cluster.observed, &owner);
+        let found = decided(&cluster, 0);
+        let after = words(&cluster, &found);
+        let others: Vec<&String> = after.iter().filter(|line| !line.contains("finalizer")).collect();
+        let before: Vec<&String> = before.iter().collect();
+        assert_eq!(others, before, "{kind}");
+    }
+}
+
+/// What numo takes off itself, and puts on again for the next version, nobody fights about.
+#[test]
+fn an_owner_that_is_done_often_is_fought_about_by_nobody() {
+    let mut observed = numo_core::observed::Observed::default();
+    for second in 0..9 {
+        numo_core::finalizer::note(&mut observed.finalizers, "uid", at(second));
+    }
+    assert_eq!(observed.finalizers["uid"].times, 9);
+    // What is old is forgotten, and so is what is of a clock that was put back.
+    numo_core::finalizer::note(&mut observed.finalizers, "other", at(700));
+    assert_eq!(observed.finalizers.keys().collect::<Vec<_>>(), ["other"]);
+    numo_core::finalizer::note(&mut observed.finalizers, "other", at(0));
+    assert_eq!(observed.finalizers["other"].times, 1);
+}
+
+/// The Machine of the node, and the MachineHealthCheck that sees it, have marks too.
+#[test]
+fn a_mark_of_a_machine_that_cannot_be_read_is_written_over_by_nobody() {
+    for kind in KINDS {
+        for (of_check, value) in [
+            (false, "a later form"),
+            (false, "{\"owner\":7}"),
+            (true, "a later form"),
+        ] {
+            for mut cluster in [turn(kind), waiting(kind)] {
+                let around =
+                    Cluster::parse("node a worker v0\n machine m of a openshift label:x\n healthcheck h");
+                let seen = around.observed.nodes["a"].annotations[marks::OPENSHIFT_MACHINE].clone();
+                node(&mut cluster)
+                    .annotations
+                    .insert(marks::OPENSHIFT_MACHINE.to_owned(), seen);
+                cluster.observed.machines = around.observed.machines;
+                cluster.observed.health_checks = around.observed.health_checks;
+                let mut goes = cluster.clone();
+                let mark = (marks::SHIELDED_BY.to_owned(), value.to_owned());
+                let mut machines = cluster.observed.machines.values_mut();
+                let mut checks = cluster.observed.health_checks.values_mut();
+                let object = if of_check {
+                    checks.next().expect("a check")
+                } else {
+                    &mut machines.next().expect("a machine").object
+                };
+                object.annotations.extend([mark]);
+                let found = decided(&cluster, 0);
+                let said = words(&cluster, &found).join("\n");
+                let why = &found.report.nodes["a"].why;
+                assert_eq!(why.reason, Reason::MarkUnreadable, "{kind} {value}\n{said}");
+                let named = if of_check {
+                    "machinehealthchecks.machine.openshift.io h"
+                } else {
+                    "machines.machine.openshift.io m"
+                };
+                assert!(why.message.contains(named), "{}", why.message);
+                let writes = |action: &Action| match action {
+                    Action::PatchMachine(patch) => patch.key.name == if of_check { "h" } else { "m" },
+                    Action::CreateChange { .. } => true,
+                    _ => false,
+                };
+                assert!(
+                    !found.actions.iter().any(|one| writes(&one.action)),
+                    "{kind}\n{said}"
+                );
+                // One that can be read stands in nobody's way.
+                let found = decided(&goes, 0);
+                assert_ne!(
+                    found.report.nodes["a"].why.reason,
+                    Reason::MarkUnreadable,
+                    "{kind}"
+                );
+                goes.observed.machines.clear();
+            }
+        }
+    }
+}

@@ -73,6 +73,17 @@ pub(super) fn hide_control_plane(view: &mut Observed) {
     view.nodes.insert(member.name.clone(), member);
 }
 
+/// What a pool is to select while a run goes on selects none of its nodes.
+pub(super) fn select_nobody(actions: &mut [Planned]) {
+    for planned in actions {
+        if let Action::PatchPool(patch) = &mut planned.action
+            && let Some((_, to)) = &mut patch.selector
+        {
+            *to = serde_json::json!({"matchLabels": {"of": "nobody"}});
+        }
+    }
+}
+
 pub(super) fn twice(actions: &mut Vec<Planned>) {
     let jobs = actions.iter().filter_map(|planned| match &planned.action {
         Action::CreatePlanJob(request) => {

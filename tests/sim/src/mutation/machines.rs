@@ -92,3 +92,29 @@ pub(super) fn delete_nodes(seen: &Observed, actions: &mut [Planned]) {
         }
     }
 }
+
+/// The members of etcd go of nodes that have their turn and were not let go.
+pub(super) fn take_members_out(owner: &Owner, seen: &Observed, actions: &mut Vec<Planned>) {
+    let uid = seen.uid_of(owner).unwrap_or_default();
+    let changes = seen.changes.values();
+    let turns = changes.filter(|change| change.spec.owner_ref.uid == uid && change.in_flight());
+    for change in turns.filter(|change| change.status.step == Some(Step::PreRules)) {
+        let name = &change.spec.node_name;
+        let is_master = seen
+            .nodes
+            .get(name)
+            .is_some_and(|node| node.labels.contains_key(MASTER));
+        let Some(host) = seen.fleet.hosts.get(name).filter(|_| is_master) else {
+            continue;
+        };
+        actions.push(Planned {
+            chain: name.clone(),
+            action: Action::Fleet(FleetAction::RemoveEtcdMember {
+                node: name.clone(),
+                address: host.address.clone(),
+                heir: None,
+            }),
+            event: None,
+        });
+    }
+}

@@ -37,7 +37,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{NodeChangeSpec, Reason, Step, Target, Terms, conditions::Actor, marks::openshift};
+use numo_api::{NodeChangeSpec, Phase, Reason, Step, Target, Terms, conditions::Actor, marks::openshift};
 use std::collections::BTreeMap;
 
 /// Admits as many nodes as may go, and reports the rest.
@@ -210,7 +210,7 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
 
     fn admission(&self, member: Self::One) -> Admission {
         let view = self.decision.view;
-        if !view.intent.asks_before_turn(view.observed) || self.asked_again(member).is_some() {
+        if !asks_before_turn(view) || self.asked_again(member).is_some() {
             return Admission::default();
         }
         let attempt = member.change.map_or(0, |change| change.status.attempt);
@@ -521,4 +521,17 @@ pub fn report_left_out(decision: &mut RunDecision<'_>, member: &Member<'_>, chan
         .clone()
         .unwrap_or_else(|| reason.meaning().to_owned());
     decision.report(member, step, Why::new(reason, message));
+}
+
+/// Whether rules are asked about a node before it has a turn.
+fn asks_before_turn(view: &RunView<'_>) -> bool {
+    let of_waves = view.intent.waves.iter().flat_map(|wave| &wave.rules);
+    let of_waves = of_waves.filter_map(|key| view.observed.rules.get(key));
+    let mut rules = view
+        .intent
+        .rules
+        .iter()
+        .filter_map(|(_, rule)| *rule)
+        .chain(of_waves);
+    rules.any(|rule| rule.is_asked && rule.runs_in(Phase::Admit))
 }

@@ -44,7 +44,7 @@ impl Turn<'_, '_> {
         // One that is not taken up yet is not the MCO's to uncordon.
         let taken_up = node.annotation(openshift::DESIRED_CONFIG) != self.member.current;
         let before_change = taken_up && !self.was_back();
-        let remembered = mark::remembers_cordon(node);
+        let remembered = remembers_cordon(node);
         // On the way home it is the MCO that took away what was remembered on the way there.
         let forgets = remembered && self.member.current != self.pin.from_config;
         if !at_rest || !before_change || node.unschedulable == remembered || forgets {
@@ -273,7 +273,7 @@ impl Turn<'_, '_> {
     /// A cordon that a person set after the release is put back after the MCO took it away.
     pub(super) fn cordon_again(&mut self) -> Next {
         let node = self.member.node;
-        if !mark::remembers_cordon(node) {
+        if !remembers_cordon(node) {
             return ON;
         }
         let patch = NodePatch {
@@ -318,4 +318,10 @@ fn state_of_change(node: &NodeView) -> String {
             node.annotation(openshift::DESIRED_CONFIG)
         ),
     }
+}
+
+/// Whether a cordon is remembered that stood before numo's or the MCO's. A Plan that goes on to another version leaves its mark on a
+/// node that it has not cordoned: nothing is to be put back for that.
+pub(super) fn remembers_cordon(node: &NodeView) -> bool {
+    mark::cordoned_by(node).is_some_and(|mark| mark.prior)
 }

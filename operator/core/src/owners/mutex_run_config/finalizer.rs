@@ -1,8 +1,7 @@
 //! The finalizer of a run: it is there while a mark may be.
 
 use super::run_decision::RunDecision;
-use crate::action::{Action, Planned};
-use numo_api::marks;
+use crate::{action::Action, finalizer};
 
 /// Puts the finalizer back that somebody has taken off while marks are there: without it nobody would take them back when
 /// the run is deleted.
@@ -10,26 +9,12 @@ pub fn keep_finalizer(decision: &mut RunDecision<'_>) {
     if decision.view.run.deleting || takes_back(decision) || !decision.view.holds_anything() {
         return;
     }
-    let adds = |planned: &Planned| matches!(planned.action, Action::AddFinalizer { .. });
-    if !decision.out.actions.iter().any(adds) {
-        add_finalizer(decision);
-    }
+    add_finalizer(decision);
 }
 
 pub(super) fn add_finalizer(decision: &mut RunDecision<'_>) {
-    let run = decision.view.run;
-    if !run
-        .finalizers
-        .iter()
-        .any(|finalizer| finalizer == marks::FINALIZER)
-    {
-        let action = Action::AddFinalizer {
-            owner: decision.view.owner.clone(),
-            uid: run.uid.clone(),
-            finalizer: marks::FINALIZER,
-        };
-        decision.act("run", action, None);
-    }
+    let owner = (decision.view.owner, decision.view.run.into());
+    finalizer::add(&mut decision.out, owner, "run");
 }
 
 /// Takes the finalizer off once nothing is left to restore. Held pools are restored by nobody, so they
@@ -38,8 +23,7 @@ pub fn drop_finalizer(decision: &mut RunDecision<'_>) {
     let view = decision.view;
     let held = view.observed.pools.is_empty() || view.marked_pools().next().is_some();
     let run = view.run;
-    let removal = Action::remove_finalizer(view.owner, &run.uid, &run.finalizers, marks::FINALIZER);
-    if let Some(action) = removal
+    if let Some(action) = finalizer::removal(view.owner, run.into())
         && !takes_back(decision)
         && (!held || run.deleting)
     {

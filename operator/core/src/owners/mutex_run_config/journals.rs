@@ -5,7 +5,7 @@ use crate::{
     key::Index,
     mark,
     observed::{ChangeView, NodeView, Observed, RunConfigView},
-    turn::contradiction,
+    turn::{contradiction, journal},
 };
 use std::collections::hash_map::Entry;
 
@@ -107,4 +107,14 @@ impl<'a> Journals<'a> {
 
 pub(super) fn shielded_by(node: &NodeView, uid: &str) -> bool {
     mark::shielded(node).is_some_and(|mark| mark.owner == uid)
+}
+
+/// Whether a time of a journal is later than another. Thousands are compared in a pass: the seconds as text, as they
+/// are all of one form, and only those of one second by value.
+pub(super) fn is_later(a: &str, b: &str) -> bool {
+    const TO_SECONDS: usize = "2026-11-21T10:00:00".len();
+    match (a.get(..TO_SECONDS), b.get(..TO_SECONDS)) {
+        (Some(one), Some(other)) if one != other => one > other,
+        _ => journal::time(Some(a)) > journal::time(Some(b)),
+    }
 }

@@ -205,7 +205,7 @@ impl Checks for Lint<'_, '_> {
             NodePurpose::Unquarantine if !quarantine::is_quarantined(node, &self.run.uid) => {
                 breach(4, format!("the quarantine of {name} is not ours"))
             }
-            NodePurpose::Recordon if !mark::remembers_cordon(node) => {
+            NodePurpose::Recordon if !super::change::remembers_cordon(node) => {
                 breach(4, format!("no cordon of {name} is ours to put back"))
             }
             NodePurpose::Cordon | NodePurpose::Uncordon => {

@@ -4,33 +4,19 @@ use super::{run_decision::RunDecision, run_view::RunView};
 use crate::{
     action::{Action, Event, EventAction, MachinePurpose, Planned},
     key::Key,
-    observed::{Annotated, MachineApi, MachineView, NodeView, Observed},
+    observed::{Annotated, MachineApi, NodeView},
     turn::{
         believed::Believed,
-        machine::{HEALTH_CHECK_PAUSE, end_pause, on, patch, selects, shielding, unshields},
+        machine::{self, end_pause, unshields},
     },
 };
-use numo_api::marks;
 use std::collections::BTreeSet;
 
 /// What the node's turn still lacks: its Machine shielded, and the MachineHealthChecks paused if the owner says so.
 pub fn shields(view: &RunView<'_>, node: &NodeView) -> Vec<Action> {
-    let observed = view.observed;
-    let owner = &view.run.uid;
-    let machines = shielding(machines_of(observed, &node.name), owner);
-    let believed = Believed::of(observed);
-    // One that someone paused, be it another run, does nothing already.
-    let health_checks = observed.health_checks.iter();
-    let checks = health_checks
-        .filter(|(place, check)| {
-            !check.annotations.contains_key(marks::HEALTH_CHECK_PAUSED)
-                && is_in_the_way((view, &believed), [node.name.as_str()], place, check)
-        })
-        .map(|(place, check)| {
-            let changes = on(&check.annotations, owner, &HEALTH_CHECK_PAUSE);
-            patch(place, check, MachinePurpose::PauseHealthCheck, changes)
-        });
-    machines.chain(checks).collect()
+    let believed = Believed::of(view.observed);
+    let pauses = |place: &_, check: &_| is_in_the_way((view, &believed), [node.name.as_str()], place, check);
+    machine::shields(view.observed, (&node.name, &view.run.uid), pauses)
 }
 
 /// Whether the run pauses the MachineHealthCheck while these nodes are in flight. By default it pauses those of OpenShift
@@ -45,11 +31,8 @@ fn is_in_the_way<'n>(
     if let Some(all) = view.intent.pause_health_checks {
         return all && believed.is_check(place);
     }
-    place.0 == MachineApi::OpenShift
-        && nodes.into_iter().any(|node| {
-            let mut machines = machines_of(view.observed, node);
-            machines.any(|machine| selects((place, check), machine))
-        })
+    let mut nodes = nodes.into_iter();
+    nodes.any(|node| machine::sees(view.observed, node, (place, check)))
 }
 
 /// The nodes that have their turn with this run, those among them whose pool cannot be seen at this moment.
@@ -98,26 +81,4 @@ pub fn resume_health_checks(decision: &mut RunDecision<'_>) {
         })
         .collect();
     decision.out.actions.extend(over);
-}
-
-/// The Machines of a node, one as a rule: those that it names, and that name it.
-fn machines_of<'a>(
-    observed: &'a Observed,
-    node: &'a str,
-) -> impl Iterator<Item = (&'a (MachineApi, Key), &'a MachineView)> {
-    let named = observed.nodes.get(node).into_iter().flat_map(|node| {
-        let of_openshift = node.annotation(marks::OPENSHIFT_MACHINE);
-        let (namespace, name) = of_openshift.split_once('/').unwrap_or(("", of_openshift));
-        let namespace_of_cluster_api = node.annotation(marks::CLUSTER_API_NAMESPACE);
-        let name_of_cluster_api = node.annotation(marks::CLUSTER_API_MACHINE);
-        [
-            (MachineApi::OpenShift, Key::new(namespace, name)),
-            (
-                MachineApi::ClusterApi,
-                Key::new(namespace_of_cluster_api, name_of_cluster_api),
-            ),
-        ]
-    });
-    let machines = named.filter_map(|place| observed.machines.get_key_value(&place));
-    machines.filter(move |(_, machine)| machine.node == node)
 }

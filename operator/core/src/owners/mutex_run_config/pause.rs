@@ -28,19 +28,17 @@ use numo_api::marks::{self, openshift};
 pub fn arm(decision: &mut RunDecision<'_>, refusal: Option<&Why>) {
     let view = decision.view;
     let pools = view.intent.pools.iter();
-    let mut planned: Vec<_> = pools
-        .filter_map(|pool| Some((*pool, pause(view, pool)?)))
-        .collect();
+    let planned = pools.filter_map(|pool| Some((*pool, pause(view, pool)?)));
     let is_stripped = |pool: &PoolView| mark::paused_by(pool).is_none() && was_there(view, None);
-    let is_again = planned.iter().any(|(pool, _)| is_stripped(pool));
-    if is_again && put_back::stays_off(decision) {
-        planned.retain(|(pool, _)| !is_stripped(pool));
+    let (stripped, mut planned): (Vec<_>, Vec<_>) = planned.partition(|(pool, _)| is_stripped(pool));
+    let puts_back = !stripped.is_empty() && !put_back::stays_off(decision);
+    if puts_back {
+        planned.extend(stripped);
     }
     if planned.is_empty() {
         return;
     }
     add_finalizer(decision);
-    let puts_back = planned.iter().any(|(pool, _)| is_stripped(pool));
     for (pool, (mark, again)) in planned {
         let name = &pool.name;
         let (reason, note) = if again {

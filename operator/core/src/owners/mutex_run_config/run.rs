@@ -1,7 +1,9 @@
 //! The decision for a MutexRunConfig, from its nodes in flight to what it gives back.
 
 use super::{
-    admit, finalizer, labels, machine,
+    admit, finalizer,
+    journals::is_later,
+    labels, machine,
     member::Member,
     orphans, pause, pool, quarantine,
     run_decision::RunDecision,
@@ -29,10 +31,7 @@ use crate::{
     why::Why,
 };
 use numo_api::{
-    Phase, Reason, RunResult, Step,
-    conditions::Actor,
-    marks::{self, openshift},
-    mutex_run_config::Settled,
+    Phase, Reason, RunResult, Step, conditions::Actor, marks::openshift, mutex_run_config::Settled,
 };
 use std::collections::BTreeSet;
 
@@ -72,8 +71,7 @@ impl<'m> Run<'m> {
         if let Some(why) = never_listed(view) {
             return Some(why);
         }
-        let mut finalizers = view.run.finalizers.iter();
-        let has_finalizer = finalizers.any(|finalizer| finalizer == marks::FINALIZER);
+        let has_finalizer = crate::finalizer::is_on(view.owner, view.run.into());
         if view.holds_anything() {
             return None;
         }
@@ -289,7 +287,7 @@ fn last_words(decision: &mut RunDecision<'_>) {
                 (Step::Held, Some("ChangeTimeout")) => (&mut change, false),
                 _ => continue,
             };
-            if slot.is_none_or(|(earlier, ..)| journal::is_later(&entry.at, earlier)) {
+            if slot.is_none_or(|(earlier, ..)| is_later(&entry.at, earlier)) {
                 *slot = Some((&entry.at, journal, good));
             }
             was_gated |= good;

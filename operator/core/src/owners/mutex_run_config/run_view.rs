@@ -8,6 +8,7 @@ use super::{
 use crate::{
     admit::not_ready::Policy,
     decision::Snapshot,
+    finalizer,
     intent::Intent,
     key::{Index, Key},
     mark, names,
@@ -223,8 +224,7 @@ impl<'a> RunView<'a> {
 
     /// Whether the run has begun and has not given everything back.
     pub fn has_begun(&self) -> bool {
-        let mut finalizers = self.run.finalizers.iter();
-        finalizers.any(|one| one == marks::FINALIZER) || self.in_flight() > 0 || self.has_marks()
+        finalizer::is_on(self.owner, self.run.into()) || self.in_flight() > 0 || self.has_marks()
     }
 
     /// Whether the node carries rule labels of this owner.

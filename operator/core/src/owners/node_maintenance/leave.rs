@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     action::{Action, Change, Event, EventAction, NodePatch},
+    finalizer,
     mark::{self, CordonedBy},
     observed::{ChangeView, NodeView},
     turn::{cordon, journal, machine, shield},
@@ -110,10 +111,7 @@ impl Pass<'_> {
     }
 
     pub(super) fn remove_finalizer(&mut self) {
-        let view = self.view;
-        let finalizer = marks::MAINTENANCE_FINALIZER;
-        let removal = Action::remove_finalizer(&view.owner, &view.uid, &view.finalizers, finalizer);
-        if let Some(action) = removal {
+        if let Some(action) = finalizer::removal(&self.view.owner, self.view.into()) {
             let note = "Removed a node maintenance";
             let event = Event::normal("RemovedMaintenance", EventAction::Complete, note);
             self.act(action, Some(event));

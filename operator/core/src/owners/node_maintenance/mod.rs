@@ -19,13 +19,13 @@ mod waiting;
 mod waves;
 
 use crate::{
-    action::{Action, Event, EventAction},
+    action::{Event, EventAction},
     admit::{
         gates::{self, Gate},
         queue,
     },
     decision::{Decision, Snapshot},
-    ledger,
+    finalizer, ledger,
     observed::{ChangeView, ForeignController, MaintenanceView, NodeView, Observed},
     owner::{MaintenanceGroup, OwnerKind},
     quorum,
@@ -38,7 +38,7 @@ use crate::{
     why::Why,
 };
 use known::{MAX_LEASE_ERRORS, last_phase, place, was_given_up};
-use numo_api::{Reason, Step, marks, plan::PLAN_GROUP};
+use numo_api::{Reason, Step, plan::PLAN_GROUP};
 use waiting::Waiting;
 
 pub(crate) use lint::Lint;
@@ -238,23 +238,23 @@ fn group_of(view: &MaintenanceView) -> &'static str {
 
 impl Pass<'_> {
     fn has_finalizer(&self) -> bool {
-        let mut finalizers = self.view.finalizers.iter();
-        finalizers.any(|one| one == marks::MAINTENANCE_FINALIZER)
+        finalizer::is_on(&self.view.owner, self.view.into())
     }
 
-    /// Puts the finalizer on the object, if it is not there. It is the rival's while that lives; the node in hand is told of all the
-    /// same.
+    /// Puts the finalizer on the object, if it is not there; whether the maintenance waits for it. It is the rival's while that lives, and a
+    /// node in hand waits for nobody who takes it off.
     fn adds_finalizer(&mut self) -> bool {
         if self.has_finalizer() || self.intent.is_stood_off() {
             return false;
         }
-        let event = Event::normal("BeginMaintenance", EventAction::Admit, "Begin a node maintenance");
-        let action = Action::AddFinalizer {
-            owner: self.view.owner.clone(),
-            uid: self.view.uid.clone(),
-            finalizer: marks::MAINTENANCE_FINALIZER,
-        };
-        self.act(action, Some(event));
+        finalizer::add(&mut self.out, (&self.view.owner, self.view.into()), "owner");
+        if self.turn().is_some() {
+            return false;
+        }
+        if let Some(added) = self.out.actions.last_mut() {
+            let event = Event::normal("BeginMaintenance", EventAction::Admit, "Begin a node maintenance");
+            added.event = Some(event);
+        }
         let why = Why::new(Reason::Admitting, "its finalizer is being set");
         self.say(Step::Selected, why, None);
         true

@@ -4,7 +4,7 @@ use super::{pass::Pass, turn::Going};
 use crate::{
     action::DrainsFor,
     let_go,
-    observed::{ChangeView, MaintenanceView, NodeView},
+    observed::{ChangeView, ForeignController, MaintenanceView, NodeView, Observed},
     turn::{
         across,
         cordon::{self, Across, OwnDrain},
@@ -12,7 +12,7 @@ use crate::{
     },
     why::Why,
 };
-use numo_api::Step;
+use numo_api::{Reason, Step, node_maintenance::MEDIK8S_GROUP};
 
 /// What a NodeMaintenance says to people, as the reference has it.
 const WHY: &str = "node is replaced due to OS image update";
@@ -52,7 +52,7 @@ impl Pass<'_> {
     /// Why no node is begun: another operator is to drain nodes, and none is there.
     pub(super) fn nobody_drains(&self) -> Option<Why> {
         let field = self.intent.drains_across.as_deref()?;
-        across::not_served(self.observed, field)
+        not_served(self.observed, field)
     }
 
     /// The same of a node that has its turn and is not drained yet.
@@ -60,7 +60,7 @@ impl Pass<'_> {
         let is_drained = journal::entered(change, Step::Drained).is_some();
         let waits = !is_drained && self.is_drained_across(donor, change);
         let field = self.intent.drains_across.as_deref();
-        waits.then(|| across::not_served(self.observed, field.unwrap_or("drainBy")))?
+        waits.then(|| not_served(self.observed, field.unwrap_or("drainBy")))?
     }
 
     /// Why another operator cannot drain a node that waits: somebody else has a NodeMaintenance of it.
@@ -86,4 +86,31 @@ impl Pass<'_> {
         let due: Vec<_> = left.map(across::deletion).collect();
         self.out.actions.extend(due);
     }
+}
+
+/// Why no node is drained by another operator: its kind is not there, none is known that serves NodeMaintenances, or nobody sees what it says.
+fn not_served(observed: &Observed, field: &str) -> Option<Why> {
+    if let Some(words) = observed.absent.get(across::PLURAL) {
+        let message = format!(
+            "{field}: found NodeMaintenance, and the cluster does not serve nodemaintenances of {MEDIK8S_GROUP}: {words}; wanted {} with that \
+             definition, or Numo",
+            ForeignController::NodeMaintenance.name()
+        );
+        return Some(Why::new(Reason::MaintenanceNotServed, message));
+    }
+    if let Some(words) = observed.unlisted.get(across::PLURAL) {
+        let message = format!("nodemaintenances cannot be listed any more: {words}");
+        return Some(Why::new(Reason::ListFailed, message));
+    }
+    let mut rivals = observed.foreign_controllers.iter();
+    let what = ForeignController::NodeMaintenance;
+    if rivals.any(|(_, rival)| rival.what == what && rival.lingers.is_none()) {
+        return None;
+    }
+    let message = format!(
+        "{field}: found NodeMaintenance, and no Deployment of {} that runs: numo itself serves NodeMaintenances, or nobody does; wanted Numo, \
+         or that operator",
+        what.name()
+    );
+    Some(Why::new(Reason::MaintenanceNotServed, message))
 }

@@ -7,8 +7,9 @@ use super::{
 };
 use crate::{
     action::{Event, EventAction},
-    observed::{Leaving, NodeView, PendingNodeView},
+    observed::{ChangeView, Leaving, NodeView, PendingNodeView, is_same},
     time::later,
+    turn::contradiction,
     why::Why,
 };
 use jiff::Timestamp;
@@ -238,5 +239,26 @@ impl Pass<'_> {
              Node and its machine"
         );
         why(message).ended_by(Actor::ClusterAdmin)
+    }
+
+    /// That the journal of a node that was let go names no machine, or another one than the node's: none is deleted on its word.
+    pub(super) fn pinned_other(&self, change: &ChangeView, donor: Option<&NodeView>) -> Option<Why> {
+        let pin = change.status.pin.as_ref();
+        let found = pin.and_then(|pin| pin.provider_id.as_deref()).unwrap_or_default();
+        let wanted = donor.map_or("", |donor| self.fleet.machine_of(&donor.name));
+        let is_its = !found.is_empty() && (wanted.is_empty() || is_same(found, wanted));
+        let problem = || format!("status.pin.providerID: found {found:?}, wanted its machine {wanted:?}");
+        (!is_its).then(|| contradiction::why(change, &problem()))
+    }
+
+    /// How the deletion of a machine comes along.
+    pub(super) fn leaving_machine(&self, pending: &PendingNodeView) -> Why {
+        if let Some(why) = self.undeleted(pending).or_else(|| self.stuck(pending)) {
+            return why;
+        }
+        let id = pending.provider_id();
+        let state = pending.status.csp_state.unwrap_or_default().name();
+        let message = format!("machine {id} is being deleted ({state})");
+        Why::new(Reason::MachineLeaving, message)
     }
 }

@@ -37,7 +37,7 @@ pub(crate) use sets::imagine_replaced;
 pub use sets::{Class, Sets, class};
 
 use crate::{
-    action::{Action, FORGET_CHAIN},
+    action::FORGET_CHAIN,
     admit::{
         approval::Approvals,
         gates::{self, when},
@@ -47,6 +47,7 @@ use crate::{
     },
     decision::{Decision, Snapshot},
     drain::DrainOptions,
+    finalizer,
     observed::{NodeVersionView, NodeView, Observed},
     owner::Owner,
     report::{NodeVersionReport, RunPhase},
@@ -59,7 +60,7 @@ use crate::{
     why::Why,
 };
 use intent::Intent;
-use numo_api::{Reason, RunResult, Step, marks};
+use numo_api::{Reason, RunResult, Step};
 use std::collections::BTreeSet;
 use waiting::Waiting;
 
@@ -230,7 +231,7 @@ impl Pass<'_> {
         let held_for = rests.clone().filter(|_| !held && view.deleting);
         self.hold = held_for.or_else(|| self.hold.take());
         let stays = held || rests.is_some();
-        let removal = Action::remove_finalizer(self.owner, &view.uid, &view.finalizers, marks::FINALIZER);
+        let removal = finalizer::removal(self.owner, view.into());
         let is_there = removal.is_some();
         if held && !is_there && !view.deleting {
             self.add_finalizer();

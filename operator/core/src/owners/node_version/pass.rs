@@ -5,6 +5,7 @@ use crate::{
     action::{Action, Change, Event, FleetAction, NodePatch, NodePurpose, Planned},
     admit::{approval::Approvals, wave_rules::WaveRules, waves::Waves},
     decision::Decision,
+    finalizer,
     observed::{
         ChangeView, FleetQuestion, FleetView, ForeignController, Heard, NodeVersionView, NodeView, Observed,
         POLL_SECONDS, PendingNodeView,
@@ -16,7 +17,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Reason, Step, machines::annotations, marks};
+use numo_api::{Reason, Step, machines::annotations};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// How far apart the clocks of API servers may be (seconds).
@@ -168,19 +169,12 @@ impl<'a> Pass<'a> {
     }
 
     pub(super) fn has_finalizer(&self) -> bool {
-        self.view.finalizers.iter().any(|one| one == marks::FINALIZER)
+        finalizer::is_on(self.owner, self.view.into())
     }
 
     /// Puts our finalizer on the NodeVersion, once a pass.
     pub(super) fn add_finalizer(&mut self) {
-        let action = Action::AddFinalizer {
-            owner: self.owner.clone(),
-            uid: self.view.uid.clone(),
-            finalizer: marks::FINALIZER,
-        };
-        if !self.out.actions.iter().any(|planned| planned.action == action) {
-            self.act("owner", action, None);
-        }
+        finalizer::add(&mut self.out, (self.owner, self.view.into()), "owner");
     }
 
     /// How many machines there may be beyond those that are replaced.

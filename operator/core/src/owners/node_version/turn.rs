@@ -16,7 +16,7 @@ use crate::{
     },
     key::Key,
     ledger,
-    observed::{ChangeView, NodeView, PendingNodeView, RuleView, is_same},
+    observed::{ChangeView, NodeView, RuleView, is_same},
     owner::OwnerKind,
     probe::Look,
     quorum,
@@ -124,6 +124,9 @@ impl<'a> Pass<'a> {
         if self.goes_back(change, donor) {
             return;
         }
+        if let Some(why) = self.pinned_other(change, Some(donor)) {
+            return self.say(&donor.name, Step::Held, why, Some(change));
+        }
         let Some(pending) = self.leaving_of(change) else {
             let why = self.write_leave(change);
             return self.say(&donor.name, Step::Released, why, Some(change));
@@ -148,17 +151,6 @@ impl<'a> Pass<'a> {
         self.delete_machine(&donor.name, pending, state);
         let why = self.leaving_machine(pending);
         self.say(&donor.name, Step::Released, why, Some(change));
-    }
-
-    /// How the deletion of a machine comes along.
-    fn leaving_machine(&self, pending: &PendingNodeView) -> Why {
-        if let Some(why) = self.undeleted(pending).or_else(|| self.stuck(pending)) {
-            return why;
-        }
-        let id = pending.provider_id();
-        let state = pending.status.csp_state.unwrap_or_default().name();
-        let message = format!("machine {id} is being deleted ({state})");
-        Why::new(Reason::MachineLeaving, message)
     }
 
     /// Writes down that a machine is to go, and returns what its turn waits for.
@@ -206,6 +198,9 @@ impl<'a> Pass<'a> {
     /// Waits until the machine is gone.
     fn await_machine(&mut self, change: &'a ChangeView) {
         let name = &change.spec.node_name;
+        if let Some(why) = self.pinned_other(change, None) {
+            return self.say(name, Step::Held, why, Some(change));
+        }
         let Some(pending) = self.leaving_of(change) else {
             let why = self.write_leave(change);
             return self.say(name, Step::Released, why, Some(change));
@@ -446,7 +441,7 @@ impl steps::Turn for Going<'_, '_> {
     fn before(step: Step) -> Option<&'static [Step]> {
         match step {
             Step::Ready | Step::Uncordoned => None,
-            Step::Drained => Some(&[Step::Cordoned]),
+            Step::Drained | Step::Released => Some(&[Step::Cordoned]),
             Step::Changed => Some(&[Step::Released]),
             _ => Some(&[]),
         }

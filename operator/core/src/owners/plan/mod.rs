@@ -38,6 +38,7 @@ use crate::{
     action::{Action, FORGET_CHAIN},
     admit::{approval::Approvals, notes, queue, wave_rules::WaveRules, waves::Waves},
     decision::{Decision, Snapshot},
+    finalizer,
     key::Key,
     ledger, mark,
     observed::{ChangeView, NodeView, Observed, PlanView},
@@ -57,7 +58,7 @@ use admit::SETTLED_SECONDS;
 use jiff::Timestamp;
 use jobs::{jobs, stale};
 use known::EXIT_CODE;
-use numo_api::{DirectiveAction, Reason, RunResult, Step, conditions::types, marks};
+use numo_api::{DirectiveAction, Reason, RunResult, Step, conditions::types};
 
 pub(crate) use lint::Lint;
 pub(crate) use pass::Pass;
@@ -135,7 +136,7 @@ fn is_blind(view: &PlanView, observed: &Observed) -> bool {
 
 /// Whether numo has a node of the Plan in hand, or something to give back.
 fn is_under_way(view: &PlanView, observed: &Observed) -> bool {
-    view.finalizers.iter().any(|one| one == marks::FINALIZER)
+    finalizer::is_on(&Owner::plan(view.key.clone()), view.into())
         || changes(observed, view).any(ChangeView::in_flight)
 }
 
@@ -430,7 +431,7 @@ impl<'a> Pass<'a> {
     fn keep_finalizer(&mut self) {
         let view = self.view;
         let held = !self.in_flight.is_empty() || self.kept;
-        let removal = Action::remove_finalizer(self.owner, &view.uid, &view.finalizers, marks::FINALIZER);
+        let removal = finalizer::removal(self.owner, view.into());
         let is_there = removal.is_some();
         if let Some(action) = removal
             && !held

@@ -5,6 +5,7 @@ use crate::{
     action::{Action, Event, Planned},
     admit::{approval::Approvals, wave_rules::WaveRules, waves::Waves},
     decision::Decision,
+    finalizer,
     key::Key,
     observed::{ChangeView, NodeView, Observed, PlanJobView, PlanView},
     owner::Owner,
@@ -153,18 +154,11 @@ impl Pass<'_> {
 
     /// Puts our finalizer on the Plan, once a pass.
     pub(super) fn add_finalizer(&mut self) {
-        let action = Action::AddFinalizer {
-            owner: self.owner.clone(),
-            uid: self.view.uid.clone(),
-            finalizer: marks::FINALIZER,
-        };
-        if !self.out.actions.iter().any(|planned| planned.action == action) {
-            self.act("owner", action, None);
-        }
+        finalizer::add(&mut self.out, (self.owner, self.view.into()), "owner");
     }
 
     pub(super) fn has_finalizer(&self) -> bool {
-        self.view.finalizers.iter().any(|one| one == marks::FINALIZER)
+        finalizer::is_on(self.owner, self.view.into())
     }
 
     /// Whether the Plan selects the node.

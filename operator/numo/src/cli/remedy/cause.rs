@@ -1,7 +1,7 @@
 //! Commands of waits of which it is decided what they come of: no sentence is read for them, which may have words of people, of rules or of
 //! whoever writes against numo in it.
 
-use super::name::{mentioned, of_kubectl};
+use super::name::mentioned;
 use super::wait::Wait;
 use numo_api::Step;
 use numo_core::report::{Cause, Report, Why};
@@ -9,7 +9,7 @@ use numo_core::report::{Cause, Report, Why};
 impl Wait<'_> {
     /// What the wait comes of, as it is decided here: of the node, of the owner, or of whichever of its nodes waits for the same. A sentence
     /// that another numo wrote tells nothing of it.
-    fn cause(&self) -> Option<&Cause> {
+    pub(super) fn cause(&self) -> Option<&Cause> {
         let report = self.report?;
         let is_this = |why: &&Why| why.reason == self.reason;
         let of_node = self.node.and_then(|name| report.nodes.get(name));
@@ -46,7 +46,7 @@ impl Wait<'_> {
         }
         let binding = mentioned(field, "MutexBinding").pop();
         let raise = binding.map_or_else(
-            || of_kubectl("edit", self.owner),
+            || self.owner.kubectl("edit"),
             |name| format!("kubectl edit mutexbinding {name}"),
         );
         vec![format!("numo retry {node}"), raise]

@@ -1,6 +1,5 @@
 //! What takes up again an owner that was given up: by an annotation, by a word on one of its NodeChanges, or by a rule that failed.
 
-use super::name::of_kubectl;
 use super::node::of_held;
 use super::wait::Wait;
 use numo_api::{Reason, Step, marks};
@@ -66,7 +65,7 @@ impl Wait<'_> {
         if self.is_aborted() {
             return vec![suspended::taken_back(self.owner)];
         }
-        vec![of_kubectl("describe", self.owner)]
+        vec![self.owner.kubectl("describe")]
     }
 }
 

@@ -1,6 +1,5 @@
 //! Commands on machines that are replaced, and on the objects that stand for them.
 
-use super::name::of_kubectl;
 use super::wait::Wait;
 use numo_api::Reason;
 
@@ -17,13 +16,13 @@ impl Wait<'_> {
                 all.extend(self.node.map(|node| format!("numo skip {node}")));
                 all
             }
-            Reason::MaintenanceNotServed => vec![of_kubectl("edit", self.owner)],
+            Reason::MaintenanceNotServed => vec![self.owner.kubectl("edit")],
             Reason::MaintenanceUnanswered | Reason::MaintenanceFailed => self.of_other_operator(),
             Reason::ProviderContradicts => self.of_contradiction(),
             Reason::ProviderUnavailable => {
                 let own = &self.look.store.observed.settings.namespace;
                 vec![
-                    of_kubectl("describe", self.owner),
+                    self.owner.kubectl("describe"),
                     format!("kubectl -n {own} get deployment numo -o yaml"),
                 ]
             }
@@ -39,7 +38,7 @@ impl Wait<'_> {
             all.push(format!("numo retry {node}"));
             all.push(format!("numo skip {node}"));
         }
-        all.push(of_kubectl("edit", self.owner));
+        all.push(self.owner.kubectl("edit"));
         all
     }
 

@@ -1,6 +1,6 @@
 //! Objects as verbs of numo and kubectl take them, and the names that a sentence mentions.
 
-use numo_core::{MaintenanceGroup, Owner, OwnerKind, observed::Key};
+use numo_core::{Owner, OwnerKind};
 
 /// Names of one kind that get a command each, at most.
 pub(super) const NAMED: usize = 3;
@@ -12,25 +12,6 @@ pub(super) fn named(owner: &Owner) -> String {
         OwnerKind::MutexRunConfig => format!("mutexrunconfig/{} -n {}", owner.key.name, owner.key.namespace),
         OwnerKind::NodeMaintenance(_) => format!("nodemaintenance/{}", owner.key.name),
         OwnerKind::NodeVersion => format!("nodeversion/{}", owner.key.name),
-    }
-}
-
-/// The owner as `kubectl <verb>` takes it.
-pub(super) fn of_kubectl(verb: &str, owner: &Owner) -> String {
-    let Key { namespace, name } = &owner.key;
-    match owner.kind {
-        OwnerKind::Plan => format!("kubectl -n {namespace} {verb} plan {name}"),
-        OwnerKind::MutexRunConfig => format!("kubectl -n {namespace} {verb} mutexrunconfig {name}"),
-        OwnerKind::NodeVersion => format!("kubectl {verb} nodeversion {name}"),
-        OwnerKind::NodeMaintenance(group) => format!("kubectl {verb} {} {name}", maintenances(group)),
-    }
-}
-
-/// The resource of NodeMaintenances of a group, which two groups have.
-const fn maintenances(group: MaintenanceGroup) -> &'static str {
-    match group {
-        MaintenanceGroup::Medik8s => "nm",
-        MaintenanceGroup::KubeVirt => "nodemaintenances.nodemaintenance.kubevirt.io",
     }
 }
 

@@ -1,6 +1,6 @@
 //! Commands on nodes and their pods.
 
-use super::name::{mentioned, named, of_kubectl, placed};
+use super::name::{mentioned, named, placed};
 use super::wait::Wait;
 use crate::cli::live::Look;
 use numo_api::{Reason, Step};
@@ -86,7 +86,7 @@ impl Wait<'_> {
             None if self.owner.kind == OwnerKind::MutexRunConfig => {
                 vec![format!("numo retry {}", named(self.owner))]
             }
-            None => vec![of_kubectl("describe", self.owner)],
+            None => vec![self.owner.kubectl("describe")],
         }
     }
 
@@ -108,7 +108,7 @@ impl Wait<'_> {
         for node in self.nodes() {
             let of = observed.maintenances.values();
             let kept = of.filter(|view| view.spec.node_name == node && view.owner != *self.owner);
-            let kept: Vec<String> = kept.map(|view| of_kubectl("delete", &view.owner)).collect();
+            let kept: Vec<String> = kept.map(|view| view.owner.kubectl("delete")).collect();
             if !kept.is_empty() {
                 all.extend(kept);
             } else if self.reason == Reason::CordonedByOther
@@ -131,7 +131,7 @@ impl Wait<'_> {
             all.extend(self.of_pods());
         }
         if let OwnerKind::NodeMaintenance(_) = self.owner.kind {
-            all.push(of_kubectl("delete", self.owner));
+            all.push(self.owner.kubectl("delete"));
         } else if let Some(node) = self.node {
             all.push(format!("numo skip {node}"));
         }
@@ -145,7 +145,7 @@ impl Wait<'_> {
             let of = |node: &String| format!("kubectl get pods -A --field-selector spec.nodeName={node}");
             let all: Vec<String> = nodes.iter().map(of).collect();
             return if all.is_empty() {
-                vec![of_kubectl("describe", self.owner)]
+                vec![self.owner.kubectl("describe")]
             } else {
                 all
             };

@@ -1,6 +1,6 @@
 //! Commands on an owner: resume it, acknowledge what it left out, or stop whoever works beside it.
 
-use super::name::{NAMED, mentioned, named, of_kubectl};
+use super::name::{NAMED, mentioned, named};
 use super::wait::Wait;
 use numo_api::{Step, conditions::Actor, marks};
 use numo_core::{
@@ -23,7 +23,7 @@ impl Wait<'_> {
         let bindings = limits
             .take(NAMED)
             .map(|(name, _)| format!("kubectl edit mutexbinding {name}"));
-        bindings.chain([of_kubectl("edit", self.owner)]).collect()
+        bindings.chain([self.owner.kubectl("edit")]).collect()
     }
 
     /// The nodes that keep their turn until a person speaks, while others wait for it.
@@ -62,7 +62,7 @@ impl Wait<'_> {
         if by_hand || self.owner.kind != OwnerKind::MutexRunConfig {
             return vec![format!("numo resume {}", named(self.owner))];
         }
-        let patch = of_kubectl("patch", self.owner);
+        let patch = self.owner.kubectl("patch");
         vec![format!(
             "{patch} --type merge -p '{{\"spec\":{{\"suspend\":false}}}}'"
         )]
@@ -94,7 +94,7 @@ impl Wait<'_> {
         if let Some(node) = self.node.filter(turn) {
             if let OwnerKind::NodeMaintenance(_) = self.owner.kind {
                 // Whoever is live puts the node back.
-                all.push(of_kubectl("delete", self.owner));
+                all.push(self.owner.kubectl("delete"));
             }
             all.push(format!("numo skip {node}"));
         }
@@ -121,7 +121,7 @@ impl Wait<'_> {
         });
         let all: Vec<String> = others
             .take(NAMED)
-            .map(|view| of_kubectl("delete", &view.owner))
+            .map(|view| view.owner.kubectl("delete"))
             .collect();
         if all.is_empty() {
             vec!["kubectl get nm".to_owned()]
@@ -132,6 +132,13 @@ impl Wait<'_> {
 
     /// Somebody keeps changing what numo set: who it is stands in the sentence.
     pub(super) fn take_back(&self) -> Vec<String> {
+        if self.nodes().is_empty() && self.cause().is_none() {
+            // What it changes is on the owner itself.
+            return vec![format!(
+                "{} -o yaml --show-managed-fields",
+                self.owner.kubectl("get")
+            )];
+        }
         if let OwnerKind::NodeMaintenance(group) = self.owner.kind {
             let taint = match group {
                 MaintenanceGroup::Medik8s => marks::MEDIK8S_DRAIN,
@@ -144,7 +151,7 @@ impl Wait<'_> {
                     "kubectl taint --overwrite node {node} {taint}:NoSchedule"
                 ));
             }
-            all.push(of_kubectl("delete", self.owner));
+            all.push(self.owner.kubectl("delete"));
             return all;
         }
         if matches!(self.owner.kind, OwnerKind::Plan | OwnerKind::NodeVersion) {

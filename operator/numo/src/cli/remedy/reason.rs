@@ -1,6 +1,6 @@
 //! The commands of each reason.
 
-use super::name::{invite, mentioned, of_kubectl, placed};
+use super::name::{invite, mentioned, placed};
 use super::wait::Wait;
 use numo_api::{Reason, conditions::Actor, marks};
 use numo_core::{ledger, observed::Key};
@@ -11,7 +11,7 @@ impl Wait<'_> {
         let all = self.by_reason();
         if all.is_empty() && self.is_a_persons() {
             // The sentence names nobody: the owner itself is there to be looked at.
-            return vec![of_kubectl("describe", self.owner)];
+            return vec![self.owner.kubectl("describe")];
         }
         all
     }
@@ -52,9 +52,9 @@ impl Wait<'_> {
             Reason::OwnerGone | Reason::OwnerUnknown => vec!["numo status".to_owned()],
             Reason::DryRun => vec![format!(
                 "{} --type merge -p '{{\"spec\":{{\"dryRun\":false}}}}'",
-                of_kubectl("patch", self.owner)
+                self.owner.kubectl("patch")
             )],
-            Reason::VersionUnresolved => vec![of_kubectl("describe", self.owner)],
+            Reason::VersionUnresolved => vec![self.owner.kubectl("describe")],
             _ => return None,
         };
         Some(all)
@@ -96,7 +96,7 @@ impl Wait<'_> {
             }
             Reason::NodeInTwoPools | Reason::NodeInNoPool | Reason::NodeDegraded => self.of_nodes("describe"),
             Reason::NodeInMaintenance => self.other_maintenance(),
-            Reason::NodeNotFound => vec!["kubectl get nodes".to_owned(), of_kubectl("delete", self.owner)],
+            Reason::NodeNotFound => vec!["kubectl get nodes".to_owned(), self.owner.kubectl("delete")],
             Reason::EtcdQuorum | Reason::QuorumUnknown => {
                 vec!["kubectl get nodes -l node-role.kubernetes.io/control-plane".to_owned()]
             }
@@ -247,7 +247,7 @@ impl Wait<'_> {
     }
 
     fn edit(&self) -> Vec<String> {
-        vec![of_kubectl("edit", self.owner)]
+        vec![self.owner.kubectl("edit")]
     }
 
     /// Of a limit that is in the way: the MutexBinding that the sentence names is edited, or the owner.

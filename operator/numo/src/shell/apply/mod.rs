@@ -57,7 +57,7 @@ pub async fn apply(
             owner,
             uid,
             finalizer,
-        } => add_finalizer(client, store, owner, uid, finalizer).await,
+        } => add_finalizer(client, store, owner, (uid, finalizer), now).await,
         Action::RemoveFinalizer {
             owner,
             uid,

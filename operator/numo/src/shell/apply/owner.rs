@@ -10,17 +10,19 @@ use crate::shell::{
     kind::{Kind, kind_of},
     store::Store,
 };
+use jiff::Timestamp;
 use kube::Client;
-use numo_core::{Owner, OwnerKind, action::Change, observed::Key};
+use numo_core::{Owner, action::Change, finalizer, observed::Key};
 use serde_json::{Value, json};
 
-/// Adds a finalizer to an owner; where it has none yet, the list of them is made.
+/// Adds a finalizer to an owner; where it has none yet, the list of them is made. How often that was is noted, as somebody may take it off
+/// each time.
 pub(super) async fn add_finalizer(
     client: &Client,
     store: &mut Store,
     owner: &Owner,
-    uid: &str,
-    finalizer: &str,
+    (uid, finalizer): (&str, &str),
+    now: Timestamp,
 ) -> Result<(), ApplyError> {
     let has = has_finalizers(store, owner);
     let add = if has {
@@ -33,7 +35,9 @@ pub(super) async fn add_finalizer(
         operations.push(test("/metadata/finalizers", Value::Null));
     }
     operations.push(add);
-    json_patch(client, store, kind_of(owner), &owner.key, operations).await
+    json_patch(client, store, kind_of(owner), &owner.key, operations).await?;
+    finalizer::note(&mut store.observed.finalizers, uid, now);
+    Ok(())
 }
 
 /// Removes a finalizer from an owner, at the index where it was read.
@@ -50,7 +54,9 @@ pub(super) async fn remove_finalizer(
         test(&path, json!(finalizer)),
         json!({"op": "remove", "path": path}),
     ];
-    json_patch(client, store, kind_of(owner), &owner.key, operations).await
+    json_patch(client, store, kind_of(owner), &owner.key, operations).await?;
+    store.observed.finalizers.remove(uid);
+    Ok(())
 }
 
 /// Marks a Plan, or takes a mark from it.
@@ -67,26 +73,8 @@ pub(super) async fn mark_gate(
 }
 
 fn has_finalizers(store: &Store, owner: &Owner) -> bool {
-    let observed = &store.observed;
-    match owner.kind {
-        OwnerKind::MutexRunConfig => observed
-            .runs
-            .get(&owner.key)
-            .is_some_and(|run| !run.finalizers.is_empty()),
-        OwnerKind::NodeMaintenance(_) => observed
-            .maintenances
-            .get(owner)
-            .is_some_and(|view| !view.finalizers.is_empty()),
-        OwnerKind::NodeVersion => observed
-            .fleet
-            .versions
-            .get(&owner.key.name)
-            .is_some_and(|view| !view.finalizers.is_empty()),
-        OwnerKind::Plan => observed
-            .plans
-            .get(&owner.key)
-            .is_some_and(|view| !view.finalizers.is_empty()),
-    }
+    let view = store.observed.owner(owner);
+    view.is_some_and(|view| !view.finalizers.is_empty())
 }
 
 /// Writes the run into the status, by the one manager that writes statuses: a field with two managers would

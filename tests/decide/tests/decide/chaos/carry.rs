@@ -5,6 +5,7 @@ use numo_api::{NodeChangeStatus, marks};
 use numo_core::{
     Owner, OwnerKind,
     action::{Action, Change, FleetAction, MachinePatch, NodePatch, PlanParts, PoolPatch},
+    finalizer,
     observed::{
         Annotated, ChangeView, EvictionView, Heard, JobView, LeaseView, Map, Observed, PendingNodeView,
         PlanJobView, RuleView, Said, ScalingGroupView, Told,
@@ -18,7 +19,10 @@ fn taken(is: bool, why: &str) -> Taken {
     if is { Ok(()) } else { Err(why.to_owned()) }
 }
 
-fn finalizers<'o>(observed: &'o mut Observed, owner: &Owner) -> Option<(&'o str, bool, &'o mut Vec<String>)> {
+pub fn finalizers<'o>(
+    observed: &'o mut Observed,
+    owner: &Owner,
+) -> Option<(&'o str, bool, &'o mut Vec<String>)> {
     Some(match owner.kind {
         OwnerKind::MutexRunConfig => {
             let view = observed.runs.get_mut(&owner.key)?;
@@ -165,6 +169,7 @@ pub fn carry_out(observed: &mut Observed, action: &Action, now: Timestamp, numbe
             taken(found == uid && !deleting, "finalizer of one that goes")?;
             taken(!all.iter().any(|one| one == finalizer), "finalizer twice")?;
             all.push((*finalizer).to_owned());
+            finalizer::note(&mut observed.finalizers, uid, now);
             Ok(())
         }
         Action::RemoveFinalizer {
@@ -180,6 +185,7 @@ pub fn carry_out(observed: &mut Observed, action: &Action, now: Timestamp, numbe
                 "test of finalizer",
             )?;
             all.remove(*index);
+            observed.finalizers.remove(uid);
             Ok(())
         }
         Action::PatchPool(patch) => patch_pool(observed, patch),

@@ -288,7 +288,7 @@ impl World {
 impl World {
     /// A controller that knows nothing of numo's marks takes them off whenever it looks: they are put back seldom.
     fn fight(&mut self, dice: &mut Dice) -> Result<(), String> {
-        let (way, every) = (dice.below(3), dice.one_of(&[1, 1, 3]));
+        let (way, every) = (dice.below(4), dice.one_of(&[1, 1, 3]));
         let mut again: BTreeMap<String, usize> = BTreeMap::new();
         self.trail.push(format!("fought in way {way}, every {every}"));
         for round in 0..FOUGHT * every {
@@ -352,6 +352,10 @@ impl World {
     }
 
     fn strip(&mut self, way: usize) {
+        if way == 3 {
+            let all = owners(&self.truth);
+            return all.iter().for_each(|owner| strip_owner(&mut self.truth, owner));
+        }
         let is_numos = |key: &str| key.contains("numo") || key.contains("medik8s");
         let kept = [marks::RELEASE, marks::LABELLED_BY];
         for node in self.truth.nodes.values_mut() {
@@ -381,6 +385,13 @@ impl World {
         for machine in self.truth.machines.values_mut() {
             machine.object.annotations.retain(|key, _| !is_numos(key));
         }
+    }
+}
+
+/// Takes the finalizers off an owner, as whoever applies an old manifest of it does.
+pub fn strip_owner(observed: &mut Observed, owner: &Owner) {
+    if let Some((_, false, finalizers)) = carry::finalizers(observed, owner) {
+        finalizers.clear();
     }
 }
 

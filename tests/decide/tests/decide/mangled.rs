@@ -1,0 +1,345 @@
+//! A journal of which one field is lost, or is another one's, or at its bounds: whatever it is, numo does nothing to the node on its word
+//! that it would not do on the word of the sound one. Of every kind of owner, in every part of a turn, for every field of the status.
+
+use crate::cluster::{Cluster, at};
+use numo_api::NodeChangeStatus;
+use numo_core::{
+    Snapshot,
+    action::{Action, FleetAction, NodePurpose, PoolPurpose},
+    decide, invariant,
+    observed::Key,
+};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// A node of each kind of owner, in the parts of its turn; a second node with a turn of its own, whose journal may be mixed up with it.
+fn turns() -> Vec<(&'static str, String)> {
+    let run = |more: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             rule before Pre
+             rule after Post
+             node c worker 4.16.0
+             run finalizer {{\"drainProbe\": false, \"maxUnavailable\": 2}}
+             {more}"
+        )
+    };
+    let plan = |more: &str| {
+        format!(
+            "rule before Pre
+             rule after Post
+             plan concurrency:2 cordon finalizer applying:a spec {{\"mutex\":{{\"rules\":[{{\"name\":\"before\",\"namespace\":\"numo\"}},{{\"name\":\"after\",\"namespace\":\"numo\"}}]}}}}
+             {more}"
+        )
+    };
+    let drains = |more: &str| {
+        format!(
+            "plan concurrency:2 drain finalizer applying:a spec {{\"mutex\":{{\"drainBy\":\"Numo\"}}}}
+             {more}"
+        )
+    };
+    let version = |more: &str| {
+        format!(
+            "version img2 surge:4 finalizer
+             group w image:img2
+             groups w
+             rule before Pre
+             binding all spec {{\"ownerSelector\":{{\"kind\":\"NodeVersion\"}},\"rules\":[{{\"name\":\"before\"}}]}}
+             {more}"
+        )
+    };
+    let hosts = "node a worker v0
+             node b worker v0
+             node x worker v0
+             node y worker v0
+             host a img1 heir:x
+             host b img1 heir:y
+             host x img2 donor:a
+             host y img2 donor:b
+             pods a
+             pods b";
+    let version = |more: &str| version(more).replacen("version img2", &format!("{hosts}\n version img2"), 1);
+    let maintenance = |more: &str| {
+        format!(
+            "node a worker 4.16.0
+             node b worker 4.16.0
+             rule before Pre
+             maintenance a finalizer rule:before phase:Running
+             {more}
+             pods a"
+        )
+    };
+    vec![
+        (
+            "run waits",
+            run(
+                "node a worker 4.16.0 turn\n node b worker 4.16.0 turn\n change a PreRules pin:4.17.0\n change b PreRules pin:4.17.0 verdict:before/Pre/1/Pass",
+            ),
+        ),
+        (
+            "run passed",
+            run(
+                "node a worker 4.16.0 turn\n node b worker 4.16.0 turn\n change a PreRules pin:4.17.0 verdict:before/Pre/1/Pass\n change b Admitted",
+            ),
+        ),
+        (
+            "run released",
+            run(
+                "node a worker 4.16.0 desired:4.17.0 Working turn\n node b worker 4.16.0 turn\n change a Released pin:4.17.0 verdict:before/Pre/1/Pass entries:PreRules,Released\n change b Admitted",
+            ),
+        ),
+        (
+            "run changed",
+            run(
+                "node a worker 4.17.0 turn\n node b worker 4.16.0 turn\n change a PostRules pin:4.17.0 verdict:before/Pre/1/Pass entries:PreRules,Released,Changed,PostRules\n change b Admitted",
+            ),
+        ),
+        (
+            "plan waits",
+            plan(
+                "node a worker v0\n node b worker v0\n begun a PreRules\n keeps a\n begun b PreRules verdict:before/Pre/1/Pass\n keeps b",
+            ),
+        ),
+        (
+            "plan runs",
+            plan(
+                "node a worker v0\n node b worker v0\n begun a Released boot:b1 entered:PreRules verdict:before/Pre/1/Pass\n keeps a cordoned\n planjob a running\n begun b Admitted\n keeps b",
+            ),
+        ),
+        (
+            "plan changed",
+            plan(
+                "node a worker v0\n node b worker v0\n begun a Changed boot:b0 of:v0 entered:Released verdict:before/Pre/1/Pass\n keeps a cordoned\n planjob a complete\n begun b Admitted\n keeps b",
+            ),
+        ),
+        (
+            "plan drains",
+            drains(
+                "node a worker v0\n node b worker v0\n begun a Cordoned\n keeps a cordoned done\n begun b Admitted\n keeps b\n pods a\n pod web on a of:ReplicaSet/web\n pods b",
+            ),
+        ),
+        (
+            "plan drained",
+            drains(
+                "node a worker v0\n node b worker v0\n begun a Drained entered:Cordoned\n keeps a cordoned done\n begun b Cordoned\n keeps b cordoned done\n pods a\n pods b",
+            ),
+        ),
+        ("maintenance waits", maintenance("kept a\n turn a PreRules")),
+        (
+            "maintenance drains",
+            maintenance(
+                "kept a cordoned\n turn a Cordoned verdict:before/Pre/1/Pass\n pod web on a of:ReplicaSet/web",
+            ),
+        ),
+        (
+            "maintenance keeps",
+            maintenance("kept a cordoned\n turn a Drained entries:Cordoned verdict:before/Pre/1/Pass"),
+        ),
+        (
+            "version waits",
+            version("replacing a PreRules\n replacing b PreRules verdict:before/Pre/1/Pass"),
+        ),
+        (
+            "version drains",
+            version(
+                "pod web on a of:ReplicaSet/web\n replacing a Cordoned cordoned verdict:before/Pre/1/Pass\n replacing b PreRules",
+            ),
+        ),
+        (
+            "version released",
+            version(
+                "replacing a Released machine:m-a heir:x cordoned\n replacing b Cordoned machine:m-b heir:y cordoned",
+            ),
+        ),
+    ]
+}
+
+/// What lets a node go or disrupts it, opens it, or gives back what keeps others off it.
+fn harms(cluster: &Cluster) -> BTreeSet<String> {
+    let owner = cluster.owner();
+    let snapshot = Snapshot {
+        now: at(0),
+        observed: &cluster.observed,
+        owner: &owner,
+        asked: None,
+    };
+    let mut found = decide(&snapshot, &cluster.answers);
+    let breaches = invariant::lint(&snapshot, &mut found);
+    let harms = found.actions.iter().filter(|planned| match &planned.action {
+        Action::PatchNode(patch) => matches!(
+            patch.purpose,
+            NodePurpose::Release
+                | NodePurpose::Cordon
+                | NodePurpose::Uncordon
+                | NodePurpose::BringHome
+                | NodePurpose::Unshield
+        ),
+        Action::PatchPool(patch) => matches!(patch.purpose, PoolPurpose::Unpause),
+        // A drain that is under way goes on.
+        Action::Evict { node, .. } => !cluster.observed.nodes[node].unschedulable,
+        Action::CreatePlanJob(_)
+        | Action::StartPlanJob { .. }
+        | Action::DeletePlanJob { .. }
+        | Action::ReleaseLease { .. }
+        | Action::RemoveFinalizer { .. } => true,
+        Action::Fleet(action) => {
+            action.disrupts()
+                || matches!(
+                    action,
+                    FleetAction::CreatePendingNode { .. }
+                        | FleetAction::WritePendingNode { .. }
+                        | FleetAction::DeleteMachine { .. }
+                )
+        }
+        _ => false,
+    });
+    let harms = harms.map(|planned| format!("{:?}", planned.action));
+    harms
+        .chain(breaches.iter().map(|breach| format!("{breach:?}")))
+        .collect()
+}
+
+/// The paths of all that is in a value.
+fn paths(value: &Value, at: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                let path = format!("{at}/{key}");
+                found.push(path.clone());
+                paths(value, &path, found);
+            }
+        }
+        Value::Array(items) => {
+            for (index, value) in items.iter().enumerate() {
+                let path = format!("{at}/{index}");
+                found.push(path.clone());
+                paths(value, &path, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What may stand there instead.
+fn others(value: &Value, of_other: Option<&Value>) -> Vec<Value> {
+    let mut all: Vec<Value> = match value {
+        Value::Number(_) => [i64::from(i32::MIN), -1, 0, 1, 2, i64::from(i32::MAX)]
+            .into_iter()
+            .map(Value::from)
+            .collect(),
+        Value::String(text) if text.parse::<jiff::Timestamp>().is_ok() => vec![
+            json!("1970-01-01T00:00:00Z"),
+            json!("-009999-01-02T01:59:59Z"),
+            json!("9999-12-30T22:00:00Z"),
+            json!(at(86_400).to_string()),
+            json!(at(-86_400).to_string()),
+            json!("yesterday"),
+        ],
+        Value::String(_) => vec![
+            json!(""),
+            json!("x"),
+            json!("numo/after"),
+            json!("Pass"),
+            json!("Failure"),
+        ],
+        Value::Bool(is) => vec![json!(!is)],
+        Value::Array(items) => {
+            let mut turned = items.clone();
+            turned.reverse();
+            let twice: Vec<Value> = items.iter().chain(items).cloned().collect();
+            vec![json!([]), Value::Array(turned), Value::Array(twice)]
+        }
+        _ => Vec::new(),
+    };
+    all.extend(of_other.cloned());
+    all
+}
+
+/// Takes what is at this path away.
+fn removed(whole: &Value, path: &str) -> Value {
+    let mut whole = whole.clone();
+    let (parent, last) = path.rsplit_once('/').expect("a path");
+    match whole.pointer_mut(parent) {
+        Some(Value::Object(fields)) => drop(fields.remove(last)),
+        Some(Value::Array(items)) => drop(items.remove(last.parse().expect("an index"))),
+        _ => {}
+    }
+    whole
+}
+
+/// Every status in which one thing is other than in this one, in words. That the step is another one is no fault of the journal: where a
+/// node is, it says.
+fn mangled(sound: &NodeChangeStatus, other: Option<&NodeChangeStatus>) -> Vec<(String, NodeChangeStatus)> {
+    let whole = serde_json::to_value(sound).expect("JSON");
+    let of_other = other.map(|other| serde_json::to_value(other).expect("JSON"));
+    let mut all = Vec::new();
+    paths(&whole, "", &mut all);
+    let mut found: Vec<(String, Value)> = Vec::new();
+    for path in all {
+        found.push((format!("without {path}"), removed(&whole, &path)));
+        let value = whole.pointer(&path).expect("it is there");
+        let of_other = of_other.as_ref().and_then(|other| other.pointer(&path));
+        for other in others(value, of_other) {
+            let mut whole = whole.clone();
+            *whole.pointer_mut(&path).expect("it is there") = other.clone();
+            found.push((format!("{path} is {other}"), whole));
+        }
+    }
+    if let Some(of_other) = of_other {
+        found.push(("the status of the other".to_owned(), of_other));
+    }
+    for version in [0, -1, 2, i32::MAX] {
+        let mut whole = whole.clone();
+        whole["journalVersion"] = version.into();
+        found.push((format!("journalVersion {version}"), whole));
+    }
+    let read = found.into_iter().filter_map(|(what, value)| {
+        // What cannot be read is not seen at all.
+        let status: NodeChangeStatus = serde_json::from_value(value).ok()?;
+        (status != *sound && status.step == sound.step).then_some((what, status))
+    });
+    read.collect()
+}
+
+/// The journals of nodes a and b.
+fn journals(cluster: &Cluster) -> (Key, Option<Key>) {
+    let of = |name: &str| {
+        let mut changes = cluster.observed.changes.values();
+        changes
+            .find(|change| change.spec.node_name == name)
+            .map(|change| change.key.clone())
+    };
+    (of("a").expect("a journal"), of("b"))
+}
+
+#[test]
+fn no_field_of_a_journal_that_is_lost_or_another_makes_numo_do_more_to_a_node() {
+    let mut wrong = Vec::new();
+    let mut tried = 0;
+    for (name, text) in turns() {
+        let cluster = Cluster::parse(&text);
+        let (a, b) = journals(&cluster);
+        let sound = harms(&cluster);
+        let of_other = b.map(|key| cluster.observed.changes[&key].status.clone());
+        let of_a = &cluster.observed.changes[&a].status;
+        // A status says of no node that it is this one's: where that has passed its rules, the sound journal of another lets this one go.
+        let of_other = of_other.filter(|_| !name.ends_with("waits"));
+        for (what, status) in mangled(of_a, of_other.as_ref()) {
+            let mut cluster = cluster.clone();
+            cluster.observed.changes.get_mut(&a).expect("it").status = status;
+            tried += 1;
+            let more: Vec<String> = harms(&cluster).difference(&sound).cloned().collect();
+            if !more.is_empty() {
+                wrong.push(format!("{name}: {what}: {more:?}"));
+            }
+        }
+    }
+    assert!(tried > 1000, "{tried}");
+    assert!(
+        wrong.is_empty(),
+        "{} of {tried}:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
