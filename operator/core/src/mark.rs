@@ -154,7 +154,7 @@ pub(crate) fn unreadable(
 pub(crate) fn unread(node: &NodeView) -> Option<Why> {
     let key = unreadable(&node.annotations, &OF_NODES).next()?;
     let message = format!(
-        "Node {0} annotation {key}: found what this numo cannot read, wanted a mark of its own or none; mend it, or remove it by \
+        "Node {0} annotation {key}: found what this numo cannot read, wanted a mark of its own or none; correct it, or remove it by \
          `kubectl annotate node {0} {key}-`",
         node.name
     );
