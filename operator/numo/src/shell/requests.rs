@@ -107,9 +107,11 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
 
+    type Told = (&'static str, Option<u16>);
+
     #[tokio::test]
     async fn each_answer_is_told_with_its_verb_and_status_and_one_that_fails_without() {
-        let told: Arc<Mutex<Vec<(&str, Option<u16>)>>> = Arc::default();
+        let told: Arc<Mutex<Vec<Told>>> = Arc::default();
         let requests = Requests::default();
         let keep = told.clone();
         requests.count(move |one| keep.lock().unwrap().push((one.verb, one.code)));
