@@ -6,8 +6,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A condition. Unlike `metav1.Condition` nothing but the type is required and the time is a plain
-/// string, because objects written by the replaced operator must stay readable and writable.
+/// A condition: one thing about the object that is true, false or unknown.
+// It is read as the replaced operator may have written it: nothing but the type is required, and the time is a plain string. What the API
+// server takes of MutexRule, MutexTarget, MutexRunConfig and Plan is as loose; of every other kind it takes `metav1.Condition`
+// (`condition_schema`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
@@ -358,9 +360,9 @@ reasons! {
     JobBeingDeleted: ClusterItself, "An earlier Job of the node is being deleted.";
     CompleteDelay: Numo, "The Job of the node is complete, and spec.postCompleteDelay is not over.";
     GateLost: ClusterAdmin, "The object had a gate of its own, and somebody or the CRD of another controller has dropped it.";
-    JournalContradicts: ClusterAdmin, "The NodeChange of a node contradicts itself, or a later numo wrote it: nothing is done to the node on its word.";
+    JournalContradicts: ClusterAdmin, "The NodeChange of a node contradicts itself, or a later numo wrote it: numo does nothing to the node because of it.";
     Superseded: Nobody, "The owner goes to another version by now: the node is taken up anew.";
-    MarkUnreadable: ClusterAdmin, "A mark of numo on the node cannot be read: nothing is done to the node before the mark is gone or mended.";
+    MarkUnreadable: ClusterAdmin, "A mark of numo on the node cannot be read: nothing is done to the node before the mark is gone or corrected.";
     NotSelected: Nobody, "The Plan does not select the node any more.";
     InvariantBreach: Numo, "A decision would have broken an invariant and was not carried out; this is a fault in numo.";
     Joining: ClusterItself, "A new machine is to take the place of the node: it is being made, or has not joined yet.";
@@ -368,7 +370,7 @@ reasons! {
     MachineLeaving: ClusterItself, "The machine of the node is being deleted at its provider.";
     MachineUnknown: ClusterAdmin, "The provider knows no machine of the node, or cannot say its image or group: the node is left as it is.";
     ProviderUnavailable: ClusterAdmin, "The provider of machines cannot be asked, or refuses.";
-    ProviderContradicts: ClusterAdmin, "What is said of machines cannot be so: no machine is deleted on that word.";
+    ProviderContradicts: ClusterAdmin, "The provider, or a PendingNode, says of machines what cannot be true: numo deletes no machine because of it.";
     ScalingGroupNotFound: ClusterAdmin, "There is no ScalingGroup for the machine of the node.";
     GroupImageOutdated: Numo, "New machines of the group would not get the image yet.";
     AutoscalerRuns: Numo, "The cluster autoscaler is being stopped while nodes are replaced.";

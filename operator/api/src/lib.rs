@@ -13,6 +13,7 @@ pub mod approval;
 pub mod awaited_workloads;
 pub mod cel_rule;
 mod check;
+mod condition_schema;
 pub mod conditions;
 pub mod crds;
 pub mod domains;

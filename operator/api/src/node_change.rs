@@ -42,7 +42,7 @@ pub struct NodeChangeSpec {
     /// Name of the node.
     #[schemars(length(max = 253))]
     pub node_name: String,
-    /// uid of the node: a node that is created again under its name starts anew.
+    /// UID of the node: a node that is created again under its name starts anew.
     #[serde(rename = "nodeUID")]
     #[schemars(length(max = 64))]
     pub node_uid: String,
@@ -73,7 +73,7 @@ pub struct OwnerRef {
     /// Name of the owner.
     #[schemars(length(max = 253))]
     pub name: String,
-    /// uid of the owner.
+    /// UID of the owner.
     #[schemars(length(max = 64))]
     pub uid: String,
 }
@@ -202,7 +202,7 @@ pub struct RuleWait {
     pub attempt: i32,
     /// The attempt of the node it belongs to.
     pub round: i32,
-    /// uid of the rule, and its generation: one that is edited or made anew has its whole time.
+    /// UID of the rule, and its generation: one that is edited or made anew has its whole time.
     #[schemars(length(max = 64))]
     pub rule_uid: String,
     /// See `ruleUid`.
@@ -242,7 +242,7 @@ pub struct Pin {
     /// The owner's generation that the node's Job was made from. (Plan)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
-    /// uid of the Job of the attempt before, which is deleted before this one goes on. (Plan)
+    /// UID of the Job of the attempt before, which is deleted before this one goes on. (Plan)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub failed_job: Option<String>,
@@ -392,7 +392,7 @@ pub struct VerdictRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub ended_at: Option<String>,
-    /// uid and generation of the rule that this is the verdict of, as `uid/generation`. A Pass of another edition of the
+    /// UID and generation of the rule that this is the verdict of, as `uid/generation`. A Pass of another edition of the
     /// rule releases no node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 96))]

@@ -8,6 +8,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use serde_json::{Value, json};
 
+use crate::condition_schema;
+
 /// Most requirements of a label selector of numo's own.
 const MOST_REQUIREMENTS: i64 = 64;
 /// Most values of such a requirement.
@@ -23,7 +25,8 @@ const MOST_POOLS: i64 = 4096;
 /// Most conditions of a Plan: numo and system-upgrade-controller write six kinds.
 const MOST_CONDITIONS: i64 = 32;
 
-/// Kinds of other operators, or as another operator had them: the times of their conditions are plain text there.
+/// Kinds of other operators, or as another operator had them: their conditions are plain text there. Those of all other kinds are
+/// Kubernetes' own.
 const PLAIN_CONDITIONS: [&str; 4] = ["MutexRule", "MutexTarget", "MutexRunConfig", "Plan"];
 
 /// The kind whose fields may be null: manifests for system-upgrade-controller have nulls. Elsewhere what is absent is absent; the API
@@ -253,6 +256,9 @@ pub(crate) fn shaped(mut crd: CustomResourceDefinition) -> CustomResourceDefinit
         }
         let plain = PLAIN_CONDITIONS.contains(&kind.as_str());
         each("", schema, &mut |name, field| shape(name, field, plain));
+        if let Some(condition) = at(schema, ".status.conditions[]").filter(|_| !plain) {
+            condition_schema::bound(condition);
+        }
         let mut absent = |_: &str, field: &mut JSONSchemaProps| field.nullable = None;
         let never_null: &[&str] = if kind == NULLS { &NEVER_NULL } else { &[""] };
         for path in never_null {

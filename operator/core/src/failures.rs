@@ -147,13 +147,13 @@ impl Budget<'_> {
         let first = failed.first().filter(|_| failed.len() >= self.most)?;
         let way_on = gone.map_or_else(
             || format!("`numo retry {first}` or `numo skip {first}` ends this failure{or}"),
-            |gone| format!("`numo skip {gone}` goes on without the node that is gone"),
+            |gone| format!("`numo skip {gone}` continues without the node that is gone"),
         );
         let by_default = if self.is_default { ", the default" } else { "" };
         let named = first_of(failed, NAMED);
         let message = format!(
-            "Stopped after {}{} ({} {}{by_default}): {named}; `numo explain {first}` says why; {way_on}, and a higher \
-             failureBudget goes on beside it",
+            "Stopped after {}{} ({} {}{by_default}): {named}; `numo explain {first}` says why; {way_on}; with a \
+             higher failureBudget the other nodes go on",
             counted(failed.len(), "failed node"),
             self.whose,
             self.field,

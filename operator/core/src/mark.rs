@@ -154,7 +154,7 @@ pub(crate) fn unread(node: &NodeView) -> Option<Why> {
 /// The same of an object, which kubectl calls so, with this mark.
 pub(crate) fn unread_on(object: &str, named: &str, key: &str) -> Why {
     let message = format!(
-        "{object} annotation {key}: found what this numo cannot read, wanted a mark of its own or none; mend it, or remove it by \
+        "{object} annotation {key}: found what this numo cannot read, wanted a mark of its own or none; correct it, or remove it by \
          `kubectl annotate {named} {key}-`"
     );
     Why::new(Reason::MarkUnreadable, message)

@@ -5,10 +5,12 @@
 //! `cargo xtask book`.
 
 mod built;
+mod literals;
 mod markdown;
 mod stage;
 
 pub use built::dead_in_html;
+pub use literals::literals;
 pub use markdown::{Link, anchors, links, long_rows};
 pub use stage::stage;
 

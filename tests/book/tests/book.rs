@@ -1,9 +1,15 @@
 //! The pages of the docs lead somewhere, are in the book, and can be read. mdBook is not needed: `cargo xtask book` builds it.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context as _, Result};
-use numo_book::{CONFIGURATION, SUMMARY, chapters, dead, dead_in_html, long_rows, pages, root, stage};
+use numo_book::{
+    CONFIGURATION, SUMMARY, chapters, dead, dead_in_html, literals, long_rows, pages, root, stage,
+};
 
 /// Folders all of whose pages are chapters.
 const OF_THE_BOOK: [&str; 2] = ["operator/docs", "operator/adr"];
@@ -80,7 +86,7 @@ fn a_row_of_a_table_fits_two_lines_of_a_terminal() -> Result<()> {
 
 /// Words of our own where Kubernetes has one, and the words that the docs have in their place. Records of decisions and the list of
 /// changes stay as they were written.
-const OURS: [(&str, &str); 21] = [
+const OURS: [(&str, &str); 24] = [
     ("let go", "released"),
     ("lets go", "releases"),
     ("let it go", "release it, or end the hold"),
@@ -102,6 +108,21 @@ const OURS: [(&str, &str); 21] = [
     ("asked rules", "evaluated rules"),
     ("invited", "permitted"),
     ("lent", "granted"),
+    ("mend", "correct, or repair"),
+    ("mended", "corrected, or repaired"),
+    ("let machine", "released machine"),
+];
+
+/// The crates that ship.
+const SHIP: [&str; 8] = [
+    "operator/api/src",
+    "operator/author/src",
+    "operator/cli/src",
+    "operator/core/src",
+    "operator/credentials/src",
+    "operator/numo/src",
+    "operator/plugin/src",
+    "plugins",
 ];
 
 /// The words of a text, with one space before and after each: markup and ends of lines are no part of a phrase.
@@ -146,6 +167,45 @@ fn the_docs_have_no_word_of_our_own_where_kubernetes_has_one() -> Result<()> {
             }
         }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    Ok(())
+}
+
+/// Conditions, events and what the command line says are put together in the code, and no page has them all.
+#[test]
+fn no_message_has_a_word_of_our_own_where_kubernetes_has_one() -> Result<()> {
+    let (mut wrong, mut read) = (Vec::new(), 0);
+    let mut folders: Vec<PathBuf> = SHIP.iter().map(|folder| root().join(folder)).collect();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+            let path = entry?.path();
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            if path.is_dir() && !["tests", "target", "conformance"].contains(&name.as_str()) {
+                folders.push(path);
+            } else if path.extension().is_some_and(|one| one == "rs") && name != "tests.rs" {
+                read += 1;
+                let code = fs::read_to_string(&path)?;
+                // One word is a name.
+                for text in literals(&code).lines().filter(|text| text.contains(' ')) {
+                    let spaced = spaced(text);
+                    let found = OURS
+                        .iter()
+                        .filter(|(ours, _)| spaced.contains(&format!(" {ours} ")));
+                    wrong.extend(found.map(|(ours, better)| {
+                        format!(
+                            "{}: \"{text}\": found \"{ours}\", wanted \"{better}\"",
+                            path.display()
+                        )
+                    }));
+                }
+            }
+        }
+    }
+    assert!(read > 400, "the code was not read: {read}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     Ok(())
 }

@@ -121,7 +121,7 @@ pub(crate) fn taken(change: &ChangeView, node: &str) -> Why {
     let (of, owner) = (&change.spec, &change.spec.owner_ref);
     let message = format!(
         "NodeChange {key} has the name of the turn of Node {node}: found spec.nodeName {} with uid {} of {} {}, wanted none of that name: \
-         delete it, and the node is looked at anew",
+         delete it, and numo looks at the node again",
         of.node_name, of.node_uid, owner.kind, owner.name
     );
     Why::new(Reason::JournalContradicts, message)
@@ -129,7 +129,7 @@ pub(crate) fn taken(change: &ChangeView, node: &str) -> Why {
 
 pub(crate) fn why(change: &ChangeView, problem: &str) -> Why {
     let message = format!(
-        "NodeChange {}: {problem}; nothing is done to Node {} on its word: fix it, or delete it, and the node is looked at anew",
+        "NodeChange {}: {problem}; numo does nothing to Node {} because of it: fix it, or delete it, and numo looks at the node again",
         change.key, change.spec.node_name
     );
     Why::new(Reason::JournalContradicts, message)

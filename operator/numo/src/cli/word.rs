@@ -169,7 +169,7 @@ impl<'a> Speaker<'a> {
                     read = api.get(name).await.map_err(doing)?;
                     if read.metadata.uid != metadata.uid {
                         return Err(CliError::Usage(format!(
-                            "{} {name} was made anew meanwhile; look at it, and say it again",
+                            "{} {name} was deleted and created again meanwhile; look at it, then repeat the command",
                             change.resource.kind
                         )));
                     }

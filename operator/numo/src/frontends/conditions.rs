@@ -81,7 +81,8 @@ impl<'a> Conditions<'a> {
             type_: type_.to_owned(),
             status,
             reason: Some(reason.to_owned()),
-            message: Some(message).filter(|message| !message.is_empty()),
+            // `metav1.Condition` wants one, and takes an empty one.
+            message: Some(message),
             last_transition_time: Some(kept.unwrap_or_else(|| seconds(self.now))),
             observed_generation: Some(self.generation),
         };
@@ -123,9 +124,22 @@ pub fn seconds(at: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::stood_off;
+    use super::{Conditions, stood_off};
     use jiff::Timestamp;
     use serde_json::{Value, json};
+
+    /// The API server refuses the whole status for a condition without one of them.
+    #[test]
+    fn a_condition_has_every_field_that_kubernetes_wants_of_one() {
+        let mut conditions = Conditions::over(&[], 7, Timestamp::UNIX_EPOCH);
+        conditions.kstatus(true, false, false, "ValidConfig", "");
+        let found = serde_json::to_value(conditions.done()).unwrap_or_default();
+        let wanted = json!([{
+            "type": "Ready", "status": "True", "reason": "ValidConfig", "message": "", "observedGeneration": 7,
+            "lastTransitionTime": "1970-01-01T00:00:00Z",
+        }]);
+        assert_eq!(found, wanted);
+    }
 
     #[test]
     fn only_numos_own_conditions_say_that_an_object_is_left_to_another_and_they_say_it_once() {

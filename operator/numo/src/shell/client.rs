@@ -3,7 +3,7 @@
 //! Writes go through a client that never retries by itself: a retried POST or a refused eviction that is
 //! repeated for minutes is a decision nobody made.
 
-use super::clock::ServerClock;
+use super::{clock::ServerClock, requests::Requests};
 use kube::{
     Client, Config,
     client::ClientBuilder,
@@ -24,6 +24,8 @@ pub struct Connection {
     pub write: Client,
     /// The API server's time, learnt from both.
     pub clock: ServerClock,
+    /// What requests of both cost, for whoever counts.
+    pub requests: Requests,
 }
 
 impl std::fmt::Debug for Connection {
@@ -124,7 +126,7 @@ pub fn connect(mut config: Config, agent: &str) -> Result<Connection, ConnectErr
     if let Ok(agent) = http::HeaderValue::from_str(agent) {
         config.headers.push((http::header::USER_AGENT, agent));
     }
-    let clock = ServerClock::default();
+    let (clock, requests) = (ServerClock::default(), Requests::default());
     let build = |config: Config| {
         let clock = clock.clone();
         let learn = tower::util::MapResponseLayer::new(move |response: http::Response<_>| {
@@ -140,12 +142,18 @@ pub fn connect(mut config: Config, agent: &str) -> Result<Connection, ConnectErr
         Ok(ClientBuilder::try_from(config)
             .map_err(ConnectError::Client)?
             .with_layer(&learn)
+            .with_layer(&requests)
             .build())
     };
     let read = build(config.clone())?;
     config.default_retry = false;
     let write = build(config)?;
-    Ok(Connection { read, write, clock })
+    Ok(Connection {
+        read,
+        write,
+        clock,
+        requests,
+    })
 }
 
 /// A client of an API server that answers a path with a status and a text.

@@ -38,6 +38,7 @@ pub mod probe;
 pub mod project;
 pub mod provider;
 pub mod repeats;
+pub mod requests;
 mod reviewed;
 pub mod rival;
 pub mod room;

@@ -205,6 +205,15 @@ async fn lead(
     }
 }
 
+/// The metrics, which count every request of this connection.
+fn counted(connection: &Connection) -> Metrics {
+    let metrics = Metrics::new();
+    let requested = metrics.clone();
+    let requests = &connection.requests;
+    requests.count(move |answered| requested.requested(answered));
+    metrics
+}
+
 /// Runs until asked to stop.
 pub async fn run(
     connection: Connection,
@@ -212,7 +221,7 @@ pub async fn run(
     stop: signal::Receiver<bool>,
 ) -> Result<(), OperatorError> {
     check_version(&connection).await?;
-    let metrics = Metrics::new();
+    let metrics = counted(&connection);
     warn_of_missing_confinement();
     let trusted = serve(&connection, &options, &metrics).await?;
     tokio::spawn(services::keep(

@@ -196,6 +196,7 @@ mod tests {
             read: client.clone(),
             write: client,
             clock: super::super::clock::ServerClock::default(),
+            requests: super::super::requests::Requests::default(),
         }
     }
 

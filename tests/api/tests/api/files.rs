@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{parse, read, root};
 
@@ -227,6 +227,50 @@ fn every_field_is_described_and_bounded() -> Result<()> {
         }
     }
     assert!(missing.is_empty(), "{}", missing.join("\n"));
+    Ok(())
+}
+
+/// What clients know by heart: `kubectl wait`, kstatus and Argo CD read every kind's conditions by these fields.
+#[test]
+fn conditions_are_those_of_kubernetes_but_where_a_replaced_operator_had_others() -> Result<()> {
+    const AS_ANOTHER_HAD_THEM: [&str; 4] = ["MutexRule", "MutexTarget", "MutexRunConfig", "Plan"];
+    const TYPE: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
+    let wanted = json!({
+        "type": "object",
+        "required": ["lastTransitionTime", "message", "reason", "status", "type"],
+        "properties": {
+            "lastTransitionTime": {"type": "string", "format": "date-time"},
+            "message": {"type": "string", "maxLength": 32768},
+            "observedGeneration": {"type": "integer", "format": "int64", "minimum": 0.0},
+            "reason": {"type": "string", "minLength": 1, "maxLength": 1024, "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"},
+            "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
+            "type": {"type": "string", "maxLength": 316, "pattern": TYPE},
+        },
+    });
+    let mut seen = 0;
+    let all = numo_api::crds::all().into_iter();
+    for crd in all.chain(numo_api::crds::machines()) {
+        let kind = &crd.spec.names.kind;
+        let schema = serde_json::to_value(crd.spec.versions[0].schema.as_ref().unwrap())?;
+        let list = &schema["openAPIV3Schema"]["properties"]["status"]["properties"]["conditions"];
+        if list.is_null() {
+            continue;
+        }
+        assert_eq!(list["x-kubernetes-list-type"], "map", "{kind}");
+        assert_eq!(list["x-kubernetes-list-map-keys"], json!(["type"]), "{kind}");
+        if AS_ANOTHER_HAD_THEM.contains(&kind.as_str()) {
+            continue;
+        }
+        let mut found = list["items"].clone();
+        let fields = found["properties"].as_object_mut().into_iter().flatten();
+        for (_, field) in fields {
+            field.as_object_mut().unwrap().remove("description");
+        }
+        found.as_object_mut().unwrap().remove("description");
+        assert_eq!(found, wanted, "{kind}");
+        seen += 1;
+    }
+    assert!(seen >= 9, "{seen} kinds were looked at");
     Ok(())
 }
 

@@ -1275,7 +1275,9 @@ async fn an_approval_cannot_be_edited() -> Result<()> {
 async fn an_approval_has_a_status_that_its_author_does_not_write() -> Result<()> {
     let (cluster, client) = start(None).await?;
     let mut given = object("MutexApproval", "given", base("MutexApproval"));
-    let status = json!({"conditions": [{"type": "Holds", "status": "True", "reason": "ApprovalHolds"}]});
+    let status = json!({"conditions": [{
+        "type": "Holds", "status": "True", "reason": "ApprovalHolds", "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }]});
     given["status"] = status.clone();
     let made = apply(&client, &given).await?;
     assert_eq!(made.data.get("status"), None, "{made:?}");

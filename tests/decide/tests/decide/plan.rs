@@ -1630,7 +1630,7 @@ fn a_failure_budget_counts_a_node_that_is_gone_after_its_release_until_a_person_
     };
     check(
         &of("entered:Released boot:b1"),
-        "hold FailureBudgetSpent ~ `numo skip a` goes on without the node that is gone",
+        "hold FailureBudgetSpent ~ `numo skip a` continues without the node that is gone",
     );
     check(
         &of("entered:Released boot:b1 generation:2 directive:Skip"),

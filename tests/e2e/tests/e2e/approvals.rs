@@ -326,8 +326,9 @@ async fn decides_nothing_by_a_status(stage: &Stage, name: &str) -> Result<()> {
         .await?;
     let before = stage.run("upgrade").await?.metadata.generation;
     let released_before = released(&stage.world).len();
-    let forged =
-        json!({"status": {"conditions": [{"type": "Holds", "status": "True", "reason": "ApprovalHolds"}]}});
+    let forged = json!({"status": {"conditions": [{
+        "type": "Holds", "status": "True", "reason": "ApprovalHolds", "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }]}});
     let patch = Patch::Merge(forged);
     let params = PatchParams::default();
     let of_approver: Api<MutexApproval> = Api::all(client_of(&kubeconfig).await?);

@@ -114,6 +114,17 @@ fn job(mut text: String) -> Result<String> {
     Ok(text)
 }
 
+/// Helm says no more of a Job that fails than its name: what is to be done then is said where that leads.
+const HOOK: &str = r"  annotations:
+    helm.sh/hook: pre-delete
+    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+    helm.sh/hook-output-log-policy: hook-succeeded,hook-failed
+    kubernetes.io/description: >-
+      Restores every node, lease and selector before the release is removed. If this Job fails, for example because its image cannot be
+      pulled, run `numo release --offline --take-over` where your kubeconfig is, and then
+      `helm uninstall {{ .Release.Name }} -n {{ .Release.Namespace }} --no-hooks`. Where no numo pod ever ran, the second command is enough.
+";
+
 /// The Job that restores everything, as a hook.
 pub(super) fn uninstall() -> Result<String> {
     let text = read("deploy/kustomize/uninstall/job.yaml")?;
@@ -122,9 +133,7 @@ pub(super) fn uninstall() -> Result<String> {
     let lines: Vec<&str> = placed.lines().filter(|line| !line.starts_with("#   ")).collect();
     let mut text = job(lines.join("\n") + "\n")?;
     let labels = "    {{- include \"numo.labels\" (list $ \"uninstall\") | nindent 4 }}\n";
-    let hook = format!(
-        "{labels}  annotations:\n    helm.sh/hook: pre-delete\n    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded\n    helm.sh/hook-output-log-policy: hook-succeeded,hook-failed\n"
-    );
+    let hook = format!("{labels}{HOOK}");
     for (from, to) in [
         (labels, hook.as_str()),
         (

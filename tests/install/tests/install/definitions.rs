@@ -16,8 +16,13 @@ fn definition(path: &std::path::Path) -> Result<Value> {
 }
 
 /// What was changed for good before 0.1.0, whose definitions were recorded early, is out: defaults that are the code's, and lists that
-/// several writers may have a part of, which no later release could bring. A directive alone may be changed of a NodeChange.
-const BEFORE_THE_FIRST: [(&str, &str); 25] = [
+/// several writers may have a part of, which no later release could bring. A directive alone may be changed of a NodeChange. Conditions are
+/// those of Kubernetes: numo wrote every field of them before.
+const BEFORE_THE_FIRST: [(&str, &str); 29] = [
+    ("mutexbindings", ".status.conditions[]"),
+    ("mutexbudgets", ".status.conditions[]"),
+    ("nodechanges", ".status.conditions[]"),
+    ("nodemaintenances", ".status.conditions[]"),
     (
         "mutexbindings",
         ".spec.ownerSelector.namespaces: x-kubernetes-list-type was null, is \"set\"",
@@ -114,9 +119,9 @@ const BEFORE_THE_FIRST: [(&str, &str); 25] = [
 /// Whether a break is one that nobody can meet: of a definition that no release has had yet.
 fn is_before_the_first(release: &std::path::Path, words: &str) -> bool {
     let is_known = |(plural, change): &(&str, &str)| {
-        let version = words
-            .strip_prefix(plural)
-            .and_then(|rest| rest.split_once(" v1alpha1"));
+        let rest = words.strip_prefix(plural);
+        let split = |version: &str| rest.and_then(|rest| rest.split_once(version));
+        let version = split(" v1alpha1").or_else(|| split(" v1beta1"));
         version.is_some_and(|(_, rest)| rest.starts_with(change))
     };
     release.ends_with("0.1.0") && BEFORE_THE_FIRST.iter().any(is_known)

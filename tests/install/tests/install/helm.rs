@@ -8,6 +8,7 @@ use k8s_openapi::{
     api::{
         admissionregistration::v1::ValidatingAdmissionPolicy,
         apps::v1::Deployment,
+        batch::v1::Job,
         core::v1::{Namespace, Node, Pod},
         policy::v1::PodDisruptionBudget,
     },
@@ -421,6 +422,13 @@ async fn there_and_back(client: &Client, site: &Site) -> Result<()> {
         .expect_err("its Job has no pod that runs");
     assert!(format!("{failed:#}").contains("numo-release"), "{failed:#}");
     deployment(client).await.context("the release stays")?;
+    let jobs: Api<Job> = Api::namespaced(client.clone(), NAMESPACE);
+    let hook = jobs.get("numo-release").await?;
+    let told = &hook.annotations()["kubernetes.io/description"];
+    assert!(
+        told.contains("`helm uninstall numo -n node-upgrade-mutex-operator --no-hooks`"),
+        "the Job that Helm names says what to do: {told}"
+    );
     let page = command_of(
         "deploy/helm/numo/README.md",
         "helm uninstall numo --namespace node-upgrade-mutex-operator --no-hooks",

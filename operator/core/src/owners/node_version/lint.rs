@@ -303,7 +303,7 @@ impl Checks for Lint<'_> {
                 let id = spec.provider_id.as_deref().unwrap_or_default();
                 if !is_let_go(observed, &self.view.uid, id) {
                     let turn = turn.as_deref().unwrap_or("no turn");
-                    return breach(5, format!("{turn} has not let machine {id} go"));
+                    return breach(5, format!("{turn} has not released machine {id}"));
                 }
                 Ok(())
             }

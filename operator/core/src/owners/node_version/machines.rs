@@ -134,7 +134,7 @@ impl<'a> Pass<'a> {
             },
         };
         let message = format!(
-            "PendingNode {} spec.providerID: found {id}, and {what}; nothing is deleted on its word: delete the PendingNode that is wrong",
+            "PendingNode {} spec.providerID: found {id}, and {what}; numo deletes nothing because of it: delete the PendingNode that is wrong",
             pending.name
         );
         Some(Why::new(Reason::ProviderContradicts, message))

@@ -64,7 +64,7 @@ pub(super) async fn turned_away(connection: &Connection, namespace: &str, found:
     for words in &notice.not_kept {
         found.wrong(
             format!(
-                "numo does not keep all {words}: they are too many, or too large, where numo heeds nobody"
+                "numo does not keep all {words}: there are too many of them, or they are too large, in namespaces that numo does not watch"
             ),
             "look who writes them there; those that an owner of another namespace refers to are kept",
         );

@@ -13,6 +13,7 @@ mod listing;
 mod missed;
 mod notifications;
 mod owners;
+mod requests;
 mod rules;
 mod series;
 mod spans;
@@ -37,6 +38,7 @@ use self::{
     missed::Missed,
     notifications::Notifications,
     owners::Owners,
+    requests::Requests,
     rules::Rules,
     series::register,
     spans::Spans,
@@ -45,6 +47,7 @@ use self::{
     windows::Windows,
     writes::Writes,
 };
+use crate::shell::requests::Answered;
 use jiff::Timestamp;
 use numo_api::{Phase, Reason, VerdictRecord, mutex_run_config::RunStatus};
 use numo_core::{
@@ -98,6 +101,7 @@ pub struct Metrics {
     /// Time of one pass with its writes (seconds).
     pub pass_seconds: Histogram,
     writes: Writes,
+    requests: Requests,
     /// Decisions that would have broken an invariant.
     pub breaches: Counter,
     /// Events that were dropped.
@@ -142,6 +146,7 @@ impl Metrics {
         register(all, DECIDE_SECONDS, decide_seconds.clone());
         register(all, PASS_SECONDS, pass_seconds.clone());
         let writes = Writes::register(all);
+        let requests = Requests::register(all);
         let notifications = Notifications::register(all);
         let spans = Spans::register(all);
         let waits = Waits::register(all);
@@ -169,6 +174,7 @@ impl Metrics {
             decide_seconds,
             pass_seconds,
             writes,
+            requests,
             breaches,
             events_dropped,
             ready: Arc::default(),
@@ -205,6 +211,11 @@ impl Metrics {
     /// Counts a write.
     pub fn wrote(&self, action: &'static str, result: &'static str) {
         self.writes.count(action, result);
+    }
+
+    /// Counts a request to the API server, and how long its answer took.
+    pub fn requested(&self, answered: Answered) {
+        self.requests.count(answered);
     }
 
     /// Shows an owner: its report, what it waits for, and whether that is a person.

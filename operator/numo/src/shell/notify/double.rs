@@ -1,7 +1,7 @@
 //! A small HTTP sink on loopback, for tests: it keeps what it is sent, and answers as it is told. And who reaches it.
 
 use super::sink::Reach;
-use crate::shell::{client::Connection, clock::ServerClock};
+use crate::shell::{client::Connection, clock::ServerClock, requests::Requests};
 use kube::Client;
 use numo_plugin::oci::Proxies;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,6 +28,7 @@ pub fn reach(client: Client) -> Reach {
             read: client.clone(),
             write: client,
             clock: ServerClock::default(),
+            requests: Requests::default(),
         },
         namespace: NAMESPACE.to_owned(),
         proxies: Proxies::default(),
