@@ -3,7 +3,6 @@
 
 use crate::{
     action::Action,
-    decision::Decision,
     observed::{LeaseView, NodeView, Observed},
     owner::OwnerKind,
     time::later,
@@ -52,11 +51,8 @@ pub(crate) fn standing<'a>(
     if lease.holder == holder {
         let due = lease.renewal();
         // Others do not believe a time that has not come, and take it.
-        return if now < due && !ahead(lease) {
-            Lease::Ours(due)
-        } else {
-            Lease::Due(lease)
-        };
+        let holds = (now < due && !ahead(lease)).then_some(Lease::Ours(due));
+        return holds.unwrap_or(Lease::Due(lease));
     }
     if is_others(lease) {
         return Lease::Held(lease, expiry(lease));
@@ -70,20 +66,6 @@ pub(crate) fn refusal(standing: &Lease<'_>, node: &str) -> Option<Why> {
         Lease::Held(lease, until) => Some(held_by(node, lease, *until)),
         Lease::Ours(_) | Lease::Due(_) | Lease::Free(_) | Lease::None => None,
     }
-}
-
-/// Why a node waits whose lease another than `holder` has, if so; it is decided again when that may be over.
-pub(crate) fn wait_for(
-    out: &mut Decision,
-    (observed, now): (&Observed, Timestamp),
-    node: &str,
-    holder: &str,
-) -> Option<Why> {
-    let why = refusal(&of(observed, node, holder, now), node)?;
-    if let Some(until) = why.until {
-        out.wake(until);
-    }
-    Some(why)
 }
 
 /// That another has the lease of a node, until then.

@@ -18,9 +18,6 @@ use crate::{
 use jiff::Timestamp;
 use numo_api::{Reason, Step};
 
-/// How soon what waited for the renewal of a lease is decided again (seconds).
-const RENEWED_SECONDS: i64 = 1;
-
 /// For how long a turn has just begun (seconds).
 const JUST_BEGUN_SECONDS: i64 = 10;
 
@@ -54,24 +51,20 @@ pub(super) fn take_lease_and_shield(turn: &mut impl Turn) -> Next {
     take(turn, renews, (takes, shield, machines), keeps_only)
 }
 
-/// Of what a turn does in this pass, from its action `first` on, only the renewal of a lease that has run out: numo was away for so long,
-/// and another operator may take that lease at any moment. The rest is decided again once the lease is renewed.
+/// Keeps, of what a turn does from its action `first` on, the renewal of a lease that has run out: another operator may take it at any
+/// moment. The rest is decided again a second later, as nothing tells of a renewal.
 pub(super) fn renew_before_all_else(turn: &mut impl Turn, first: usize) {
     let Parts {
         phases, node, out, ..
     } = turn.parts();
-    let has_run_out = |planned: &Planned| match &planned.action {
-        Action::RenewLease { node: of, .. } => {
-            let lease = phases.observed.leases.get(of);
-            *of == node.name && lease.is_some_and(|lease| lease.expired(phases.now))
-        }
-        _ => false,
-    };
-    if let Some(at) = out.actions.iter().skip(first).position(has_run_out) {
+    let lease = phases.observed.leases.get(&node.name);
+    if lease.is_some_and(|lease| lease.expired(phases.now))
+        && let mut planned = out.actions.iter().skip(first)
+        && let Some(at) = planned.position(|one| matches!(one.action, Action::RenewLease { .. }))
+    {
         out.actions.swap(first, first + at);
         out.actions.truncate(first + 1);
-        // A renewal is nobody's news, and nothing else tells of it.
-        out.wake(later(phases.now, RENEWED_SECONDS));
+        out.wake(later(phases.now, 1));
     }
 }
 

@@ -449,7 +449,7 @@ async fn both_helms_install_upgrade_roll_back_and_uninstall() -> Result<()> {
             major,
             kubeconfig: cluster.kubeconfig(User::Admin),
         };
-        there_and_back(&client, &site)
+        Box::pin(there_and_back(&client, &site))
             .await
             .with_context(|| format!("Helm {major}"))?;
     }

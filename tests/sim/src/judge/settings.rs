@@ -362,7 +362,10 @@ fn has_changed(world: &World, seen: &Observed, owner: &Owner, change: &ChangeVie
         return false;
     }
     let Some(plan) = seen.plans.get(&owner.key) else {
-        return matches!(owner.kind, OwnerKind::NodeMaintenance(_));
+        // One whose lease another took has failed, as with the operator that it replaces.
+        let lease = seen.leases.get(&change.spec.node_name);
+        let is_ours = lease.is_none_or(|lease| lease.holder == marks::MAINTENANCE_HOLDER);
+        return matches!(owner.kind, OwnerKind::NodeMaintenance(_)) && is_ours;
     };
     let mut made = world.plan_jobs_made.iter();
     let is_complete = made.any(|made| {

@@ -4,7 +4,7 @@
 use super::fleet::{KUBELETS, bind, draw_rules};
 use crate::{
     Owners,
-    world::{Act, CloudKnobs, FleetAct, GROUPS, NEVER_BOOTS, World},
+    world::{Act, CloudKnobs, FleetAct, GROUPS, NEVER_BOOTS, STEADY, World},
 };
 use numo_api::{
     machines::{
@@ -26,8 +26,7 @@ const SECOND: &str = "version-of-workers";
 const WITH_TWO: u32 = 25;
 /// The images, the first that machines have.
 const IMAGES: [&str; 3] = ["img-1", "IMG-2", "img-3"];
-/// Of a hundred clusters with all owners that are not of OpenShift, whose members of etcd these worlds do not show, how many have a
-/// NodeVersion.
+/// Of a hundred clusters with all owners, how many have a NodeVersion.
 const WITH_VERSIONS: u32 = 60;
 
 const STORY: CloudKnobs = CloudKnobs {
@@ -70,6 +69,19 @@ fn split(world: &mut World, spec: Value) {
     }
 }
 
+/// The control plane gets a NodeVersion of its own, which nobody ever asks for anything: its members of etcd are OpenShift's, which these worlds do
+/// not show, so that none of them may go.
+fn keep_control_plane(world: &mut World) {
+    let spec = NodeVersionSpec {
+        image: Some(IMAGES[0].to_owned()),
+        ..NodeVersionSpec::default()
+    };
+    world.add_version(STEADY, spec);
+    if let Some(group) = world.truth.fleet.groups.get_mut(GROUPS[0].1) {
+        group.spec.node_image = Some(STEADY.to_owned());
+    }
+}
+
 /// Draws it, for NodeVersions alone and for some clusters with all owners.
 pub(super) fn add(
     world: &mut World,
@@ -81,7 +93,7 @@ pub(super) fn add(
     let rng = &mut rng;
     let is_meant = match owners {
         Owners::Versions => true,
-        Owners::All => world.truth.pools.is_empty() && rng.random_ratio(WITH_VERSIONS, 100),
+        Owners::All => rng.random_ratio(WITH_VERSIONS, 100),
         Owners::Runs | Owners::Plans | Owners::Maintenances => false,
     };
     if !is_meant {
@@ -113,8 +125,12 @@ pub(super) fn add(
     if rng.random_bool(0.4) {
         spec["joinRetries"] = json!(rng.random_range(0..4));
     }
-    let is_discovered = rng.random_bool(0.2);
+    // Groups that are found are all of the first NodeVersion.
+    let is_discovered = rng.random_bool(0.2) && world.truth.pools.is_empty();
     open(world, seed, knobs, &spec, !is_discovered);
+    if !world.truth.pools.is_empty() {
+        keep_control_plane(world);
+    }
     more(world, seed, (is_discovered, people), storm);
     let at = rng.random_range(60..2000);
     world.plan_fleet_act(at, FleetAct::NewImage(IMAGES[1].to_owned()));

@@ -44,8 +44,16 @@ impl Simulation {
                 continue;
             }
             let number = self.story.writes + self.story.refused + 1;
-            // What is refused again and again is no news.
-            if !matches!(planned.action, Action::RenewLease { .. } | Action::Evict { .. }) {
+            // What is refused again and again is no news. All else waits for the renewal of a lease that has run out.
+            let is_news = match &planned.action {
+                Action::RenewLease { node, .. } => {
+                    let lease = self.world.truth.leases.get(node);
+                    lease.is_some_and(|lease| lease.expired(self.world.time()))
+                }
+                Action::Evict { .. } => false,
+                _ => true,
+            };
+            if is_news {
                 self.last_write = self.world.now;
             }
             if let Some(act) = self.faults.act_before.remove(&number) {

@@ -14,6 +14,8 @@ use numo_core::{
     owners::node_version::outdated,
 };
 
+/// The NodeVersion that nobody asks for anything.
+pub const STEADY: &str = "version-that-stays";
 /// HTTP status of a call that takes a second one.
 pub const ACCEPTED: u16 = 202;
 /// HTTP status of a call that the provider refuses.
@@ -322,7 +324,7 @@ impl World {
 impl World {
     fn some_version(&mut self) -> Option<String> {
         let versions = self.truth.fleet.versions.values();
-        let versions = versions.filter(|view| !view.deleting);
+        let versions = versions.filter(|view| !view.deleting && view.name != STEADY);
         let mut names: Vec<String> = versions.map(|view| view.name.clone()).collect();
         // Nothing is drawn where there is one, so that seeds stay what they are.
         if names.len() > 1 {
@@ -347,13 +349,16 @@ impl World {
         let Some(name) = self.some_version() else { return };
         match act {
             FleetAct::NewImage(image) => {
-                let all = self.truth.fleet.versions.values().filter(|view| !view.deleting);
+                let all = self.truth.fleet.versions.values();
+                let all = all.filter(|view| !view.deleting && view.name != STEADY);
                 let all: Vec<String> = all.map(|view| view.name.clone()).collect();
                 self.ask_for_image(&all, image);
             }
             FleetAct::NewImageOfOne(image) => self.ask_for_image(&[name], image),
             FleetAct::DeleteGroup => {
-                let groups = self.truth.fleet.groups.keys().cloned().collect();
+                let groups = self.truth.fleet.groups.values();
+                let groups = groups.filter(|group| group.spec.node_image.as_deref() != Some(STEADY));
+                let groups = groups.map(|group| group.name.clone()).collect();
                 let Some(group) = self.drawn(groups) else { return };
                 self.tell("person", || format!("deletes ScalingGroup {group}"));
                 // It comes again as one of the first NodeVersion, which has another surge.

@@ -26,7 +26,7 @@ pub use cloud::{BOOTS, Cloud, CloudKnobs, CloudMachine, GROUPS, NEVER_BOOTS, TEA
 pub use daemon::{Fault, Machine};
 pub use fleet_acts::{BindingEdit, FleetAct};
 pub use hours::{BACK, CLOCKS_CHANGE, FORWARD, HoursOf, MeantHours, NOWHERE, read as read_hours, window_of};
-pub use machines::{ACCEPTED, UNAVAILABLE};
+pub use machines::{ACCEPTED, STEADY, UNAVAILABLE};
 pub use mco::{Assignment, Content, Primary, primary};
 pub use owners::{MeantPlan, object, plan_window};
 pub use people::Act;
