@@ -3,6 +3,7 @@
 
 use crate::{
     action::Action,
+    decision::Decision,
     observed::{LeaseView, NodeView, Observed},
     owner::OwnerKind,
     time::later,
@@ -66,6 +67,20 @@ pub(crate) fn refusal(standing: &Lease<'_>, node: &str) -> Option<Why> {
         Lease::Held(lease, until) => Some(held_by(node, lease, *until)),
         Lease::Ours(_) | Lease::Due(_) | Lease::Free(_) | Lease::None => None,
     }
+}
+
+/// Why a node waits whose lease another than `holder` has, if so; it is decided again when that may be over.
+pub(crate) fn wait_for(
+    out: &mut Decision,
+    (observed, now): (&Observed, Timestamp),
+    node: &str,
+    holder: &str,
+) -> Option<Why> {
+    let why = refusal(&of(observed, node, holder, now), node)?;
+    if let Some(until) = why.until {
+        out.wake(until);
+    }
+    Some(why)
 }
 
 /// That another has the lease of a node, until then.

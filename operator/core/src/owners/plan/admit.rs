@@ -305,12 +305,7 @@ impl<'a> Pass<'a> {
             return None;
         }
         let holder = lease::holder_of(OwnerKind::Plan, &self.view.uid);
-        let standing = lease::of(self.observed, &node.name, &holder, self.now);
-        let why = lease::refusal(&standing, &node.name)?;
-        if let Some(until) = why.until {
-            self.out.wake(until);
-        }
-        Some(why)
+        lease::wait_for(&mut self.out, (self.observed, self.now), &node.name, &holder)
     }
 
     /// Before its first turn there is our finalizer, and no journal of a turn in which the node was to stay in service, or was not.
