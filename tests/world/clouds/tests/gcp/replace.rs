@@ -98,7 +98,7 @@ fn a_node_is_replaced_from_the_list_of_groups_to_the_end_of_the_old_machine() {
 
 /// What the README says that it needs is what the cloud wanted.
 fn documented(fixture: &Fixture) {
-    let readme = include_str!("../../../../plugins/gcp/README.md");
+    let readme = include_str!("../../../../../plugins/gcp/README.md");
     let state = fixture.cloud.lock();
     let mut permissions = state.log.iter().flat_map(|call| &call.permissions).peekable();
     assert!(permissions.peek().is_some());
