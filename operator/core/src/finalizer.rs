@@ -4,10 +4,11 @@
 use crate::{
     action::{Action, Event, EventAction, Planned},
     decision::{Decision, Snapshot},
-    observed::OwnerView,
+    key::Key,
+    observed::{ChangeView, OwnerView},
     owner::Owner,
     turn::put_back::{self, AT_ONCE},
-    why::Why,
+    why::{Cause, Why},
 };
 use jiff::Timestamp;
 use numo_api::{PutBack, Reason, Step};
@@ -77,12 +78,27 @@ pub(crate) fn settle(out: &mut Decision, snapshot: &Snapshot<'_>, view: OwnerVie
         }
         return;
     };
-    let begins = |one: &Planned| matches!(one.action, Action::CreateChange { .. }) || adds(one);
+    // A node that had its turn before has a journal, and begins in that.
+    let flies = |key: &Key| {
+        snapshot
+            .observed
+            .changes
+            .get(key)
+            .is_some_and(ChangeView::in_flight)
+    };
+    let begins = |one: &Planned| match &one.action {
+        Action::CreateChange { .. } => true,
+        Action::WriteJournal { key, status, .. } => status.step == Some(Step::Admitted) && !flies(key),
+        _ => adds(one),
+    };
     out.actions.retain(|planned| !begins(planned));
     out.wake(at);
-    let why = Why::new(reason, message);
+    let look = format!("{} -o yaml --show-managed-fields", owner.kubectl("get"));
+    let why = Why::new(reason, message).of(Cause::Command(look));
+    let keys = || snapshot.observed.changes.keys();
     for node in out.report.nodes.values_mut() {
-        if node.change.is_none() && node.why.reason == Reason::Admitting {
+        let key = keys().find(|key| node.change.as_deref() == Some(&key.to_string()));
+        if node.why.reason == Reason::Admitting && !key.is_some_and(flies) {
             (node.step, node.why) = (Step::Selected, why.clone());
         }
     }

@@ -5,7 +5,7 @@ use crate::{
     action::{Change, DrainsFor},
     observed::{MaintenanceView, Map, NodeView, PoolView, Values},
     owner::{MaintenanceGroup, Owner},
-    why::Why,
+    why::{Cause, Why},
 };
 use numo_api::{Reason, marks};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -157,7 +157,7 @@ pub(crate) fn unread_on(object: &str, named: &str, key: &str) -> Why {
         "{object} annotation {key}: found what this numo cannot read, wanted a mark of its own or none; correct it, or remove it by \
          `kubectl annotate {named} {key}-`"
     );
-    Why::new(Reason::MarkUnreadable, message)
+    Why::new(Reason::MarkUnreadable, message).of(Cause::Command(format!("kubectl edit {named}")))
 }
 
 /// Who shields the node, if numo does.

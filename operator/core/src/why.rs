@@ -40,6 +40,8 @@ pub enum Cause {
     Labels(String),
     /// The command that approves it, where the reason is `WaitsForApproval` or `ApprovalExpired`.
     Approval(String),
+    /// The command that a person begins with, where the reason is `MarkUnreadable`, or `ForeignWriter` of what is on an owner itself.
+    Command(String),
 }
 
 /// A reason, and the sentence that names object, field, found and wanted.

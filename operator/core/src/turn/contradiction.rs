@@ -129,7 +129,7 @@ pub(crate) fn taken(change: &ChangeView, node: &str) -> Why {
 
 pub(crate) fn why(change: &ChangeView, problem: &str) -> Why {
     let message = format!(
-        "NodeChange {}: {problem}; numo does nothing to Node {} because of it: fix it, or delete it, and numo looks at the node again",
+        "NodeChange {}: {problem}; numo leaves Node {} alone until this is corrected: fix it, or delete it, and numo looks at the node again",
         change.key, change.spec.node_name
     );
     Why::new(Reason::JournalContradicts, message)

@@ -43,7 +43,8 @@ pub(crate) fn standing<'a>(
 ) -> Lease<'a> {
     let ahead = |lease: &LeaseView| lease.renewed.is_some_and(|at| at > later(now, AHEAD_SECONDS));
     let is_others = |lease: &LeaseView| lease.holder != holder && !lease.expired(now) && !ahead(lease);
-    if observed.settings.leases_unavailable.is_some() && !lease.is_some_and(is_others) {
+    let is_held = |lease: &LeaseView| lease.holder == holder || is_others(lease);
+    if observed.settings.leases_unavailable.is_some() && !lease.is_some_and(is_held) {
         return Lease::None;
     }
     let Some(lease) = lease else {

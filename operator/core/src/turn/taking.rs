@@ -18,6 +18,9 @@ use crate::{
 use jiff::Timestamp;
 use numo_api::{Reason, Step};
 
+/// How soon what waited for a renewal is decided again (seconds): no sooner than a write that is refused is tried again.
+const RENEWED_SECONDS: i64 = 30;
+
 /// For how long a turn has just begun (seconds).
 const JUST_BEGUN_SECONDS: i64 = 10;
 
@@ -52,8 +55,12 @@ pub(super) fn take_lease_and_shield(turn: &mut impl Turn) -> Next {
 }
 
 /// Keeps, of what a turn does from its action `first` on, the renewal of a lease that has run out: another operator may take it at any
-/// moment. The rest is decided again a second later, as nothing tells of a renewal.
+/// moment. The rest is decided again soon, as nothing tells of a renewal.
 pub(super) fn renew_before_all_else(turn: &mut impl Turn, first: usize) {
+    // Beside a rival, nothing is renewed for ever, and nothing is done to a node that was not released.
+    if !turn.is_released() && turn.holding().is_some_and(|holding| holding.keeps_only) {
+        return;
+    }
     let Parts {
         phases, node, out, ..
     } = turn.parts();
@@ -64,7 +71,7 @@ pub(super) fn renew_before_all_else(turn: &mut impl Turn, first: usize) {
     {
         out.actions.swap(first, first + at);
         out.actions.truncate(first + 1);
-        out.wake(later(phases.now, 1));
+        out.wake(later(phases.now, RENEWED_SECONDS));
     }
 }
 

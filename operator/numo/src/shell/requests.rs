@@ -87,18 +87,36 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (verb, begun) = (verb(&request), Instant::now());
-        let requests = self.requests.clone();
+        let mut asked = Asked {
+            requests: self.requests.clone(),
+            verb,
+            begun,
+            code: None,
+        };
         let answer = self.inner.call(request);
         Box::pin(async move {
             let answer = answer.await;
-            let code = answer.as_ref().ok().map(|answer| answer.status().as_u16());
-            requests.tell(Answered {
-                verb,
-                code,
-                took: begun.elapsed(),
-            });
+            asked.code = answer.as_ref().ok().map(|answer| answer.status().as_u16());
             answer
         })
+    }
+}
+
+/// A request that is under way. It is told once, also when whoever asked gives up on the answer.
+struct Asked {
+    requests: Requests,
+    verb: &'static str,
+    begun: Instant,
+    code: Option<u16>,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.requests.tell(Answered {
+            verb: self.verb,
+            code: self.code,
+            took: self.begun.elapsed(),
+        });
     }
 }
 
@@ -132,7 +150,7 @@ mod tests {
             let request = Request::builder().method(method).uri(path).body(()).unwrap();
             assert_eq!(counted.call(request).await.is_err(), path == "/gone", "{path}");
         }
-        let told = told.lock().unwrap();
+        let first = told.lock().unwrap().clone();
         let wanted = [
             ("get", Some(200)),
             ("watch", Some(200)),
@@ -141,7 +159,10 @@ mod tests {
             ("patch", Some(200)),
             ("delete", None),
         ];
-        assert_eq!(*told, wanted);
-        assert_eq!(told.iter().map(|(verb, _)| *verb).collect::<Vec<_>>(), VERBS);
+        assert_eq!(first, wanted);
+        assert_eq!(first.iter().map(|(verb, _)| *verb).collect::<Vec<_>>(), VERBS);
+        // Whoever asked has given up on the answer.
+        drop(counted.call(Request::builder().uri("/pods").body(()).unwrap()));
+        assert_eq!(told.lock().unwrap().last(), Some(&("get", None)));
     }
 }

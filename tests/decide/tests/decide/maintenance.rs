@@ -416,7 +416,7 @@ fn nothing_is_done_under_a_lease_that_ran_out_before_it_is_renewed() {
              pod web on a of:ReplicaSet/web"
         )
     };
-    check(&back("renewed:-3700"), "wake 1\n > renew lease a");
+    check(&back("renewed:-3700"), "wake 30\n > renew lease a");
     check(&back("renewed:-3500"), "> renew lease a\n > evict web");
 }
 

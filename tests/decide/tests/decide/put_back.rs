@@ -13,7 +13,7 @@ use numo_core::{
     Decision, Snapshot,
     action::{Action, NodePatch},
     decide, invariant,
-    observed::{Key, NodeView},
+    observed::{ChangeView, Key, NodeView},
 };
 
 /// A cluster in which node a has its turn with an owner of this kind, whose rule of phase Pre waits.
@@ -514,6 +514,18 @@ fn waiting(kind: &str) -> Cluster {
     cluster
 }
 
+/// The same of a node that had its turn before: it begins in the journal that is there.
+fn again(kind: &str) -> Cluster {
+    let mut cluster = turn(kind);
+    for change in cluster.observed.changes.values_mut() {
+        change.status = Default::default();
+        change.status.step = Some(Step::Selected);
+    }
+    cluster.observed.leases.clear();
+    strip(node(&mut cluster));
+    cluster
+}
+
 /// What somebody takes off an owner each second: how often numo puts it on, begins a node without it, says so, and tells people.
 fn fought(cluster: &mut Cluster) -> (usize, usize, usize, Vec<String>) {
     let owner = cluster.owner();
@@ -526,14 +538,20 @@ fn fought(cluster: &mut Cluster) -> (usize, usize, usize, Vec<String>) {
         };
         let is_held = found.report.hold.as_ref().is_some_and(says);
         named += usize::from(is_held);
+        let flies = cluster.observed.changes.values().any(ChangeView::in_flight);
         for planned in found.actions {
             let number = second.to_string();
             let action = &planned.action;
+            let begins = match action {
+                Action::CreateChange { .. } => true,
+                Action::WriteJournal { status, .. } => !flies && status.step == Some(Step::Admitted),
+                _ => false,
+            };
             let is_added = matches!(action, Action::AddFinalizer { .. });
             let taken = chaos::carry::carry_out(&mut cluster.observed, action, at(second), &number);
             assert!(taken.is_ok() || !is_added, "{taken:?}");
             added += usize::from(is_added);
-            begun += usize::from(is_held && matches!(action, Action::CreateChange { .. }));
+            begun += usize::from(is_held && begins);
             let event = planned.event.filter(|event| event.reason == "ForeignWriter");
             told.extend(event.map(|event| event.note));
         }
@@ -544,7 +562,7 @@ fn fought(cluster: &mut Cluster) -> (usize, usize, usize, Vec<String>) {
 #[test]
 fn a_finalizer_that_is_taken_off_again_and_again_is_put_back_seldom_and_told() {
     for kind in KINDS {
-        for mut cluster in [turn(kind), waiting(kind)] {
+        for mut cluster in [turn(kind), waiting(kind), again(kind)] {
             let owner = cluster.owner();
             let (added, begun, named, told) = fought(&mut cluster);
             assert!((4..=14).contains(&added), "{kind}: {added} times");

@@ -76,8 +76,8 @@ impl Pass<'_> {
                 }
                 (None, Some(deadline)) if deadline <= self.now => {
                     let note = format!(
-                        "JoiningNode {}: found no Node {name} by {deadline}, wanted one; it is deleted, and nobody says any more with which \
-                         components that node comes",
+                        "JoiningNode {}: found no Node {name} by {deadline}, wanted one; it is deleted. If that Node still joins, \
+                         annotate it with its components",
                         joining.name
                     );
                     let event = Event::warning(Reason::JoinFailed.name(), EventAction::Change, note);

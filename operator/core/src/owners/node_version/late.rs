@@ -247,7 +247,11 @@ impl Pass<'_> {
         let found = pin.and_then(|pin| pin.provider_id.as_deref()).unwrap_or_default();
         let wanted = donor.map_or("", |donor| self.fleet.machine_of(&donor.name));
         let is_its = !found.is_empty() && (wanted.is_empty() || is_same(found, wanted));
-        let problem = || format!("status.pin.providerID: found {found:?}, wanted its machine {wanted:?}");
+        let problem = || match wanted {
+            "" => "status.pin.providerID: found none, wanted the machine of the Node that was released"
+                .to_owned(),
+            _ => format!("status.pin.providerID: found {found:?}, wanted its machine {wanted:?}"),
+        };
         (!is_its).then(|| contradiction::why(change, &problem()))
     }
 

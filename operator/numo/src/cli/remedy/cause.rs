@@ -23,6 +23,14 @@ impl Wait<'_> {
         all.filter(is_this).find_map(|why| why.cause.as_deref())
     }
 
+    /// The command that the decision itself names.
+    pub(super) fn command(&self) -> Option<Vec<String>> {
+        match self.cause()? {
+            Cause::Command(command) => Some(vec![command.clone()]),
+            _ => None,
+        }
+    }
+
     /// What approves it; a list of what waits, where that is not decided here.
     pub(super) fn approve(&self) -> Vec<String> {
         match self.cause() {

@@ -132,6 +132,9 @@ impl Wait<'_> {
 
     /// Somebody keeps changing what numo set: who it is stands in the sentence.
     pub(super) fn take_back(&self) -> Vec<String> {
+        if let Some(command) = self.command() {
+            return command;
+        }
         if self.nodes().is_empty() && self.cause().is_none() {
             // What it changes is on the owner itself.
             return vec![format!(

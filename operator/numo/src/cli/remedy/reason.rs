@@ -205,7 +205,7 @@ impl Wait<'_> {
                     marks::PLAN
                 )]
             }
-            Reason::MarkUnreadable => self.of_nodes("edit"),
+            Reason::MarkUnreadable => self.command().unwrap_or_else(|| self.of_nodes("edit")),
             _ => return None,
         };
         Some(all)

@@ -104,9 +104,9 @@ pub(super) async fn acquire_lease(
 /// is no word on the others, nor one that holds for good.
 fn are_not_here(error: &ApplyError) -> bool {
     match error {
-        ApplyError::Gone { .. } => true,
         ApplyError::Refused { code, message, .. } => *code == 404 || is_uninvited(*code, message),
-        ApplyError::Stale { .. } | ApplyError::Unreachable { .. } => false,
+        // Of a lease that was there a moment ago: its holder has deleted it.
+        ApplyError::Gone { .. } | ApplyError::Stale { .. } | ApplyError::Unreachable { .. } => false,
     }
 }
 
@@ -155,6 +155,10 @@ mod tests {
             })
         };
         let of = "leases.coordination.k8s.io \"node-a\" is forbidden:";
+        // Its holder deleted it in the same moment.
+        assert!(!are_not_here(&ApplyError::Gone {
+            about: "Lease medik8s-leases/node-a".to_owned()
+        }));
         assert!(refused(404, "namespaces \"medik8s-leases\" not found"));
         assert!(refused(
             403,

@@ -70,7 +70,7 @@ described! {
     DECIDE_SECONDS = "decide_seconds", "histogram", &[], "Time of one decision";
     PASS_SECONDS = "pass_seconds", "histogram", &[], "Time of one pass with its writes";
     WRITES = "writes", "counter", &["action", "result"], "Writes to the API server: ok, stale, refused or failed";
-    API_REQUEST_SECONDS = "api_request_seconds", "histogram", &["verb"], "How long the API server took to answer a request: reads with what is tried again, a watch until it begins";
+    API_REQUEST_SECONDS = "api_request_seconds", "histogram", &["verb"], "How long the API server took to answer a request: reads include retries, a watch counts until its first byte";
     API_REQUESTS = "api_requests", "counter", &["verb", "code"], "Answers of the API server by HTTP status: 429 is its rate limit (numo has none of its own), none is no answer";
     BREACHES = "invariant_breaches", "counter", &[], "Decisions that would have broken an invariant and were not carried out";
     NOTIFICATIONS = "notifications", "counter", &["notifier", "outcome"], "Notifications of a MutexNotifier: sent; failed, which are tried again; and those that were given up: refused, expired, dropped";

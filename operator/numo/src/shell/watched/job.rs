@@ -136,7 +136,7 @@ pub(super) fn job(object: &DynamicObject) -> JobView {
 /// A Job that is suspended has no pod, and no event tells why.
 fn suspended(object: &DynamicObject) -> Option<(String, String)> {
     let is_suspended = object.data.pointer("/spec/suspend").and_then(Value::as_bool) == Some(true);
-    let words = "spec.suspend of the Job is true: who set it, as a rule a queue, lets it begin";
+    let words = "spec.suspend of the Job is true: whoever suspended it (usually a queue such as Kueue) must resume it";
     is_suspended.then(|| ("Suspended".to_owned(), words.to_owned()))
 }
 
