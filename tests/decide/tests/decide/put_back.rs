@@ -8,7 +8,7 @@ use crate::{
     words::{decision, words},
 };
 use jiff::SignedDuration;
-use numo_api::{PutBack, Reason, Step, marks};
+use numo_api::{NodeChangeStatus, PutBack, Reason, Step, marks};
 use numo_core::{
     Decision, Snapshot,
     action::{Action, NodePatch},
@@ -518,7 +518,7 @@ fn waiting(kind: &str) -> Cluster {
 fn again(kind: &str) -> Cluster {
     let mut cluster = turn(kind);
     for change in cluster.observed.changes.values_mut() {
-        change.status = Default::default();
+        change.status = NodeChangeStatus::default();
         change.status.step = Some(Step::Selected);
     }
     cluster.observed.leases.clear();
