@@ -87,7 +87,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (verb, begun) = (verb(&request), Instant::now());
-        let mut asked = Asked {
+        let asked = Asked {
             requests: self.requests.clone(),
             verb,
             begun,
@@ -95,6 +95,8 @@ where
         };
         let answer = self.inner.call(request);
         Box::pin(async move {
+            // All of it, not only the field that is written.
+            let mut asked = asked;
             let answer = answer.await;
             asked.code = answer.as_ref().ok().map(|answer| answer.status().as_u16());
             answer
