@@ -9,7 +9,7 @@ use numo_sim::{Failure, Options, Owners, Story, on_all_cores, run};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How many seeds a plain `cargo test` runs for each kind of owner: 10,000 runs in all, about 260 s of CPU. `NUMO_SIM_SEEDS` runs more.
+/// How many seeds a plain `cargo test` runs for each kind of owner: 10,000 runs in all, about 150 s of CPU. `NUMO_SIM_SEEDS` runs more.
 const fn seeds(options: Options) -> u64 {
     match options.owners {
         Owners::Runs => 800,
