@@ -96,9 +96,11 @@ pub(crate) fn settle(out: &mut Decision, snapshot: &Snapshot<'_>, view: OwnerVie
     let look = format!("{} -o yaml --show-managed-fields", owner.kubectl("get"));
     let why = Why::new(reason, message).of(Cause::Command(look));
     let keys = || snapshot.observed.changes.keys();
-    for node in out.report.nodes.values_mut() {
+    // Few of thousands begin, and only their journals are looked for.
+    let nodes = out.report.nodes.values_mut();
+    for node in nodes.filter(|node| node.why.reason == Reason::Admitting) {
         let key = keys().find(|key| node.change.as_deref() == Some(&key.to_string()));
-        if node.why.reason == Reason::Admitting && !key.is_some_and(flies) {
+        if !key.is_some_and(flies) {
             (node.step, node.why) = (Step::Selected, why.clone());
         }
     }

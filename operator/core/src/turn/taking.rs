@@ -57,18 +57,18 @@ pub(super) fn take_lease_and_shield(turn: &mut impl Turn) -> Next {
 /// Keeps, of what a turn does from its action `first` on, the renewal of a lease that has run out: another operator may take it at any
 /// moment. The rest is decided again soon, as nothing tells of a renewal.
 pub(super) fn renew_before_all_else(turn: &mut impl Turn, first: usize) {
+    let Parts { phases, node, .. } = turn.parts();
+    let lease = phases.observed.leases.get(&node.name);
+    if !lease.is_some_and(|lease| lease.expired(phases.now)) {
+        return;
+    }
     // Beside a rival, nothing is renewed for ever, and nothing is done to a node that was not released.
     if !turn.is_released() && turn.holding().is_some_and(|holding| holding.keeps_only) {
         return;
     }
-    let Parts {
-        phases, node, out, ..
-    } = turn.parts();
-    let lease = phases.observed.leases.get(&node.name);
-    if lease.is_some_and(|lease| lease.expired(phases.now))
-        && let mut planned = out.actions.iter().skip(first)
-        && let Some(at) = planned.position(|one| matches!(one.action, Action::RenewLease { .. }))
-    {
+    let Parts { phases, out, .. } = turn.parts();
+    let mut planned = out.actions.iter().skip(first);
+    if let Some(at) = planned.position(|one| matches!(one.action, Action::RenewLease { .. })) {
         out.actions.swap(first, first + at);
         out.actions.truncate(first + 1);
         out.wake(later(phases.now, RENEWED_SECONDS));
