@@ -11,6 +11,7 @@
 
 mod actors;
 mod approvals;
+mod artifacts;
 mod ask;
 mod asked;
 mod author;
