@@ -179,8 +179,11 @@ mod leading {
             }
         }
 
-        /// Waits until everything is to be restored.
+        /// Waits until everything is to be restored; for ever where there is no Job of numo's.
         pub async fn made(&self) {
+            if self.spec.is_none() {
+                std::future::pending::<()>().await;
+            }
             loop {
                 tokio::time::sleep(AGAIN).await;
                 match Box::pin(self.look()).await {
