@@ -330,7 +330,7 @@ reasons! {
     WaitsForWave: OtherNode, "The nodes of an earlier wave (waves) go first: they are not done, or that wave soaks.";
     OtherDomain: OtherNode, "Nodes of other values of the label in spec.domains (of a Plan: spec.mutex.domains, or a MutexBinding's) have their turns before.";
     WaitsForApproval: Approver, "A person must approve first that nodes begin (approval).";
-    ApprovalExpired: Approver, "What was approved has changed since, or the approval is too old: it must be approved anew.";
+    ApprovalExpired: Approver, "What was approved has changed since, or the approval is too old: it must be approved again.";
     ApprovalHolds: Nobody, "The owner of the MutexApproval goes on by it.";
     ApprovalOver: Nobody, "The owner of the MutexApproval went on by it, and does not ask for that any more.";
     OwnerNotFound: Approver, "The owner that the MutexApproval names does not exist, or is none that numo looks after: it approves nothing.";
@@ -361,7 +361,7 @@ reasons! {
     CompleteDelay: Numo, "The Job of the node is complete, and spec.postCompleteDelay is not over.";
     GateLost: ClusterAdmin, "The object had a gate of its own, and somebody or the CRD of another controller has dropped it.";
     JournalContradicts: ClusterAdmin, "The NodeChange of a node contradicts itself, or a later numo wrote it: numo does nothing to the node because of it.";
-    Superseded: Nobody, "The owner goes to another version by now: the node is taken up anew.";
+    Superseded: Nobody, "The owner goes to another version by now: the node starts over.";
     MarkUnreadable: ClusterAdmin, "A mark of numo on the node cannot be read: nothing is done to the node before the mark is gone or corrected.";
     NotSelected: Nobody, "The Plan does not select the node any more.";
     InvariantBreach: Numo, "A decision would have broken an invariant and was not carried out; this is a fault in numo.";

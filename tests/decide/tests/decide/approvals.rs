@@ -201,7 +201,7 @@ fn an_approval_is_for_what_was_approved() {
         assert_eq!(begun(&joined), "");
         check_cluster(
             &joined,
-            "hold ApprovalExpired ~ The approval of anna for the beginning holds no more (MutexApproval a0): its nodes are others since; `numo approve
+            "hold ApprovalExpired ~ The approval of anna for the beginning no longer holds (MutexApproval a0): its nodes are others since; `numo approve
              node a Selected ApprovalExpired
              ends a Approver",
         );
