@@ -181,7 +181,7 @@ macro_rules! reasons {
 reasons! {
     UpToDate: Nobody, "Nothing to do: every node runs the version that is asked for.";
     NoNodes: ClusterAdmin, "No node is selected: none has a target pool of the run as its primary pool, or matches spec.nodeSelector of the Plan.";
-    Progressing: Numo, "The run goes on.";
+    Progressing: Numo, "The run is under way.";
     Succeeded: Nobody, "Every node is at the target and every pool is as it was.";
     NodesLeftOut: ClusterAdmin, "The run is over, and nodes were left out: they do not run the version.";
     NodesUngated: ClusterAdmin, "The run is over, and nodes went to the version without their rules.";
@@ -222,7 +222,7 @@ reasons! {
     ControlPlaneUpdating: ClusterItself, "The control plane is not at the new version yet.";
     PoolNotRendered: ClusterItself, "A target pool's configuration is not rendered for the new version yet.";
     NodeNotReady: Node, "The node is not Ready.";
-    CordonedByOther: ClusterAdmin, "Someone else cordoned the node; the MCO would take that cordon away.";
+    CordonedByOther: ClusterAdmin, "Someone else cordoned the node; the MCO would remove that cordon.";
     NodeNotDone: Node, "The machine-config daemon is still working on an earlier change of the node.";
     NodeDegraded: ClusterAdmin, "The machine-config daemon reports the node Degraded or Unreconcilable.";
     NodeInTwoPools: ClusterAdmin, "The node matches two custom pools: the MCO does not update it.";
@@ -240,7 +240,7 @@ reasons! {
     NodeBusy: OtherNode, "The node has its turn with another owner.";
     NodeLeaseLost: OtherController, "Another controller took the lease of the node while it was in maintenance.";
     EtcdQuorum: ClusterAdmin, "Without the node the control plane would lose its quorum, or one failure more would cost it.";
-    QuorumUnknown: ClusterAdmin, "It cannot be told which control-plane nodes the cluster can do without.";
+    QuorumUnknown: ClusterAdmin, "It is not known which control-plane nodes the cluster can do without.";
     ForeignController: ClusterAdmin, "The operator that numo replaces is live: numo begins nothing for these objects, and finishes or restores what it had begun.";
     Draining: Numo, "Pods are on their way out.";
     EvictionBlocked: ClusterAdmin, "A PodDisruptionBudget allows no further eviction now.";
@@ -255,7 +255,7 @@ reasons! {
     PodNeeded: Numo, "A pod is left that numo needs: a rule or an upgrade that is under way.";
     Drained: Nobody, "The node is cordoned and drained.";
     InMaintenance: Nobody, "The node is kept cordoned and drained until the object is deleted.";
-    NodeLeaseUnavailable: ClusterAdmin, "Node leases cannot be had: the namespace medik8s-leases or the right to it is missing.";
+    NodeLeaseUnavailable: ClusterAdmin, "Node leases are not available: the namespace medik8s-leases or the right to it is missing.";
     Admitting: Numo, "The node's turn has come: lease and shield are being taken.";
     PlanStarting: Numo, "The Plan begins soon: MutexBindings that are made together with it are waited for, or its own gate is remembered first.";
     RuleStarting: Numo, "The next rule is about to start.";
