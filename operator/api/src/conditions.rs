@@ -246,7 +246,7 @@ reasons! {
     EvictionBlocked: ClusterAdmin, "A PodDisruptionBudget allows no further eviction now.";
     EvictionRefused: ClusterAdmin, "The API server or an admission webhook refuses the eviction of a pod.";
     DrainRefused: ClusterAdmin, "The node has pods that the drain's settings do not allow to evict; nothing is evicted.";
-    DrainTimeout: ClusterAdmin, "The drain takes longer than its timeoutSeconds; it goes on.";
+    DrainTimeout: ClusterAdmin, "The drain takes longer than its timeoutSeconds; it continues.";
     MigrationInProgress: ClusterItself, "A virtual machine is moving to another node.";
     NotMigratable: ClusterAdmin, "A virtual machine cannot move to another node; it is not stopped.";
     VolumesAttached: ClusterItself, "Volumes of pods that are gone are still attached to the node.";
@@ -299,7 +299,7 @@ reasons! {
     Verified: Nobody, "The component is signed by somebody whom the policies name.";
     Fetched: Nobody, "The component was fetched.";
     Compiled: Nobody, "The component was compiled.";
-    Downgraded: RuleAuthor, "The component of a rule is of a lower version than one that it had before; it runs all the same.";
+    Downgraded: RuleAuthor, "The component of a rule is of a lower version than one that it had before; it runs anyway.";
     RuleFailed: RuleAuthor, "A rule failed and no retry is left.";
     RuleWithdrawn: ClusterAdmin, "A rule was evaluated for the node and has not passed, and nothing names it for the node any more.";
     RuleContinuedAfterFailure: Nobody, "A rule failed after the release and its policy is Continue.";

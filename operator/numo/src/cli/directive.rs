@@ -186,7 +186,7 @@ fn or_until_over(change: &NodeChange) -> String {
     let namespace = owner.namespace.as_deref().unwrap_or_default();
     let key = Key::new(namespace, &owner.name);
     format!(
-        "or until {} {key} is deleted or given up, which restores the node all the same",
+        "or until {} {key} is deleted or given up, which restores the node anyway",
         owner.kind
     )
 }
