@@ -22,7 +22,7 @@ const LONGEST_VALUE: i64 = 63;
 const MOST_NODES: i64 = 20_000;
 /// As many bytes as the API server reads of a request, and each item of a list takes one at least: a bound that refuses nothing. For lists of which
 /// the replaced operator bounded none, and manifests of which stay admitted.
-const MOST_OF_A_REQUEST: i64 = 3 * 1024 * 1024;
+pub(crate) const MOST_OF_A_REQUEST: i64 = 3 * 1024 * 1024;
 /// Most conditions of a Plan: numo and system-upgrade-controller write six kinds.
 const MOST_CONDITIONS: i64 = 32;
 
