@@ -375,7 +375,7 @@ fn an_approval_says_whether_its_owner_goes_on_by_it() {
         // What runs out says so, and is looked at then.
         let mut old = cluster.clone();
         approve(&mut old, 100, |_| {});
-        let wanted = "False ApprovalExpired no more for the beginning of ";
+        let wanted = "False ApprovalExpired no longer holds for the beginning of ";
         check_standing(&stands(&old, "a0", Some(&held)), wanted);
         check_standing(
             &stands(&old, "a0", None),
