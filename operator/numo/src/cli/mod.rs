@@ -122,7 +122,7 @@ enum Verb {
     Abort(abort::AbortArgs),
     /// Confirm that you have seen which nodes a run left out or changed without their rules
     Acknowledge(acknowledge::AcknowledgeArgs),
-    /// Approve the start of a run, of a wave, or of the next node after a failure; --list shows what is waiting
+    /// Approve the start of a run, a wave, or a node after a failure (--list: what is waiting)
     Approve(approve::ApproveArgs),
     /// Run the rules of a held, failed or skipped node again, or those of a run
     Retry(directive::RetryArgs),
@@ -146,7 +146,7 @@ enum Verb {
     Run(absent::AbsentArgs),
     /// Print the custom resource definitions
     Crds(crds::CrdsArgs),
-    /// Print the versions of this binary, the API server and the operator, and whether they are compatible
+    /// Print client, API server and operator versions, and whether they are compatible
     Version(version::VersionArgs),
     /// Print the script that completes this command line in a shell
     Completion(completion::CompletionArgs),

@@ -50,7 +50,7 @@ pub enum ConnectError {
     },
     /// Neither a kubeconfig nor an in-cluster environment was found.
     #[error("found no kubeconfig, and this is not a pod: name one with --kubeconfig FILE or KUBECONFIG ({})", no_kubeconfig(.0))]
-    Infer(#[source] kube::config::InferConfigError),
+    Infer(kube::config::InferConfigError),
     /// What is wrong with `NO_PROXY`, which the library of the client reads by itself where there is a proxy.
     #[error(
         "NO_PROXY: {0}; wanted names, addresses and ranges with one comma between two of them, and none at the end"
