@@ -181,7 +181,7 @@ macro_rules! reasons {
 reasons! {
     UpToDate: Nobody, "Nothing to do: every node runs the version that is asked for.";
     NoNodes: ClusterAdmin, "No node is selected: none has a target pool of the run as its primary pool, or matches spec.nodeSelector of the Plan.";
-    Progressing: Numo, "The run goes on.";
+    Progressing: Numo, "The run is under way.";
     Succeeded: Nobody, "Every node is at the target and every pool is as it was.";
     NodesLeftOut: ClusterAdmin, "The run is over, and nodes were left out: they do not run the version.";
     NodesUngated: ClusterAdmin, "The run is over, and nodes went to the version without their rules.";
@@ -222,7 +222,7 @@ reasons! {
     ControlPlaneUpdating: ClusterItself, "The control plane is not at the new version yet.";
     PoolNotRendered: ClusterItself, "A target pool's configuration is not rendered for the new version yet.";
     NodeNotReady: Node, "The node is not Ready.";
-    CordonedByOther: ClusterAdmin, "Someone else cordoned the node; the MCO would take that cordon away.";
+    CordonedByOther: ClusterAdmin, "Someone else cordoned the node; the MCO would remove that cordon.";
     NodeNotDone: Node, "The machine-config daemon is still working on an earlier change of the node.";
     NodeDegraded: ClusterAdmin, "The machine-config daemon reports the node Degraded or Unreconcilable.";
     NodeInTwoPools: ClusterAdmin, "The node matches two custom pools: the MCO does not update it.";
@@ -240,13 +240,13 @@ reasons! {
     NodeBusy: OtherNode, "The node has its turn with another owner.";
     NodeLeaseLost: OtherController, "Another controller took the lease of the node while it was in maintenance.";
     EtcdQuorum: ClusterAdmin, "Without the node the control plane would lose its quorum, or one failure more would cost it.";
-    QuorumUnknown: ClusterAdmin, "It cannot be told which control-plane nodes the cluster can do without.";
+    QuorumUnknown: ClusterAdmin, "It is not known which control-plane nodes the cluster can do without.";
     ForeignController: ClusterAdmin, "The operator that numo replaces is live: numo begins nothing for these objects, and finishes or restores what it had begun.";
     Draining: Numo, "Pods are on their way out.";
     EvictionBlocked: ClusterAdmin, "A PodDisruptionBudget allows no further eviction now.";
     EvictionRefused: ClusterAdmin, "The API server or an admission webhook refuses the eviction of a pod.";
     DrainRefused: ClusterAdmin, "The node has pods that the drain's settings do not allow to evict; nothing is evicted.";
-    DrainTimeout: ClusterAdmin, "The drain takes longer than its timeoutSeconds; it goes on.";
+    DrainTimeout: ClusterAdmin, "The drain takes longer than its timeoutSeconds; it continues.";
     MigrationInProgress: ClusterItself, "A virtual machine is moving to another node.";
     NotMigratable: ClusterAdmin, "A virtual machine cannot move to another node; it is not stopped.";
     VolumesAttached: ClusterItself, "Volumes of pods that are gone are still attached to the node.";
@@ -255,7 +255,7 @@ reasons! {
     PodNeeded: Numo, "A pod is left that numo needs: a rule or an upgrade that is under way.";
     Drained: Nobody, "The node is cordoned and drained.";
     InMaintenance: Nobody, "The node is kept cordoned and drained until the object is deleted.";
-    NodeLeaseUnavailable: ClusterAdmin, "Node leases cannot be had: the namespace medik8s-leases or the right to it is missing.";
+    NodeLeaseUnavailable: ClusterAdmin, "Node leases are not available: the namespace medik8s-leases or the right to it is missing.";
     Admitting: Numo, "The node's turn has come: lease and shield are being taken.";
     PlanStarting: Numo, "The Plan begins soon: MutexBindings that are made together with it are waited for, or its own gate is remembered first.";
     RuleStarting: Numo, "The next rule is about to start.";
@@ -299,7 +299,7 @@ reasons! {
     Verified: Nobody, "The component is signed by somebody whom the policies name.";
     Fetched: Nobody, "The component was fetched.";
     Compiled: Nobody, "The component was compiled.";
-    Downgraded: RuleAuthor, "The component of a rule is of a lower version than one that it had before; it runs all the same.";
+    Downgraded: RuleAuthor, "The component of a rule is of a lower version than one that it had before; it runs anyway.";
     RuleFailed: RuleAuthor, "A rule failed and no retry is left.";
     RuleWithdrawn: ClusterAdmin, "A rule was evaluated for the node and has not passed, and nothing names it for the node any more.";
     RuleContinuedAfterFailure: Nobody, "A rule failed after the release and its policy is Continue.";
@@ -330,7 +330,7 @@ reasons! {
     WaitsForWave: OtherNode, "The nodes of an earlier wave (waves) go first: they are not done, or that wave soaks.";
     OtherDomain: OtherNode, "Nodes of other values of the label in spec.domains (of a Plan: spec.mutex.domains, or a MutexBinding's) have their turns before.";
     WaitsForApproval: Approver, "A person must approve first that nodes begin (approval).";
-    ApprovalExpired: Approver, "What was approved has changed since, or the approval is too old: it must be approved anew.";
+    ApprovalExpired: Approver, "What was approved has changed since, or the approval is too old: it must be approved again.";
     ApprovalHolds: Nobody, "The owner of the MutexApproval goes on by it.";
     ApprovalOver: Nobody, "The owner of the MutexApproval went on by it, and does not ask for that any more.";
     OwnerNotFound: Approver, "The owner that the MutexApproval names does not exist, or is none that numo looks after: it approves nothing.";
@@ -361,7 +361,7 @@ reasons! {
     CompleteDelay: Numo, "The Job of the node is complete, and spec.postCompleteDelay is not over.";
     GateLost: ClusterAdmin, "The object had a gate of its own, and somebody or the CRD of another controller has dropped it.";
     JournalContradicts: ClusterAdmin, "The NodeChange of a node contradicts itself, or a later numo wrote it: numo does nothing to the node because of it.";
-    Superseded: Nobody, "The owner goes to another version by now: the node is taken up anew.";
+    Superseded: Nobody, "The owner goes to another version by now: the node starts over.";
     MarkUnreadable: ClusterAdmin, "A mark of numo on the node cannot be read: nothing is done to the node before the mark is gone or corrected.";
     NotSelected: Nobody, "The Plan does not select the node any more.";
     InvariantBreach: Numo, "A decision would have broken an invariant and was not carried out; this is a fault in numo.";

@@ -7,6 +7,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube_core::CustomResourceExt;
 use std::collections::BTreeMap;
 
+/// The greatest length of a list that no request reaches: no bound, for who writes one.
+pub const NO_BOUND: i64 = shape::MOST_OF_A_REQUEST;
+
 /// Every CRD that numo installs by itself, in the order in which they are installed.
 pub fn all() -> Vec<CustomResourceDefinition> {
     let [medik8s, kubevirt] = crate::node_maintenance::crds();

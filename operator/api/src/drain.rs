@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DrainSettings {
-    /// Whether pods without a controller are evicted; nobody makes them anew. Without it they are refused, and
+    /// Whether pods without a controller are evicted; nobody recreates them. Without it they are refused, and
     /// nothing is evicted. Default: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub force: Option<bool>,

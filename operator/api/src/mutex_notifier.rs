@@ -4,7 +4,7 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Who is told of what owners do: one sink, a filter, and the text. A sink that does not answer changes nothing but the status of its
+/// Who is told what owners do: one sink, a filter, and the text. A sink that does not answer changes nothing but the status of its
 /// MutexNotifier.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
     derive = "Default",
     derive = "PartialEq",
-    doc = "Who is told of what owners do: one sink, a filter, and the text. A sink that does not answer changes nothing but the status of its MutexNotifier."
+    doc = "Who is told what owners do: one sink, a filter, and the text. A sink that does not answer changes nothing but the status of its MutexNotifier."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MutexNotifierSpec {

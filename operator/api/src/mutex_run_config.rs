@@ -63,7 +63,6 @@ pub struct MutexRunConfigSpec {
     pub rules: Option<Vec<InlineRule>>,
     /// The targets, in the order in which they are upgraded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64))]
     pub mutex_targets: Option<Vec<TargetRef>>,
     /// Names of existing MachineConfigPools, in the order in which their nodes are upgraded: the short form of one MutexTarget
     /// with these pools. Beside it there are no `mutexTargets`.
@@ -122,7 +121,7 @@ pub struct MutexRunConfigSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 604_800))]
     pub change_timeout_seconds: Option<i64>,
-    /// How many nodes may fail before no further node is admitted: a number, or a percentage of the nodes of the run,
+    /// How many nodes may fail before no further node begins: a number, or a percentage of the nodes of the run,
     /// rounded down, at least 1. Nodes that were deleted in their turn count. Default: 1, unless `approval.afterFailure` is
     /// Manual; `100%` is no bound. A run begins by itself with each upgrade, and nobody may be there to look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -357,7 +356,7 @@ pub struct Settled {
     pub at: String,
     /// The target pools then. They are still held where a MutexTarget is gone.
     #[serde(default)]
-    #[schemars(length(max = 64), inner(length(max = 253)))]
+    #[schemars(inner(length(max = 253)))]
     pub pools: Vec<String>,
     /// The rendered configurations that the nodes ran then: who still runs one of them has not rolled, whatever version it
     /// is of by now.

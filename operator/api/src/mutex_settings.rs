@@ -22,8 +22,9 @@ pub struct MutexSettings {
     #[schemars(length(max = 64))]
     pub rules: Option<Vec<ObjectRef>>,
     /// How many nodes may be in flight at once, of one owner or of all NodeMaintenances of one binding: a number or a
-    /// percentage, rounded down, at least 1. 0 (or `0%`) lets no node begin, until whoever owns the object raises it. Default:
-    /// no bound. Limits that the owner has by itself hold beside it.
+    /// percentage, rounded down, at least 1. 0 (or `0%`) lets no node begin, until whoever owns the object raises it. Default: 1
+    /// of each owner, unless the owner itself says how many: `concurrency` of a Plan, `surge` of a NodeVersion. Given, it only
+    /// lowers these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::int_or_percent")]
     pub max_unavailable: Option<IntOrString>,
@@ -58,10 +59,10 @@ pub struct MutexSettings {
     /// that gate an owner each is obeyed. Each NodeMaintenance is approved by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalSettings>,
-    /// How many nodes may fail before no further one is begun: a number, or a percentage of the nodes of the owner (of all
+    /// How many nodes may fail before no further node begins: a number, or a percentage of the nodes of the owner (of all
     /// nodes for NodeMaintenances, of which those of one binding count together), rounded down, at least 1. Nodes that were
-    /// deleted in their turn count. Default: 1, unless another object that gates the owner says it, or `approval.afterFailure` is
-    /// Manual; `100%` is no bound. A node that fails keeps its place among those in flight.
+    /// deleted in their turn count. Default: 1, unless `approval.afterFailure` is Manual, or another object that gates the owner
+    /// says it; `100%` is no bound. A node that fails keeps its place among those in flight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::int_or_percent")]
     pub failure_budget: Option<IntOrString>,

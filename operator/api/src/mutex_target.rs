@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 pub struct MutexTargetSpec {
     /// Names of existing MachineConfigPools, in the order in which their nodes are upgraded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64), inner(length(max = 253)))]
+    #[schemars(inner(length(max = 253)))]
     pub machine_config_pools: Option<Vec<String>>,
 }
 

@@ -42,7 +42,7 @@ pub struct NodeChangeSpec {
     /// Name of the node.
     #[schemars(length(max = 253))]
     pub node_name: String,
-    /// UID of the node: a node that is created again under its name starts anew.
+    /// UID of the node: a node that is created again under its name starts over.
     #[serde(rename = "nodeUID")]
     #[schemars(length(max = 64))]
     pub node_uid: String,
@@ -202,7 +202,7 @@ pub struct RuleWait {
     pub attempt: i32,
     /// The attempt of the node it belongs to.
     pub round: i32,
-    /// UID of the rule, and its generation: one that is edited or made anew has its whole time.
+    /// UID of the rule, and its generation: one that is edited or created again has its whole time.
     #[schemars(length(max = 64))]
     pub rule_uid: String,
     /// See `ruleUid`.

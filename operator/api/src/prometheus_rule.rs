@@ -30,7 +30,7 @@ pub struct PrometheusRule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 86_400))]
     pub for_seconds: Option<i32>,
-    /// Seconds between two answers after which the duration begins anew. Default: 300.
+    /// Seconds between two answers after which the duration starts over. Default: 300.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 10, max = 3600))]
     pub max_gap_seconds: Option<i32>,

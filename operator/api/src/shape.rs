@@ -18,10 +18,11 @@ const MOST_VALUES: i64 = 1024;
 const LONGEST_KEY: i64 = 317;
 /// Longest label value.
 const LONGEST_VALUE: i64 = 63;
-/// Most nodes of a target, and most pods that a node may have to lose: beyond what a cluster has.
+/// Most nodes, pools of nodes, and pods that a node may have to lose: beyond what a cluster has.
 const MOST_NODES: i64 = 20_000;
-/// Most pools of a run: 64 targets of 64 pools each.
-const MOST_POOLS: i64 = 4096;
+/// As many bytes as the API server reads of a request, and each item of a list takes one at least: a bound that refuses nothing. For lists of which
+/// the replaced operator bounded none, and manifests of which stay admitted.
+pub(crate) const MOST_OF_A_REQUEST: i64 = 3 * 1024 * 1024;
 /// Most conditions of a Plan: numo and system-upgrade-controller write six kinds.
 const MOST_CONDITIONS: i64 = 32;
 
@@ -103,9 +104,12 @@ const MAPS: [(&str, &str); 8] = [
 ];
 
 /// Most items of lists that the types bound by nothing.
-const MOST: [(&str, &str, i64); 6] = [
+const MOST: [(&str, &str, i64); 9] = [
+    ("MutexTarget", ".spec.machineConfigPools", MOST_NODES),
     ("MutexTarget", ".status.nodes", MOST_NODES),
-    ("MutexRunConfig", ".status.run.pools", MOST_POOLS),
+    ("MutexRunConfig", ".spec.mutexTargets", MOST_NODES),
+    ("MutexRunConfig", ".status.run.pools", MOST_NODES),
+    ("MutexRunConfig", ".status.settled.pools", MOST_NODES),
     ("NodeMaintenance", ".status.pendingPods", MOST_NODES),
     ("NodeMaintenance", ".status.pendingPodsRefs", MOST_NODES),
     ("Plan", ".status.applying", MOST_NODES),
@@ -256,6 +260,9 @@ pub(crate) fn shaped(mut crd: CustomResourceDefinition) -> CustomResourceDefinit
         }
         let plain = PLAIN_CONDITIONS.contains(&kind.as_str());
         each("", schema, &mut |name, field| shape(name, field, plain));
+        if let Some(spec) = at(schema, ".spec").filter(|_| kind == NULLS) {
+            each("", spec, &mut |_, field| bound_by_requests(field));
+        }
         if let Some(condition) = at(schema, ".status.conditions[]").filter(|_| !plain) {
             condition_schema::bound(condition);
         }
@@ -296,6 +303,12 @@ fn shape(name: &str, field: &mut JSONSchemaProps, plain_conditions: bool) {
     let is_time = TIMES.contains(&name) || name == "lastTransitionTime" && !plain_conditions;
     if type_ == Some("string") && is_time {
         field.format = Some("date-time".to_owned());
+    }
+}
+
+fn bound_by_requests(field: &mut JSONSchemaProps) {
+    if field.type_.as_deref() == Some("array") {
+        field.max_items.get_or_insert(MOST_OF_A_REQUEST);
     }
 }
 
@@ -452,18 +465,39 @@ mod tests {
     }
 
     #[test]
-    fn no_enum_has_a_null_and_every_list_has_a_type() {
+    fn no_enum_has_a_null_and_every_list_has_a_type_and_a_bound() {
         for mut crd in every() {
             let kind = crd.spec.names.kind.clone();
             for schema in schemas(&mut crd) {
                 each("", schema, &mut |name, field| {
                     let has_null = field.enum_.iter().flatten().any(|value| value.0.is_null());
                     assert!(!has_null, "{kind} {name}");
-                    let is_list = field.type_.as_deref() == Some("array");
-                    assert!(
-                        !is_list || field.x_kubernetes_list_type.is_some(),
-                        "{kind} {name}"
-                    );
+                    if field.type_.as_deref() == Some("array") {
+                        assert!(field.x_kubernetes_list_type.is_some(), "{kind} {name}");
+                        assert!(field.max_items.is_some(), "{kind} {name} has no bound");
+                    }
+                });
+            }
+        }
+    }
+
+    /// A list of numo's own has a bound that means something.
+    #[test]
+    fn only_lists_of_a_replaced_operator_may_be_as_long_as_a_request() {
+        for mut crd in every() {
+            let kind = crd.spec.names.kind.clone();
+            for schema in schemas(&mut crd) {
+                if let Some(spec) = at(schema, ".spec").filter(|_| kind == NULLS) {
+                    let fields = spec.properties.iter_mut().flatten();
+                    fields.for_each(|(name, field)| {
+                        if name != "mutex" {
+                            *field = JSONSchemaProps::default();
+                        }
+                    });
+                }
+                each("", schema, &mut |name, field| {
+                    let most = field.max_items.unwrap_or_default();
+                    assert!(most <= MOST_NODES, "{kind} {name}: {most}");
                 });
             }
         }

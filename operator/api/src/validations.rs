@@ -291,7 +291,7 @@ const MUTEX_APPROVAL: &[Check] = &[
     check(
         ".spec",
         "self == oldSelf",
-        "found another spec, wanted it as it was made: delete the object to withdraw it, and approve anew",
+        "found another spec, wanted it as it was made: delete the object to withdraw it, and approve again",
     ),
     check(
         ".spec",

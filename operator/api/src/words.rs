@@ -55,7 +55,7 @@ pub const WORDS: &[(&str, Seen, &str)] = &[
     (
         "Acknowledged",
         Seen::Event,
-        "A person has seen that a run left nodes out, or that nodes changed without their rules (numo acknowledge).",
+        "A person confirmed that a run left nodes out, or that nodes changed without their rules (numo acknowledge).",
     ),
     (
         "AcknowledgementTakenBack",
@@ -133,7 +133,7 @@ pub const WORDS: &[(&str, Seen, &str)] = &[
     (
         "FailedMaintenance",
         Seen::Event,
-        "A NodeMaintenance cannot go on.",
+        "A NodeMaintenance cannot continue.",
     ),
     (
         "UncordonNode",
@@ -163,7 +163,7 @@ pub const WORDS: &[(&str, Seen, &str)] = &[
     (
         "HealthCheckResumed",
         Seen::Event,
-        "A MachineHealthCheck that was paused for nodes in flight goes on.",
+        "A MachineHealthCheck that was paused for nodes in flight is resumed.",
     ),
     (
         "NodeHeld",
@@ -223,7 +223,7 @@ pub const WORDS: &[(&str, Seen, &str)] = &[
     (
         "CheckFailed",
         Seen::Condition,
-        "UpgradeChecked: it could not be found out whether an upgrade is available.",
+        "UpgradeChecked: it could not be determined whether an upgrade is available.",
     ),
     (
         "CheckSucceeded",
@@ -298,18 +298,18 @@ pub const WORDS: &[(&str, Seen, &str)] = &[
     (
         "PlanIsValid",
         Seen::Condition,
-        "Validated: the spec of the Plan is good.",
+        "Validated: the spec of the Plan is valid.",
     ),
-    ("ValidateFailed", Seen::Event, "The spec of a Plan is not good."),
+    ("ValidateFailed", Seen::Event, "The spec of a Plan is not valid."),
     (
         "ValidationFailed",
         Seen::Condition,
-        "Complete: the spec of the Plan is not good.",
+        "Complete: the spec of the Plan is not valid.",
     ),
     (
         "ResolveFailed",
         Seen::Event,
-        "The version of a Plan could not be found out.",
+        "The version of a Plan could not be determined.",
     ),
     (
         "SelectNodesFailed",

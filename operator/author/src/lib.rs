@@ -40,11 +40,11 @@ pub struct PluginArgs<C: Args> {
 
 #[derive(Debug, Subcommand)]
 enum PluginVerb<C: Args> {
-    /// Write a crate to begin a rule with
+    /// Create a crate to start a rule from
     New(new::NewArgs),
-    /// Build a crate, or take a core module, and make a component that numo would run
+    /// Build a component that numo would run, from a crate or a core module
     Build(build::BuildArgs),
-    /// Say whether numo would run a component, by loading it as numo does
+    /// Check whether numo would run a component, by loading it as numo does
     Check(inspect::CheckArgs),
     /// Show what a component is: phases or hosts, imports, wants, size, digest, signatures
     Inspect(inspect::InspectArgs),

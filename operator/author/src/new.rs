@@ -18,10 +18,10 @@ pub(crate) struct NewArgs {
     /// Name of the rule and of its crate
     #[arg(value_name = "NAME")]
     name: String,
-    /// Where to [default: a directory of that name]
+    /// Directory to create [default: one of that name]
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
-    /// What the rule is written in
+    /// Language of the rule
     #[arg(long, value_enum, default_value = "rust")]
     language: Language,
     #[command(flatten)]

@@ -7,7 +7,7 @@ use numo_cli::{CliError, Format};
 /// How to print.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct OutputArgs {
-    /// Format of the output: json, yaml, jsonpath=…, go-template=…, custom-columns=… [default: for people]
+    /// Format of the output: json, yaml, jsonpath=…, go-template=…, custom-columns=… [default: human-readable]
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
 }

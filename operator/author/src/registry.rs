@@ -26,7 +26,7 @@ pub(crate) struct RegistryArgs {
     /// File with the certificate authorities to trust for the registry, as PEM, besides the system's
     #[arg(long, env = "NUMO_REGISTRY_CA", value_name = "FILE")]
     registry_ca: Option<PathBuf>,
-    /// Registries that are spoken to in plain HTTP; loopback may be without being named
+    /// Registries to reach by plain HTTP; loopback addresses need not be named
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
     plain_registries: Vec<String>,
 }
@@ -37,7 +37,7 @@ pub(crate) struct PushArgs {
     /// The component
     #[arg(value_name = "FILE")]
     component: PathBuf,
-    /// Where to, such as registry.example.com/team/rule:1.0
+    /// Where to push it, such as registry.example.com/team/rule:1.0
     #[arg(value_name = "IMAGE")]
     image: String,
     /// Annotation of the manifest, KEY=VALUE; may be given more than once

@@ -35,7 +35,7 @@ use std::{
 pub(crate) struct RunArgs<C: Args> {
     #[command(flatten)]
     source: SourceArgs,
-    /// Node that it is evaluated for
+    /// Node to evaluate the rule for
     #[arg(long, value_name = "NAME", required_unless_present_any = ["replay", "phase"])]
     node: Option<String>,
     /// Phase, such as Pre [default: the first of --rule, or Pre]
@@ -48,36 +48,36 @@ pub(crate) struct RunArgs<C: Args> {
     /// [default: the kinds it wants, and no server]
     #[arg(long, value_name = "GRANT")]
     grant: Vec<String>,
-    /// MutexRule in YAML: configuration, grants, limits and phase are its
+    /// MutexRule, as YAML, to take configuration, grants, limits and phase from
     #[arg(long, value_name = "FILE", conflicts_with_all = ["grant", "config"])]
     rule: Option<PathBuf>,
     /// Read no more than this ServiceAccount may; you need the right to create SubjectAccessReviews [default: what
     /// you may]
     #[arg(long, value_name = "NS/NAME")]
     service_account: Option<String>,
-    /// What it said before: a list of {phase, verdict, reason, summary, data, at, attempt, run}, the newest first
+    /// Its earlier verdicts: a list of {phase, verdict, reason, summary, data, at, attempt, run}, the newest first
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
     /// Prometheus that it may query, where that is granted
     #[arg(long, env = "NUMO_PROMETHEUS_URL", value_name = "URL")]
     prometheus_url: Option<url::Url>,
-    /// Pool that it is told
+    /// Pool that the rule is told
     #[arg(long, value_name = "NAME")]
     pool: Option<String>,
-    /// Version that it is told the node has
+    /// Version that the rule is told the node has
     #[arg(long, value_name = "VERSION")]
     from_version: Option<String>,
-    /// Version that it is told the node is to get
+    /// Version that the rule is told the node goes to
     #[arg(long, value_name = "VERSION")]
     to_version: Option<String>,
-    /// Attempt that it is told
+    /// Number of the attempt that the rule is told
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     attempt: u32,
     /// Write the question, every read with its answer, and the verdict. The file holds the objects that were read,
     /// whole, and the configuration; credentials that numo attaches to requests are not in it
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
     record: Option<PathBuf>,
-    /// Ask nobody: the question and the answers are those of this recording. Fails if the verdict is another
+    /// Replay this recording instead of reading a cluster. Fails if the verdict differs
     #[arg(long, value_name = "FILE", conflicts_with_all = [
         "node", "phase", "config", "grant", "rule", "service_account", "history", "prometheus_url", "pool",
         "from_version", "to_version", "attempt",

@@ -153,7 +153,7 @@ impl Budget<'_> {
         let named = first_of(failed, NAMED);
         let message = format!(
             "Stopped after {}{} ({} {}{by_default}): {named}; `numo explain {first}` says why; {way_on}; with a \
-             higher failureBudget the other nodes go on",
+             higher failureBudget the other nodes continue",
             counted(failed.len(), "failed node"),
             self.whose,
             self.field,

@@ -71,7 +71,7 @@ pub fn standing(
             return Standing::new(true, Reason::ApprovalHolds, message);
         }
         Some(Heard::Expired(point, why)) => {
-            let message = format!("it holds no more for {point} of {owner}: {why}");
+            let message = format!("it no longer holds for {point} of {owner}: {why}");
             return Standing::new(false, Reason::ApprovalExpired, message);
         }
         None => {}

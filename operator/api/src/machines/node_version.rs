@@ -53,7 +53,7 @@ pub struct NodeVersionSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 60, max = 604_800))]
     pub join_timeout_seconds: Option<i64>,
-    /// How often a machine that did not join is made anew for one node. After that the old node stays and is held. Default: 2.
+    /// How often a machine that did not join is made again for one node. After that the old node stays and is held. Default: 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100))]
     pub join_retries: Option<i32>,

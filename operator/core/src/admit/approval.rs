@@ -351,7 +351,7 @@ impl<'a> Asked<'a> {
                 continue;
             };
             let message = format!(
-                "The approval of {} for {point} holds no more (MutexApproval {}): {why}; `{command}` approves it anew",
+                "The approval of {} for {point} no longer holds (MutexApproval {}): {why}; `{command}` approves it again",
                 words(&view.spec.approved_by),
                 view.name
             );

@@ -21,7 +21,7 @@ impl Policy {
             return None;
         }
         let message = format!(
-            "Node {} is not Ready (takeNotReady: true takes it all the same)",
+            "Node {} is not Ready (takeNotReady: true takes it anyway)",
             node.name
         );
         Some(Why::new(Reason::NodeNotReady, message))

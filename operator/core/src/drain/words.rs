@@ -42,7 +42,7 @@ pub(super) fn seconds(at: Timestamp) -> Timestamp {
 /// That a drain takes longer than it may by this field (seconds), and what it still waits for.
 pub(crate) fn timed_out(limit: i64, field: &str, why: &Why) -> Why {
     let message = format!(
-        "drain did not complete within {limit} s ({field}), it goes on: {}",
+        "drain did not complete within {limit} s ({field}), it continues: {}",
         why.message
     );
     Why::new(Reason::DrainTimeout, message)

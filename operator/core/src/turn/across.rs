@@ -274,7 +274,7 @@ fn told(found: Found<'_>, node: &NodeView, now: Timestamp) -> Told {
             let (object, name) = (object(&node.name), &node.name);
             let message = format!(
                 "{object}: found none or one that is being deleted, wanted the one that numo made, until Node {name} is gone; `numo retry {name}` \
-                 makes one anew, `numo skip {name}` leaves the node out"
+                 makes a new one, `numo skip {name}` leaves the node out"
             );
             Why::new(Reason::ForeignWriter, message).into()
         }
@@ -301,7 +301,7 @@ fn said(view: &MaintenanceView, node: &NodeView, now: Timestamp) -> Told {
         }
         "Failed" => {
             let message = format!(
-                "{found}; `numo retry {name}` makes one anew, `numo skip {name}` leaves the node out"
+                "{found}; `numo retry {name}` makes a new one, `numo skip {name}` leaves the node out"
             );
             Why::new(Reason::MaintenanceFailed, message).into()
         }

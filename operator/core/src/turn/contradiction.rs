@@ -75,7 +75,7 @@ pub(crate) fn of_clock(
         .and_then(|lease| lease.renewed);
     let mut told = std::iter::once(change.created).chain(renewed);
     let told = told.find(|at| !has_come(*at, now))?;
-    let message = format!("the clock was put back, as {told} has not come: its turn begins anew");
+    let message = format!("the clock was put back, as {told} has not come: its turn starts over");
     let is_all = of(change, Timestamp::MAX, false, before).is_none();
     is_all.then(|| Why::new(Reason::Admitting, message))
 }

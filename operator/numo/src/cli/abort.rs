@@ -26,7 +26,7 @@ pub struct AbortArgs {
     /// MutexRunConfig (NAME or mutexrunconfig/NAME), or plan/NAME
     #[arg(value_parser = ObjectArg::of_upgrade, value_name = "RUN|plan/NAME", add = clap_complete::ArgValueCompleter::new(completion::owners))]
     object: ObjectArg,
-    /// Take the abort back: the run goes on
+    /// Undo the abort: the run continues
     #[arg(long)]
     undo: bool,
 }

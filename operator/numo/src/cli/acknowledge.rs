@@ -29,7 +29,7 @@ pub struct AcknowledgeArgs {
     /// MutexRunConfig (NAME or mutexrunconfig/NAME), plan/NAME or nodeversion/NAME
     #[arg(value_parser = ObjectArg::of_acknowledgement, value_name = "RUN|KIND/NAME", add = clap_complete::ArgValueCompleter::new(completion::owners))]
     object: ObjectArg,
-    /// Take it back: the owner is not Ready until somebody has looked
+    /// Undo it: the owner is not Ready until somebody confirms it again
     #[arg(long)]
     undo: bool,
 }
@@ -140,7 +140,7 @@ fn shortfall(found: &Found) -> Result<String, CliError> {
 
 fn taken_back(found: &Found) -> Result<String, CliError> {
     if acknowledged(found).is_some() {
-        return Ok("is acknowledged no more".to_owned());
+        return Ok("is no longer acknowledged".to_owned());
     }
     Err(CliError::Usage(format!(
         "{}{} is not acknowledged: there is nothing to take back",

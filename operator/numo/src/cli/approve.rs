@@ -49,14 +49,14 @@ pub struct ApproveArgs {
     /// MutexRunConfig (NAME or mutexrunconfig/NAME), plan/NAME, nodemaintenance/NAME or nodeversion/NAME
     #[arg(value_parser = ObjectArg::of_approval, value_name = "RUN|KIND/NAME", required_unless_present = "list", add = clap_complete::ArgValueCompleter::new(completion::owners))]
     object: Option<ObjectArg>,
-    /// The wave that you approve, by its number or its name; another one is refused
+    /// Wave that you approve, by number or name; refused if another wave is due
     #[arg(long, value_name = "WAVE")]
     wave: Option<String>,
-    /// The digest of what you have looked at, as `--list -o json` and status.approval.digest show it; if something has changed since,
+    /// Digest of what you have looked at, as `--list -o json` and status.approval.digest show it; if something has changed since,
     /// nothing is approved
     #[arg(long, value_name = "DIGEST")]
     digest: Option<String>,
-    /// Show what waits for an approval, in every namespace that you may see, and which MutexApprovals do not hold
+    /// Show what is waiting for approval, in every namespace that you may read, and which MutexApprovals do not hold
     #[arg(long, conflicts_with_all = ["object", "wave", "digest", "reason", "dry_run"])]
     list: bool,
 }

@@ -55,16 +55,16 @@ pub struct ClusterArgs {
     /// Bearer token, instead of the kubeconfig's credentials
     #[arg(long, value_name = "TOKEN", global = true, hide = true)]
     pub(super) token: Option<String>,
-    /// User or ServiceAccount in whose name every request is made
+    /// User or ServiceAccount to impersonate in every request
     #[arg(long = "as", value_name = "USER", global = true, hide = true)]
     pub(super) impersonate: Option<String>,
-    /// Group in whose name every request is made, beside --as; may be given again
+    /// Group to impersonate, with --as; may be repeated
     #[arg(long = "as-group", value_name = "GROUP", global = true, hide = true)]
     pub(super) impersonate_groups: Vec<String>,
-    /// uid in whose name every request is made, beside --as
+    /// UID to impersonate, with --as
     #[arg(long = "as-uid", value_name = "UID", global = true, hide = true)]
     pub(super) impersonate_uid: Option<String>,
-    /// Extra attribute of the user in whose name every request is made, beside --as: KEY=VALUE; may be given again, with the same key too
+    /// Extra attribute of the user to impersonate, with --as: KEY=VALUE; may be repeated, with the same key too
     #[arg(
         long = "as-user-extra",
         value_name = "KEY=VALUE",
@@ -76,7 +76,7 @@ pub struct ClusterArgs {
     /// Name for basic authentication, instead of the kubeconfig's credentials
     #[arg(long, value_name = "NAME", requires = "password", global = true, hide = true)]
     pub(super) username: Option<String>,
-    /// Password for basic authentication, beside --username
+    /// Password for basic authentication, with --username
     #[arg(
         long,
         value_name = "PASSWORD",
@@ -85,13 +85,13 @@ pub struct ClusterArgs {
         hide = true
     )]
     pub(super) password: Option<String>,
-    /// Ask the API server for answers that are not compressed
+    /// Ask the API server for uncompressed responses
     #[arg(long, global = true, hide = true)]
     pub(super) disable_compression: bool,
-    /// Taken for kubectl's sake, and without effect: numo has no aliases and reads no preferences
+    /// Accepted for compatibility with kubectl, and without effect: numo has no aliases or preferences
     #[arg(long, value_name = "FILE", global = true, hide = true)]
     pub(super) kuberc: Option<PathBuf>,
-    /// Certificates, as PEM, of the authorities that the API server's certificate may be from
+    /// Certificate authorities to verify the API server with, as PEM
     #[arg(long, value_name = "FILE", global = true, hide = true)]
     pub(super) certificate_authority: Option<PathBuf>,
     /// Client certificate, as PEM
@@ -100,16 +100,16 @@ pub struct ClusterArgs {
     /// Key of the client certificate, as PEM
     #[arg(long, value_name = "FILE", global = true, hide = true)]
     pub(super) client_key: Option<PathBuf>,
-    /// Do not check the certificate of the API server: whoever is on the way can read and change everything
+    /// Do not verify the API server's certificate: anyone on the network path can read and change everything
     #[arg(long, global = true, hide = true)]
     pub(super) insecure_skip_tls_verify: bool,
-    /// Name that the certificate of the API server must have [default: the host of its address]
+    /// Name to verify the API server's certificate against [default: the host of its address]
     #[arg(long, value_name = "NAME", global = true, hide = true)]
     pub(super) tls_server_name: Option<String>,
-    /// Longest time of one request: 30s, 1m; 0 sets no limit, but the first request has 15 s
+    /// Longest time for one request: 30s, 1m; 0 is no limit, except 15 s for the first request
     #[arg(long, value_name = "TIME", default_value = "0", global = true, hide = true)]
     pub(super) request_timeout: String,
-    /// Say on standard error what is done: 1 and more what numo does, 6 and more also each request
+    /// Log to standard error: from 1 on what numo does, from 6 on each request too
     #[arg(
         short = 'v',
         long = "v",

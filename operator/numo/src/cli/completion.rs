@@ -30,14 +30,14 @@ pub enum Shell {
     Zsh,
     /// numo completion fish | source
     Fish,
-    /// A file kubectl_complete-numo for a folder of the PATH: `kubectl numo` is completed, too
+    /// A file kubectl_complete-numo for a folder of the PATH: `kubectl numo` is completed too
     Kubectl,
 }
 
 /// Arguments of `numo completion`.
 #[derive(Debug, Args)]
 pub struct CompletionArgs {
-    /// For which shell
+    /// Shell to print it for
     shell: Shell,
 }
 

@@ -20,7 +20,7 @@ pub struct CrdsArgs {
     /// Write one file per definition into this folder instead of printing them
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     directory: Option<PathBuf>,
-    /// Format of the output: json, yaml, name, jsonpath=…, go-template=…, custom-columns=…; all but yaml and name of one List
+    /// Format of the output: json, yaml, name, jsonpath=…, go-template=…, custom-columns=…; all but yaml and name print one List
     /// [default: yaml]
     #[arg(short, long, value_name = "FORMAT", value_parser = Format::of_objects)]
     output: Option<Format>,

@@ -32,10 +32,10 @@ pub struct RetryArgs {
     cluster: ClusterArgs,
     #[command(flatten)]
     say: SayArgs,
-    /// Namespace of the MutexRunConfig [default: that of the kubeconfig's context]; of a node, only turns of owners in it
+    /// Namespace of the MutexRunConfig [default: that of the kubeconfig's context]; for a node, consider only owners in it
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
-    /// Node whose rules are evaluated again, or mutexrunconfig/NAME for the PreRun rules of a run
+    /// Node whose rules to evaluate again, or mutexrunconfig/NAME for the PreRun rules of a run
     #[arg(value_parser = ObjectArg::of_retry, value_name = "NODE|mutexrunconfig/NAME", add = clap_complete::ArgValueCompleter::new(completion::nodes))]
     object: ObjectArg,
 }
@@ -47,10 +47,10 @@ pub struct SkipArgs {
     cluster: ClusterArgs,
     #[command(flatten)]
     say: SayArgs,
-    /// Only turns of owners in this namespace [default: a node's turn is found in any]
+    /// Consider only owners in this namespace [default: all namespaces]
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
-    /// Node that is left out of the run of its owner
+    /// Node to leave out of its owner's run
     #[arg(value_parser = ObjectArg::of_node, value_name = "NODE", add = clap_complete::ArgValueCompleter::new(completion::nodes))]
     object: ObjectArg,
 }
@@ -62,13 +62,13 @@ pub struct HoldArgs {
     cluster: ClusterArgs,
     #[command(flatten)]
     say: SayArgs,
-    /// Only turns of owners in this namespace [default: a node's turn is found in any]
+    /// Consider only owners in this namespace [default: all namespaces]
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
     /// End the hold
     #[arg(long)]
     undo: bool,
-    /// Node that stays where it is
+    /// Node to keep where it is
     #[arg(value_parser = ObjectArg::of_node, value_name = "NODE", add = clap_complete::ArgValueCompleter::new(completion::nodes))]
     object: ObjectArg,
 }
@@ -186,7 +186,7 @@ fn or_until_over(change: &NodeChange) -> String {
     let namespace = owner.namespace.as_deref().unwrap_or_default();
     let key = Key::new(namespace, &owner.name);
     format!(
-        "or until {} {key} is deleted or given up, which restores the node all the same",
+        "or until {} {key} is deleted or given up, which restores the node anyway",
         owner.kind
     )
 }
@@ -220,7 +220,7 @@ async fn take_back(
     let name = change.metadata.name.unwrap_or_default();
     speaker.say.print(
         written,
-        format!("nodechange/{name}: Node {node} is held no more and goes on"),
+        format!("nodechange/{name}: Node {node} is no longer held and continues"),
     )?;
     live::say_idle(speaker.connection).await;
     Ok(())

@@ -23,7 +23,7 @@ pub struct DoctorArgs {
     cluster: ClusterArgs,
     #[command(flatten)]
     place: OperatorPlace,
-    /// Authorities of registries of rules, as PEM, beside the system's
+    /// File with the certificate authorities to trust for registries of rules, as PEM, besides the system's
     #[arg(long, env = "NUMO_REGISTRY_CA", value_name = "FILE")]
     registry_ca: Option<PathBuf>,
     /// As numo run takes it
@@ -35,7 +35,7 @@ pub struct DoctorArgs {
         action = clap::ArgAction::SetTrue
     )]
     registries_on_loopback: bool,
-    /// Only the installation, and not what people have made of numo's kinds, such as rules and runs
+    /// Check only the installation, and not the rules, runs and other objects that people created
     #[arg(long)]
     installation: bool,
     #[command(flatten)]

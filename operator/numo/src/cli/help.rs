@@ -65,8 +65,8 @@ pub const WAYS: [Way; 7] = [
     Way {
         name: "spec.suspend: true",
         on: "one MutexRunConfig; others: the annotation of `numo pause`",
-        effect: "the same as pause, said in the manifest: for GitOps",
-        undo: "spec.suspend: false; `numo resume` refuses to",
+        effect: "the same as pause, but in the manifest: for GitOps",
+        undo: "spec.suspend: false (`numo resume` refuses)",
     },
     Way {
         name: "numo hold NODE",
@@ -77,7 +77,7 @@ pub const WAYS: [Way; 7] = [
     Way {
         name: "numo skip NODE",
         on: "one node that was not released, or that was and does not come back",
-        effect: "it is left out, and its run goes on without it",
+        effect: "it is left out, and its run continues without it",
         undo: "numo retry NODE",
     },
     Way {

@@ -37,13 +37,13 @@ pub struct MaintainArgs {
     cluster: ClusterArgs,
     #[command(flatten)]
     say: SayArgs,
-    /// End the maintenance: the node is put back as it was, and who else keeps it closed is named
+    /// End the maintenance: restore the node as it was, and name what else keeps it cordoned
     #[arg(long)]
     end: bool,
-    /// Name of the NodeMaintenance [default: that of the node; with --end the one that the node has]
+    /// Name of the NodeMaintenance [default: the node's name; with --end, the one of the node]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Follow it until the node is empty, or put back
+    /// Wait until the node is drained, or restored
     #[arg(
         long,
         value_name = "WHETHER",
@@ -53,10 +53,10 @@ pub struct MaintainArgs {
         action = ArgAction::Set
     )]
     wait: bool,
-    /// How long to follow it: 10m, 1h; 0: no limit. The maintenance goes on after that
+    /// How long to wait: 10m, 1h; 0 is no limit. The maintenance continues after that
     #[arg(long, value_name = "TIME", default_value = "0")]
     timeout: String,
-    /// Node that is taken out of service
+    /// Node to take out of service
     #[arg(value_name = "NODE", add = clap_complete::ArgValueCompleter::new(completion::nodes))]
     node: String,
 }

@@ -67,7 +67,7 @@ use std::{
     process::ExitCode,
 };
 
-/// See why nodes of your cluster wait, hold them back, and let them go on.
+/// See why nodes in your cluster are waiting, hold them back, and let them continue.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 struct Cli {
@@ -91,16 +91,16 @@ enum Verb {
     Status(status::StatusArgs),
     /// Say why a node, a run, a rule or a target is where it is
     ///
-    /// The fields of a kind are told by another command: `kubectl explain mutexrunconfig.spec`.
+    /// For the fields of a kind, use `kubectl explain mutexrunconfig.spec`.
     Explain(explain::ExplainArgs),
-    /// Show what an owner would do, without a write: order, refusals, drains, rules
+    /// Show what an owner would do, without changing anything: order, refusals, drains, rules
     Preview(Box<preview::PreviewArgs>),
-    /// Write what a preview needs of this cluster to a file, scrubbed
+    /// Write what a preview needs from this cluster to a file, without secrets
     ///
-    /// In the file are names, labels, versions, rules and states. Left out are: Secrets and ConfigMaps; what a MachineConfig contains; values of
+    /// The file has names, labels, versions, rules and states. Left out are: Secrets and ConfigMaps; what a MachineConfig contains; values of
     /// environment variables, commands and arguments; the config of wasm and cel rules, and HTTP headers; annotations that numo does not decide
-    /// by; managed fields, but for those of MachineConfigPools; addresses, provider IDs and images of nodes and pods; the ends of logs; who
-    /// paused, held, skipped or approved, and why; and of pods all but their node, their priority, and which volumes are emptyDir or
+    /// by; managed fields, except those of MachineConfigPools; addresses, provider IDs and images of nodes and pods; the ends of logs; who
+    /// paused, held, skipped or approved, and why; and everything about pods except their node, their priority, and which volumes are emptyDir or
     /// PersistentVolumeClaims. Read the file before you share it: names and labels stay, and messages in a status may quote a person.
     Snapshot(snapshot::SnapshotArgs),
     /// Stop everything: no new node is started
@@ -113,16 +113,16 @@ enum Verb {
     Resume(pause::PauseArgs),
     /// Keep one node where it is
     ///
-    /// The node stays in its step until you end the hold, or until the owner of its turn is deleted or given up: numo then restores the node all the
-    /// same. A node that was released completes its change first.
+    /// The node stays in its step until you end the hold, or until the owner of its turn is deleted or given up: numo then restores the node anyway.
+    /// A node that was already released completes its change first.
     Hold(directive::HoldArgs),
     /// Take a node out of service, and show what its drain waits for; put it back with --end
     Maintain(maintain::MaintainArgs),
     /// Give up the current run of a MutexRunConfig, or the current upgrade of a Plan
     Abort(abort::AbortArgs),
-    /// Say that you have seen which nodes a run left out, or had change without their rules
+    /// Confirm that you have seen which nodes a run left out or changed without their rules
     Acknowledge(acknowledge::AcknowledgeArgs),
-    /// Approve that a run, a wave or the next node after a failure begins; list what waits with --list
+    /// Approve the start of a run, a wave, or a node after a failure (--list: what is waiting)
     Approve(approve::ApproveArgs),
     /// Run the rules of a held, failed or skipped node again, or those of a run
     Retry(directive::RetryArgs),
@@ -146,7 +146,7 @@ enum Verb {
     Run(absent::AbsentArgs),
     /// Print the custom resource definitions
     Crds(crds::CrdsArgs),
-    /// Print the versions of this binary, the API server and the operator, and whether they fit
+    /// Print client, API server and operator versions, and whether they are compatible
     Version(version::VersionArgs),
     /// Print the script that completes this command line in a shell
     Completion(completion::CompletionArgs),

@@ -287,16 +287,29 @@ pub fn version_run_id(object: &DynamicObject) -> Option<String> {
 }
 
 impl ObjectArg {
+    /// The kind of owner that is meant; a name alone is a MutexRunConfig's.
+    ///
+    /// # Errors
+    /// If it is another kind of object; a node is held, and not paused.
+    pub fn owner_kind(&self) -> Result<What, CliError> {
+        let what = self.what.unwrap_or(What::Run);
+        if what.is_owner() {
+            return Ok(what);
+        }
+        let instead = match what {
+            What::Node => format!("; `numo hold {}` keeps one node where it is", self.name),
+            _ => String::new(),
+        };
+        Err(CliError::Usage(format!(
+            "found {}/{}, wanted mutexrunconfig/NAME, plan/NAME, nodemaintenance/NAME or nodeversion/NAME{instead}",
+            what.singular(),
+            self.name
+        )))
+    }
+
     /// The owner that is meant; a name alone is a MutexRunConfig's.
     pub async fn owner(&self, connection: &Connection, namespace: &str) -> Result<Found, CliError> {
-        let what = self.what.unwrap_or(What::Run);
-        if !what.is_owner() {
-            return Err(CliError::Usage(format!(
-                "found {}/{}, wanted mutexrunconfig/NAME, plan/NAME, nodemaintenance/NAME or nodeversion/NAME",
-                what.singular(),
-                self.name
-            )));
-        }
+        let what = self.owner_kind()?;
         let namespace = if what.is_namespaced() { namespace } else { "" };
         let mut refused = None;
         for kind in what.kinds() {
@@ -356,6 +369,20 @@ impl ObjectArg {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_owner_is_refused_with_the_way_on() {
+        let kind = |given: &str| given.parse::<ObjectArg>().unwrap().owner_kind();
+        assert_eq!(kind("upgrade").unwrap(), What::Run);
+        assert_eq!(kind("plan/os").unwrap(), What::Plan);
+        let refused = kind("node/worker-1").unwrap_err().to_string();
+        assert!(
+            refused.contains("wanted mutexrunconfig/NAME") && refused.contains("`numo hold worker-1`"),
+            "{refused}"
+        );
+        let refused = kind("mutexrule/one").unwrap_err().to_string();
+        assert!(!refused.contains("hold"), "{refused}");
+    }
 
     #[test]
     fn kinds_have_all_their_names() {

@@ -13,10 +13,10 @@ use std::{borrow::Cow, fmt::Write as _};
 #[derive(Clone, Debug, Default, Args)]
 pub struct OutputArgs {
     /// Format of the output: json, yaml, wide, name, jsonpath=…, go-template=…, custom-columns=…; the last three also with -file
-    /// [default: for people]
+    /// [default: human-readable]
     #[arg(short, long, value_name = "FORMAT")]
     pub output: Option<Format>,
-    /// Without the heads of columns
+    /// Print no column headers
     #[arg(long)]
     pub no_headers: bool,
 }

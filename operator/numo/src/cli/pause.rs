@@ -32,6 +32,8 @@ pub struct PauseArgs {
 /// Sets the annotation, or takes it away.
 pub async fn set_suspended(args: PauseArgs, suspended: bool) -> Result<(), CliError> {
     let verb = if suspended { "pause" } else { "resume" };
+    // What no cluster is needed for.
+    args.object.owner_kind()?;
     let (connection, default) = args.cluster.connect(verb).await?;
     let namespace = args.namespace.unwrap_or(default);
     let found = args.object.owner(&connection, &namespace).await?;

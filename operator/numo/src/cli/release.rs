@@ -77,7 +77,7 @@ pub struct ReleaseArgs {
     cluster: ClusterArgs,
     #[command(flatten)]
     output: OutputArgs,
-    /// Confirm that no operator is to do it. (A running one restores everything by itself when its objects are deleted)
+    /// Confirm that no running operator is to do it (one restores everything by itself when its objects are deleted)
     #[arg(long, required = true)]
     offline: bool,
     #[command(flatten)]
@@ -85,7 +85,7 @@ pub struct ReleaseArgs {
     /// Take the leader lease from an operator that runs, and keep it for ten minutes. Uninstall the operator within that time
     #[arg(long, env = "NUMO_TAKE_OVER")]
     take_over: bool,
-    /// Exit 0 even if some pools must stay paused, because their nodes would roll, or machines were to be made or deleted
+    /// Exit 0 even if some pools must stay paused, because their nodes would roll, or machines were about to be created or deleted
     #[arg(long)]
     leave_held: bool,
     /// How long to wait for nodes that are changing (seconds)

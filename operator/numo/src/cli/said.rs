@@ -11,12 +11,12 @@ const KEPT: usize = 10;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DryRun {
-    /// Write
+    /// Write it
     #[default]
     None,
-    /// Print, send nothing
+    /// Print it, and send nothing
     Client,
-    /// Ask the API server, keep nothing
+    /// Send it, and have the API server persist nothing
     Server,
 }
 

@@ -53,10 +53,10 @@ const SCRUBBED: &str = "scrubbed";
 pub struct SnapshotArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// File that it is written to; - is standard output
+    /// File to write; - is standard output
     #[arg(short = 'f', long, value_name = "FILE", default_value = "-")]
     file: PathBuf,
-    /// Without the pods of nodes: a preview then says nothing of drains
+    /// Leave out pods: a preview then says nothing about drains
     #[arg(long)]
     without_pods: bool,
 }

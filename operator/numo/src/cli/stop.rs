@@ -43,10 +43,10 @@ pub struct StartArgs {
     cluster: ClusterArgs,
     #[command(flatten)]
     say: SayArgs,
-    /// MutexBudget whose nodes are started again [default: the stop of all nodes is ended]
+    /// MutexBudget whose nodes may change again [default: end the stop of all nodes]
     #[arg(value_name = "BUDGET", add = clap_complete::ArgValueCompleter::new(completion::budgets))]
     budget: Option<String>,
-    /// End the stop that was made with these labels: the same as `numo stop -l` had
+    /// End the stop that `numo stop -l` made with these labels
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "budget")]
     selector: Option<String>,
 }

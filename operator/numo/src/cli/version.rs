@@ -29,7 +29,7 @@ pub struct VersionArgs {
     cluster: ClusterArgs,
     #[command(flatten)]
     output: OutputArgs,
-    /// Only of this binary: no cluster is asked
+    /// Only this binary: ask no cluster
     #[arg(long)]
     client: bool,
 }

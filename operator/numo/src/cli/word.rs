@@ -30,14 +30,14 @@ const REASON_MAX: usize = 512;
 /// What every verb takes that writes.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SayArgs {
-    /// Why; kept with who and when, and published as an event
+    /// Why; stored with who and when, and published as an event
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
-    /// Say what would be written (client), or have the API server judge it (server)
+    /// Print what would be written (client), or have the API server check it too (server)
     #[arg(long, value_name = "HOW", default_value = "none", num_args = 0..=1, default_missing_value = "client")]
     pub dry_run: DryRun,
     /// Format of the output: json, yaml, name, jsonpath=…, go-template=…, custom-columns=…; json has each field with its old and new value
-    /// [default: for people]
+    /// [default: human-readable]
     #[arg(short, long, value_name = "FORMAT", value_parser = Format::of_objects)]
     pub output: Option<Format>,
 }

@@ -446,7 +446,7 @@ fn versioned(
                 Some(found) => format!("of {repository} names no version (found {found:?})"),
                 None => format!("of {repository} names no version"),
             };
-            let message = format!("the component {is}, and was {version} before; it runs all the same");
+            let message = format!("the component {is}, and was {version} before; it runs anyway");
             conditions.set(DOWNGRADED, true, Reason::Downgraded.name(), message);
         }
         _ => conditions.unset(DOWNGRADED),

@@ -49,10 +49,8 @@ pub enum ConnectError {
         source: kube::config::KubeconfigError,
     },
     /// Neither a kubeconfig nor an in-cluster environment was found.
-    #[error(
-        "found neither a kubeconfig nor the environment of a pod: name one with --kubeconfig FILE or KUBECONFIG ({0})"
-    )]
-    Infer(#[source] kube::config::InferConfigError),
+    #[error("found no kubeconfig, and this is not a pod: name one with --kubeconfig FILE or KUBECONFIG ({})", no_kubeconfig(.0))]
+    Infer(kube::config::InferConfigError),
     /// What is wrong with `NO_PROXY`, which the library of the client reads by itself where there is a proxy.
     #[error(
         "NO_PROXY: {0}; wanted names, addresses and ranges with one comma between two of them, and none at the end"
@@ -61,6 +59,11 @@ pub enum ConnectError {
     /// The configuration was found and cannot be used.
     #[error("cannot make a client: {0}")]
     Client(#[source] kube::Error),
+}
+
+/// Why there is no kubeconfig: what a person can do something about.
+fn no_kubeconfig(error: &kube::config::InferConfigError) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// Reads the kubeconfig, or the pod's environment, or `$KUBECONFIG` and `~/.kube/config`. The pod's environment has no

@@ -66,6 +66,22 @@ async fn what_the_references_schemas_admitted_and_could_work_is_admitted() -> Re
             json!({"jobSpec": {}, "cleanUpJobSpec": {}, "type": "kubernetes"}),
         ),
         ("MutexRule", "clean-up", json!({"cleanUpJobSpec": {}})),
+        // Lists that their schemas did not bound.
+        (
+            "MutexTarget",
+            "long",
+            json!({"machineConfigPools": (0..2000).map(|index| format!("pool-{index}")).collect::<Vec<_>>()}),
+        ),
+        (
+            "MutexRunConfig",
+            "long",
+            json!({"mutexTargets": (0..2000).map(|index| json!({"name": format!("t-{index}")})).collect::<Vec<_>>()}),
+        ),
+        (
+            "Plan",
+            "long",
+            json!({"nodeSelector": {}, "upgrade": {"image": "x", "args": vec!["a"; 200_000]}}),
+        ),
     ] {
         apply(&client, &object(kind, name, spec.clone())).await?;
         let stored = serde_json::to_value(api(&client, kind).get(name).await?)?;
@@ -188,7 +204,7 @@ async fn what_can_never_have_worked_is_refused_by_the_name_of_its_field() -> Res
         (
             "MutexTarget",
             "spec.machineConfigPools",
-            json!({"machineConfigPools": vec!["worker"; 65]}),
+            json!({"machineConfigPools": vec!["worker"; 20_001]}),
         ),
         (
             "MutexRunConfig",

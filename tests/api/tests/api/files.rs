@@ -1,6 +1,6 @@
 //! What `deploy/crds` holds. No API server is needed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -203,13 +203,7 @@ fn every_field_is_described_and_bounded() -> Result<()> {
                     missing.push(format!("{kind}{path}: no description"));
                 }
                 if field["type"] == "array" && field["maxItems"].is_null() {
-                    // The fields of a Plan's spec are the reference's: what it took stays admitted. The status is written by
-                    // controllers alone.
-                    let inherited =
-                        kind == "Plan" && path.starts_with(".spec.") && !path.starts_with(".spec.mutex");
-                    if !inherited {
-                        missing.push(format!("{kind}{path}: no maxItems"));
-                    }
+                    missing.push(format!("{kind}{path}: no maxItems"));
                 }
                 if field["type"] == "array" && field["x-kubernetes-list-type"].is_null() {
                     missing.push(format!("{kind}{path}: no list type"));
@@ -227,6 +221,67 @@ fn every_field_is_described_and_bounded() -> Result<()> {
         }
     }
     assert!(missing.is_empty(), "{}", missing.join("\n"));
+    Ok(())
+}
+
+/// `maxUnavailable` and `failureBudget` have one meaning, one bound and one default, in the same words.
+#[test]
+fn a_limit_means_the_same_in_every_kind() -> Result<()> {
+    const READ: &str = "rounded down, at least 1.";
+    const OF_A_PART: &str = "Default: no bound of its own.";
+    let words = |name: &str, path: &str, kind: &str| -> Vec<&str> {
+        let of_a_part = path.contains(".waves[]") || path.contains(".mutexTargets[]");
+        let default = match (name, kind) {
+            _ if of_a_part => OF_A_PART,
+            ("failureBudget", _) => "Default: 1, unless `approval.afterFailure` is Manual",
+            (_, "MutexRunConfig" | "MutexBudget") => "Default: 1.",
+            _ => {
+                "Default: 1 of each owner, unless the owner itself says how many: `concurrency` of a Plan, `surge` of a NodeVersion."
+            }
+        };
+        let zero = (name == "maxUnavailable").then_some("0 (or `0%`) lets no");
+        [READ, default].into_iter().chain(zero).collect()
+    };
+    let (mut bounds, mut wrong) = (BTreeMap::new(), Vec::new());
+    let all = numo_api::crds::all().into_iter();
+    for crd in all.chain(numo_api::crds::machines()) {
+        let kind = crd.spec.names.kind.clone();
+        let schema = serde_json::to_value(crd.spec.versions[0].schema.as_ref().unwrap())?;
+        let mut all = Vec::new();
+        fields("", &schema["openAPIV3Schema"], &mut all);
+        for (path, mut field) in all {
+            let name = path.rsplit('.').next().unwrap_or_default().to_owned();
+            if !["maxUnavailable", "failureBudget"].contains(&name.as_str()) {
+                continue;
+            }
+            let schema = field.as_object_mut().unwrap();
+            let said = schema.remove("description").unwrap_or_default();
+            let said = said.as_str().unwrap_or_default();
+            for words in words(&name, &path, &kind) {
+                if !said.contains(words) {
+                    wrong.push(format!("{kind}{path}: found {said:?}, wanted {words:?} in it"));
+                }
+            }
+            schema.remove("default");
+            bounds
+                .entry(name)
+                .or_insert_with(Vec::new)
+                .push((format!("{kind}{path}"), field));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    for (name, all) in bounds {
+        assert!(all.len() >= 7, "{name} stands at {} places", all.len());
+        for (place, field) in &all {
+            assert_eq!(*field, all[0].1, "{place} is bounded as {} is", all[0].0);
+        }
+    }
+    let page = read("operator/docs/api.md")?.replace('\n', " ");
+    let default = "is 1 of each owner, unless the owner itself says how many: `concurrency` of a Plan, `surge` of a NodeVersion";
+    assert!(
+        page.contains(default),
+        "operator/docs/api.md says another default"
+    );
     Ok(())
 }
 

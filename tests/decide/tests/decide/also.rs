@@ -191,7 +191,7 @@ fn who_holds_a_lease_and_who_is_not_ready_is_told_in_the_same_words() {
     };
     for turn in [false, true] {
         for cluster in of("NotReady", turn) {
-            let words = "Node a is not Ready (takeNotReady: true takes it all the same)";
+            let words = "Node a is not Ready (takeNotReady: true takes it anyway)";
             crate::words::check(&cluster, &format!("node a ~ {words}"));
         }
     }

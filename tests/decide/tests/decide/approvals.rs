@@ -201,7 +201,7 @@ fn an_approval_is_for_what_was_approved() {
         assert_eq!(begun(&joined), "");
         check_cluster(
             &joined,
-            "hold ApprovalExpired ~ The approval of anna for the beginning holds no more (MutexApproval a0): its nodes are others since; `numo approve
+            "hold ApprovalExpired ~ The approval of anna for the beginning no longer holds (MutexApproval a0): its nodes are others since; `numo approve
              node a Selected ApprovalExpired
              ends a Approver",
         );
@@ -375,7 +375,7 @@ fn an_approval_says_whether_its_owner_goes_on_by_it() {
         // What runs out says so, and is looked at then.
         let mut old = cluster.clone();
         approve(&mut old, 100, |_| {});
-        let wanted = "False ApprovalExpired no more for the beginning of ";
+        let wanted = "False ApprovalExpired no longer holds for the beginning of ";
         check_standing(&stands(&old, "a0", Some(&held)), wanted);
         check_standing(
             &stands(&old, "a0", None),

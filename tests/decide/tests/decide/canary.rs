@@ -668,7 +668,7 @@ fn a_canary_that_the_spec_no_longer_names_gets_its_selector_back_first() {
             "4.16.0 desired:4.17.0 to:canary Working released:4.17.0 labelled:run-uid turn",
             "change a Released pin:4.17.0 entries:PreRules,Released verdict:backup/Pre/1/Pass",
         ),
-        "hold ConfigChanged ~ Node a comes home\n > nothing",
+        "hold ConfigChanged ~ Node a returns to its own pool before MachineConfigPool canary\n > nothing",
     );
     check(
         &renamed(&format!("4.16.0 {RULE} labelled:run-uid"), ""),

@@ -147,7 +147,7 @@ fn one_node_of_an_owner_may_fail_where_what_gates_it_says_nothing() {
             // How to go on is said too.
             check_cluster(
                 &cluster,
-                "hold FailureBudgetSpent ~ `numo retry a` or `numo skip a` ends this failure; with a higher failureBudget the other nodes go on",
+                "hold FailureBudgetSpent ~ `numo retry a` or `numo skip a` ends this failure; with a higher failureBudget the other nodes continue",
             );
         }
     }
@@ -187,7 +187,7 @@ fn one_node_of_a_run_may_fail_where_it_says_nothing() {
     for (settings, says) in [
         (
             "",
-            "(spec.failureBudget 1, the default): a; `numo explain a` says why; `numo retry a` or `numo skip a` ends this failure; with a higher failureBudget the other nodes go on",
+            "(spec.failureBudget 1, the default): a; `numo explain a` says why; `numo retry a` or `numo skip a` ends this failure; with a higher failureBudget the other nodes continue",
         ),
         (", failureBudget: 1", "(spec.failureBudget 1): a; "),
     ] {
@@ -250,7 +250,7 @@ fn one_maintenance_of_a_binding_may_fail_where_none_of_them_says_more() {
         );
         check_cluster(
             &cluster,
-            "node a Selected FailureBudgetSpent ~ `numo retry b` or `numo skip b` ends this failure, deleting its NodeMaintenance gives it up; with a higher failureBudget the other nodes go on",
+            "node a Selected FailureBudgetSpent ~ `numo retry b` or `numo skip b` ends this failure, deleting its NodeMaintenance gives it up; with a higher failureBudget the other nodes continue",
         );
     }
     let mut asked = maintenance(&[AFTER_FAILURE]);

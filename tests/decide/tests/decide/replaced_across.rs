@@ -73,7 +73,7 @@ fn an_answer_that_does_not_come_or_is_bad_is_told_and_nothing_is_let_go() {
     );
     check(
         &drained("replacing a Cordoned lent\n maintenance a name:a drains:1 phase:Failed error:lease"),
-        "node a Cordoned MaintenanceFailed ~ it says: lease; `numo retry a` makes one anew
+        "node a Cordoned MaintenanceFailed ~ it says: lease; `numo retry a` makes a new one
          > nothing",
     );
     // It says that the node is drained, and the node is open.

@@ -311,7 +311,7 @@ fn a_turn_whose_new_node_is_gone_before_the_member_of_the_old_one_is_out_begins_
     let runs = "state m-cp1 Ready";
     check(
         &lost_after_release(&format!("{goes}\n {runs}")),
-        "node cp1 Released MachineLeaving ~ its turn begins anew\n > forget cp1",
+        "node cp1 Released MachineLeaving ~ its turn starts over\n > forget cp1",
     );
     let again = lost_after_release(runs);
     check(&again, "> journal cp1 Admitted JoinFailed attempt 2");

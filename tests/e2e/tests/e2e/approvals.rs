@@ -419,7 +419,7 @@ async fn an_approval_that_is_too_old_lets_no_node_begin_and_is_given_anew() -> R
     let message = waits(&stage, "ApprovalExpired").await?;
     assert!(
         message.contains(&format!(
-            "holds no more (MutexApproval {old}): it is older than 60 s"
+            "no longer holds (MutexApproval {old}): it is older than 60 s"
         )),
         "{message}"
     );

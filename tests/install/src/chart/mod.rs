@@ -38,8 +38,7 @@ const FOREIGN: [(&str, &str); 3] = [
     ("upgrade.cattle.io_plans", "plans"),
 ];
 
-/// The kinds of the operator that numo replaces, which are numo's own, too: they are rendered unless the values leave them out, also where Helm
-/// sees no cluster.
+/// The kinds of the operator that numo replaces.
 const MUTEX: &str = "openshift-optional.skrzypek.io_mutex";
 
 /// Where numo's pods may run.
@@ -379,7 +378,7 @@ fn definitions() -> Result<BTreeMap<String, String>> {
                 Some((_, value)) => format!("include \"numo.shared\" (list .Values.crds.{value} {object})"),
                 // An upgrade with --reuse-values from a chart that had no such value has no default for it.
                 None if file.starts_with(MUTEX) => {
-                    format!("include \"numo.shared\" (list (dig \"mutex\" true .Values.crds) {object})")
+                    format!("include \"numo.shared\" (list (dig \"mutex\" \"auto\" .Values.crds) {object})")
                 }
                 None => format!("include \"numo.ours\" (list {object})"),
             }

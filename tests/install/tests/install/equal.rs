@@ -56,7 +56,7 @@ pub(crate) fn template(major: u8) -> Result<std::process::Command> {
     let mut helm = template_by_itself(major)?;
     helm.args([
         "--set",
-        "leases.createNamespace=true,plans.createNamespaces=true,crds.nodeMaintenances=true",
+        "leases.createNamespace=true,plans.createNamespaces=true,crds.nodeMaintenances=true,crds.mutex=true",
     ]);
     Ok(helm)
 }

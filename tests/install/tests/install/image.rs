@@ -271,7 +271,7 @@ fn the_files_for_users_have_what_a_certified_image_needs() -> Result<()> {
         "licences.sh \"$target\" >/image/licenses/THIRD_PARTY_LICENSES",
         "TARGETARCH",
         "BUILDPLATFORM",
-        "--locked",
+        "cargo auditable build --locked",
         "crt-static",
         "NUMO_COMMIT=\"$REVISION\"",
     ] {

@@ -192,6 +192,16 @@ fn a_component_that_leaves_kinds_out_leaves_them_and_no_others_out() -> Result<(
             "",
             &[".nodemaintenance.medik8s.io", ".nodemaintenance.kubevirt.io"],
         ),
+        (
+            "openshift",
+            "without-mutex",
+            "",
+            &[
+                " mutexrules.openshift-optional.skrzypek.io",
+                " mutextargets.openshift-optional.skrzypek.io",
+                " mutexrunconfigs.openshift-optional.skrzypek.io",
+            ],
+        ),
         ("kubernetes", "without-node-version", "", &[]),
         ("self-managed", "without-node-version", machines, &[]),
         ("openshift", "without-node-version", machines, &[]),

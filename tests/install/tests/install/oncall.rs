@@ -174,16 +174,6 @@ fn each_verb_works(cluster: &Cluster) -> Result<()> {
     ] {
         say(cluster, words)?;
     }
-    let ended = json!({
-        "run": {"id": "run-1", "target": "4.19.3", "finishedAt": "2026-11-22T01:00:00Z"},
-        "conditions": [{"type": "Ready", "status": "False", "reason": "NodesLeftOut", "message": "one"}],
-    });
-    status(cluster, "mutexrunconfig", "upgrade", &ended)?;
-    say(cluster, &["acknowledge", "upgrade", "-n", NAMESPACE])?;
-    say(cluster, &["acknowledge", "upgrade", "-n", NAMESPACE, "--undo"])?;
-    // The command reads what a run of numo has left, so kubectl says it here.
-    let word = json!({"metadata": {"annotations": {"numo.openshift-optional.skrzypek.io/acknowledged": "run-1 worker-0"}}});
-    patched(cluster, ANNE, &["nodeversion", "machines"], &word)?;
     let said_by = run(
         cluster,
         &[
@@ -213,6 +203,7 @@ fn nothing_else_does(cluster: &Cluster, uid: &str) -> Result<()> {
     let plan_place = ["plan", "os", "-n", "system-upgrade"];
     let change_place = ["nodechange", "worker-0-of-upgrade", "-n", NAMESPACE];
     let other = json!({"metadata": {"annotations": {"numo.openshift-optional.skrzypek.io/paused-by": "me"}}});
+    let seen = json!({"metadata": {"annotations": {"numo.openshift-optional.skrzypek.io/acknowledged": "run-1 worker-0"}}});
     for (place, patch) in [
         (
             plan_place.as_slice(),
@@ -227,6 +218,9 @@ fn nothing_else_does(cluster: &Cluster, uid: &str) -> Result<()> {
             json!({"metadata": {"finalizers": ["example.com/mine"]}}),
         ),
         (&run_place, other.clone()),
+        (&run_place, seen.clone()),
+        (&plan_place, seen.clone()),
+        (&["nodeversion", "machines"], seen.clone()),
         (&[MAINTENANCE, "fan"], json!({"spec": {"reason": "mine"}})),
         (
             &["nodeversion", "machines"],

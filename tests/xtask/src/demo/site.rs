@@ -233,7 +233,7 @@ impl Given {
         }
         ensure!(
             self.yes,
-            "the cluster has {} simulated nodes{}; --yes-this-cluster removes them and begins anew",
+            "the cluster has {} simulated nodes{}; --yes-this-cluster removes them and starts over",
             nodes.items.len(),
             if is_openshift { " and a ClusterVersion" } else { "" },
         );

@@ -220,6 +220,16 @@ pub fn has_recorded(bytes: &[u8], commit: &str) -> bool {
     has(commit) && !has(&format!("{commit}{CHANGED}"))
 }
 
+/// What puts the list of its crates into a program, where scanners of images read it (`cargo auditable`).
+pub const AUDITABLE: &str = "cargo-auditable@0.7.7";
+/// The section of a program that has that list.
+const CRATES: &[u8] = b".dep-v0";
+
+/// Whether a program has the list of the crates that it is made of.
+pub fn has_crates(bytes: &[u8]) -> bool {
+    bytes.windows(CRATES.len()).any(|found| found == CRATES)
+}
+
 /// Builds the program for a platform, static where that is possible. For another architecture Debian's cross compiler links
 /// (gcc-aarch64-linux-gnu). Takes many minutes.
 pub fn build(platform: Platform, profile: &str, facts: &Facts) -> Result<Binary> {
@@ -227,6 +237,8 @@ pub fn build(platform: Platform, profile: &str, facts: &Facts) -> Result<Binary>
     let mut rustup = Command::new("rustup");
     // A Rust without rustup has its targets by itself.
     let _ = step::succeeds(rustup.args(["target", "add", target]));
+    // Nothing is done where it is there.
+    step::must(step::cargo().args(["install", "--locked", "--quiet", AUDITABLE]))?;
     step::must(&mut compile(platform, profile, facts)?)
         .with_context(|| format!("build numo for {platform}"))?;
     let folder = if profile == "dev" { "debug" } else { profile };
@@ -238,6 +250,7 @@ pub fn build(platform: Platform, profile: &str, facts: &Facts) -> Result<Binary>
 pub fn compile(platform: Platform, profile: &str, facts: &Facts) -> Result<Command> {
     let mut cargo = step::cargo();
     cargo.envs(records(facts)?).args([
+        "auditable",
         "build",
         "--locked",
         "--package",

@@ -187,16 +187,20 @@ fn is_free(to: &Path) -> Result<()> {
     )
 }
 
-/// What of the programs is not there: one for each platform, and in each the commit that it was built from.
+/// What of the programs is not there: one for each platform, and in each the commit that it was built from and the list of its crates.
 fn missing(binaries: &[(Platform, Vec<u8>)], commit: &str) -> Vec<String> {
     let has = |platform: &Platform| binaries.iter().any(|(has, _)| has == platform);
     let programs = Platform::ALL.iter().filter(|platform| !has(platform));
     let unrecorded = binaries
         .iter()
         .filter(|(_, bytes)| !binary::has_recorded(bytes, commit));
+    let unlisted = binaries.iter().filter(|(_, bytes)| !binary::has_crates(bytes));
     programs
         .map(|platform| format!("the program for {platform}"))
         .chain(unrecorded.map(|(platform, _)| format!("commit {commit} in the program for {platform}")))
+        .chain(unlisted.map(|(platform, _)| {
+            format!("the list of its crates (cargo auditable build) in the program for {platform}")
+        }))
         .collect()
 }
 
@@ -222,7 +226,7 @@ fn parts(root: &Path, facts: Facts, arguments: &Arguments, changes: String) -> R
             ready::is_fresh(
                 root,
                 &ready::pages(&binary.path)?,
-                "numo reference --output operator/docs/reference",
+                "numo reference --directory operator/docs/reference",
             )?;
         }
     }

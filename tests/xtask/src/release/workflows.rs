@@ -8,7 +8,10 @@ use clap::CommandFactory as _;
 use numo_install::{objects, said};
 use serde_json::Value;
 
-use super::{binary::Platform, notes, publisher, ready};
+use super::{
+    binary::{self, Platform},
+    notes, publisher, ready,
+};
 use crate::step::root;
 
 /// Every YAML file below .github, parsed.
@@ -93,7 +96,11 @@ fn the_programs_of_a_release_record_their_commit_and_are_run() {
     let steps = workflow["jobs"]["programs"]["steps"].as_array().unwrap();
     let scripts: Vec<&str> = steps.iter().filter_map(|step| step["run"].as_str()).collect();
     let at = |words: &str| scripts.iter().position(|script| script.contains(words));
-    let built = at("cargo build").unwrap();
+    let built = at("cargo auditable build").unwrap();
+    assert!(
+        at(&format!("cargo install --locked --quiet {}", binary::AUDITABLE))
+            .is_some_and(|install| install < built)
+    );
     for variable in ["NUMO_COMMIT=", "NUMO_BUILD_DATE="] {
         assert!(scripts[built].contains(variable), "{variable}");
     }

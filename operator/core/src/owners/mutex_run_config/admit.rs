@@ -397,7 +397,7 @@ fn report_ungated(decision: &mut RunDecision<'_>, member: &Member<'_>) {
     if is_overdue(decision.view, member) {
         let limit = decision.view.intent.change_timeout_seconds;
         let message = format!(
-            "it goes to {to} without rules, and Node {0} is not Ready for longer than {limit} s (spec.changeTimeoutSeconds): repair it, and it goes on; `numo skip {0}` leaves it out, so that the other nodes go on",
+            "it goes to {to} without rules, and Node {0} is not Ready for longer than {limit} s (spec.changeTimeoutSeconds): repair it, and it continues; `numo skip {0}` leaves it out, so that the other nodes continue",
             node.name
         );
         let why = Why::new(Reason::Ungated, message).ended_by(Actor::ClusterAdmin);

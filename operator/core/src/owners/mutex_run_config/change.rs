@@ -185,7 +185,7 @@ impl Turn<'_, '_> {
         let words = state_of_change(node);
         if self.decision.view.now > deadline {
             let message = format!(
-                "Node {} has not come back {limit} s after its release (spec.changeTimeoutSeconds): {words}. Repair it, and it goes on. `numo skip {0}` leaves it out, so that the other nodes go on; `numo retry {0}` gives it its whole time once more",
+                "Node {} has not come back {limit} s after its release (spec.changeTimeoutSeconds): {words}. Repair it, and it continues. `numo skip {0}` leaves it out, so that the other nodes continue; `numo retry {0}` gives it its whole time once more",
                 node.name
             );
             let why = Why::new(Reason::ChangeTimeout, message);

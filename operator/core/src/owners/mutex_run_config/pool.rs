@@ -60,7 +60,7 @@ fn earlier_run_in_canary(decision: &RunDecision<'_>) -> Option<Why> {
         |member: &&Member<'_>| member.superseded.is_some() && !member.node.label(marks::RELEASE).is_empty();
     let member = decision.view.members.iter().find(in_canary)?;
     let message = format!(
-        "Node {} comes home from the canary pool before the next run begins",
+        "Node {} returns from the canary pool to its own before the next run begins",
         member.node.name
     );
     Some(Why::new(Reason::ConfigChanged, message))

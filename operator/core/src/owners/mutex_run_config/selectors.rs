@@ -210,7 +210,7 @@ pub(super) fn restore_stale(decision: &mut RunDecision<'_>) -> Option<Why> {
     let first = stale.first()?;
     if let Some(node) = view.nodes_in_canary().next() {
         let message = format!(
-            "Node {} comes home before MachineConfigPool {first}, which the spec no longer names, gets its node \
+            "Node {} returns to its own pool before MachineConfigPool {first}, which the spec no longer names, gets its node \
              selector back",
             node.name
         );

@@ -356,7 +356,7 @@ impl Pass<'_> {
         let wanted = if self.fleet.followed.len() <= MOST_AUTOSCALERS {
             ", wanted the namespace and the name of a Deployment".to_owned()
         } else {
-            format!(", and numo watches {MOST_AUTOSCALERS} others since it was started: start it anew")
+            format!(", and numo watches {MOST_AUTOSCALERS} others since it was started: restart it")
         };
         let message = format!(
             "AutoscalingStrategy {} spec.deploymentNamespace and spec.deploymentName: found {deployment}{wanted}",

@@ -119,7 +119,7 @@ impl<'a> Pass<'a> {
         let runs = runs.map_or_else(|| self.runs_since_release(change), Err);
         let why = match runs {
             Ok(false) => return false,
-            Ok(true) => Why::new(Reason::JoinFailed, format!("{lost}: its turn begins anew")),
+            Ok(true) => Why::new(Reason::JoinFailed, format!("{lost}: its turn starts over")),
             Err(why) => {
                 let why = Why::new(why.reason, format!("{lost}: {}", why.message));
                 self.say(&donor.name, Step::Released, why, Some(change));

@@ -84,7 +84,7 @@ impl<'a> Pass<'a> {
         let failed = self.failed_jobs(turn);
         let paused = turn.job.filter(|(_, job)| job.paused && job.ended.is_none());
         let jobs: Vec<_> = failed.into_iter().chain(paused).collect();
-        let message = "whether the Plan cordons has changed: its turn begins anew";
+        let message = "whether the Plan cordons has changed: its turn starts over";
         let why = Why::new(Reason::Superseded, message);
         for (job, view) in &jobs {
             self.delete_job(turn.node, job, view);

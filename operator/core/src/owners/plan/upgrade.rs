@@ -24,7 +24,7 @@ use numo_api::{Reason, Step, conditions::Actor, marks::openshift};
 
 /// How to go on without a node that is out of reach.
 pub(super) fn leave_out(node: &str) -> String {
-    format!("repair it, and it goes on; `numo skip {node}` leaves it out, so that the other nodes go on")
+    format!("repair it, and it continues; `numo skip {node}` leaves it out, so that the other nodes continue")
 }
 
 impl<'a> Pass<'a> {

@@ -55,16 +55,16 @@ pub struct ExplainArgs {
     cluster: ClusterArgs,
     #[command(flatten)]
     output: OutputArgs,
-    /// Namespace of the object [default: that of the kubeconfig's context]; a node has none, and all its owners are told of
+    /// Namespace of the object [default: that of the kubeconfig's context]; a node has none: all its owners are shown
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
     /// Objects of that name in all namespaces
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
-    /// Go on, and explain again what has changed
+    /// Keep running, and explain again when something changes
     #[arg(short, long)]
     watch: bool,
-    /// End with exit code 3 if it waits for anything
+    /// Exit with code 3 if it is waiting for anything
     #[arg(long, conflicts_with = "watch")]
     exit_code: bool,
     /// A node, or KIND/NAME: node, mutexrunconfig, plan, nodemaintenance, nodeversion, mutexrule, mutextarget, mutexbudget, mutexwindow, mutexnotifier, mutexbinding, reason

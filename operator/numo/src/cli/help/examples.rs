@@ -11,7 +11,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "What is under way in the namespace of your context",
                 "numo status",
             ),
-            ("Everything, and go on showing what changes", "numo status -A -w"),
+            ("Everything, and keep showing changes", "numo status -A -w"),
             (
                 "The owners of several clusters as one table",
                 "numo status -A --contexts canary,west,east",
@@ -84,11 +84,11 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "stop",
         &[
             (
-                "Nothing new begins on any node",
+                "Start nothing new on any node",
                 "numo stop --reason 'the database is being moved'",
             ),
             (
-                "Only on the nodes of a zone",
+                "Only on the nodes of one zone",
                 "numo stop -l topology.kubernetes.io/zone=a",
             ),
             (
@@ -111,11 +111,11 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "pause",
         &[
             (
-                "One run begins nothing new",
+                "Start nothing new in one run",
                 "numo pause mutexrunconfig/upgrade --reason 'a release is tonight'",
             ),
             (
-                "One Plan of another namespace",
+                "Pause a Plan in another namespace",
                 "numo pause plan/k3s-server -n system-upgrade",
             ),
         ],
@@ -143,7 +143,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ),
             ("Put it back as it was", "numo maintain worker-3 --end"),
             (
-                "Follow it for ten minutes; exit code 3 if it is not drained by then",
+                "Wait for ten minutes; exit code 3 if it is not drained by then",
                 "numo maintain worker-3 --timeout 10m",
             ),
         ],
@@ -164,7 +164,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "skip",
         &[(
-            "Leave a node out, also before its turn",
+            "Leave a node out, even before its turn",
             "numo skip worker-3 --reason 'its disk is dead'",
         )],
     ),
@@ -172,10 +172,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "abort",
         &[
             (
-                "Give the current run up",
+                "Give up the current run",
                 "numo abort upgrade --reason 'the release is bad'",
             ),
-            ("Take that back", "numo abort upgrade --undo"),
+            ("Undo that", "numo abort upgrade --undo"),
         ],
     ),
     (
@@ -183,7 +183,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             ("What waits for approval", "numo approve --list"),
             (
-                "The wave that is due may begin",
+                "Approve the wave that is due",
                 "numo approve plan/server-plan -n system-upgrade --wave 2 --reason 'canaries are fine'",
             ),
         ],
@@ -191,7 +191,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "acknowledge",
         &[(
-            "You have seen which nodes were left out: the run is Ready again",
+            "Confirm which nodes were left out: the run is Ready again",
             "numo acknowledge upgrade",
         )],
     ),
@@ -205,9 +205,9 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "release",
         &[
-            ("What would be taken off", "numo release --offline --dry-run"),
+            ("What would be restored", "numo release --offline --dry-run"),
             (
-                "Before the operator is uninstalled",
+                "Restore everything, before the operator is uninstalled",
                 "numo release --offline --take-over",
             ),
         ],
@@ -216,11 +216,11 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "crds",
         &[
             (
-                "Apply the definitions of numo's own kinds, and no other project's",
+                "Apply the definitions of numo's own groups, and no other project's",
                 "numo crds --own | kubectl apply --server-side -f -",
             ),
             (
-                "Write numo's definition of Plan over the one that is there",
+                "Replace the definition of Plan with numo's",
                 "numo crds plans.upgrade.cattle.io | kubectl apply --server-side --force-conflicts -f -",
             ),
             ("Write one file for each", "numo crds --directory crds"),
@@ -231,7 +231,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "version",
         &[
             (
-                "This binary, the API server and the operator, and whether they fit",
+                "This binary, the API server and the operator, and whether they are compatible",
                 "numo version",
             ),
             ("This binary alone", "numo version --client -o json"),
@@ -250,8 +250,8 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "plugin",
         &[
-            ("Begin a rule in Rust", "numo plugin new my-rule"),
-            ("Make a component of it", "numo plugin build"),
+            ("Start a rule in Rust", "numo plugin new my-rule"),
+            ("Build its component", "numo plugin build"),
             (
                 "Evaluate it with the cases of tests/cases.yaml",
                 "numo plugin test",

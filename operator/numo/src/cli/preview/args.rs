@@ -16,25 +16,25 @@ pub struct PreviewArgs {
     pub(super) cluster: ClusterArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
-    /// Manifests that are taken for applied; - is standard input
+    /// Manifests to treat as applied; - is standard input
     #[arg(short = 'f', long, value_name = "FILE")]
     pub(super) filename: Option<PathBuf>,
-    /// Decide on this file of `numo snapshot`, without a cluster: rules are not evaluated
+    /// Use this file of `numo snapshot` instead of a cluster; rules are not evaluated
     #[arg(long, value_name = "FILE")]
     pub(super) snapshot: Option<PathBuf>,
     /// Namespace of the owner [default: that of the kubeconfig's context]
     #[arg(short, long, value_name = "NS")]
     pub(super) namespace: Option<String>,
-    /// Imagine that a MutexRunConfig goes to this version
+    /// Assume that a MutexRunConfig goes to this version
     #[arg(long, value_name = "VERSION")]
     pub(super) to_version: Option<String>,
-    /// Nodes whose drains are looked at
+    /// For how many nodes to check the drain
     #[arg(long, value_name = "NUMBER", default_value_t = DRAINED)]
     pub(super) drains: usize,
-    /// The node that a MutexRule is evaluated for [default: the first worker]
+    /// Node to evaluate a MutexRule for [default: the first worker]
     #[arg(long, value_name = "NODE", add = clap_complete::ArgValueCompleter::new(completion::nodes))]
     pub(super) node: Option<String>,
-    /// Evaluate no rule
+    /// Do not evaluate rules
     #[arg(long)]
     pub(super) without_rules: bool,
     /// As numo run takes it

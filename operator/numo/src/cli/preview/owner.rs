@@ -160,7 +160,7 @@ fn say_batches(
     one.waves = waves(course, said);
     one.forecast = took.map(|took| ForecastSaid {
         words: format!(
-            "{took}; four of five took that ± {}, which adds up from batch to batch until the hours open anew",
+            "{took}; four of five took that ± {}, which adds up from batch to batch until the hours open again",
             words(took.spread_seconds)
         ),
         median_seconds: took.median_seconds,

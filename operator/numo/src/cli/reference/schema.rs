@@ -119,7 +119,8 @@ fn number(value: &Value) -> Option<String> {
 /// Bounds of numbers, of lengths of texts, and of lists.
 pub(super) fn bounds(field: &Value) -> Vec<String> {
     let between = |least: &str, most: &str, of: &str| {
-        let bound = |key: &str| field.get(key).and_then(number);
+        let is_bound = |value: &&Value| value.as_i64() != Some(numo_api::crds::NO_BOUND);
+        let bound = |key: &str| field.get(key).filter(is_bound).and_then(number);
         let of = if of.is_empty() {
             String::new()
         } else {
@@ -266,11 +267,15 @@ fn comment(field: &Value, is_required: bool, is_open: bool) -> String {
     facts.join("; ")
 }
 
-/// The default that only the description tells, if it is short.
+/// The default that only the description tells, if it is short; the exceptions of a long one are in the description.
 fn told_default(description: &str) -> Option<String> {
     let (_, rest) = description.rsplit_once("Default: ")?;
     let sentence = rest.split_once(". ").map_or(rest, |(sentence, _)| sentence);
     let plain = sentence.trim().trim_end_matches('.').replace('`', "");
     let plain = plain.split_whitespace().collect::<Vec<_>>().join(" ");
-    (plain.len() <= 60).then_some(plain)
+    let (short, _) = plain.split_once(", unless ").unwrap_or((plain.as_str(), ""));
+    [plain.as_str(), short]
+        .into_iter()
+        .find(|words| words.len() <= 60)
+        .map(str::to_owned)
 }

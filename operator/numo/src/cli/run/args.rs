@@ -151,7 +151,7 @@ pub struct RunArgs {
         value_delimiter = ','
     )]
     pub(super) registries: Vec<String>,
-    /// Registries that are spoken to in plain HTTP; loopback may be without being named
+    /// Registries to reach by plain HTTP; loopback addresses need not be named
     #[arg(
         long,
         env = "NUMO_PLAIN_REGISTRIES",

@@ -29,11 +29,11 @@ pub struct StatusArgs {
     /// Only owners with these labels, as kubectl selects them
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "object")]
     pub(super) selector: Option<String>,
-    /// Go on, and show what changes: on a terminal full-screen (q ends it)
+    /// Keep running and show changes, full-screen on a terminal (q quits)
     #[arg(short, long)]
     pub(super) watch: bool,
     /// Contexts of the kubeconfig, 32 at most: the owners of all these clusters as one table, or one list with -o json. A
-    /// cluster that cannot be looked at within a minute (or --request-timeout, if that is longer) has a row that says why,
+    /// cluster that does not answer within a minute (or --request-timeout, if that is longer) has a row that says why,
     /// and the exit code is 1. Not with an owner, --watch, -o name, or flags about one cluster (--context, --server, --token)
     #[arg(
         long,

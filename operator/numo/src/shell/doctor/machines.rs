@@ -177,7 +177,7 @@ fn judge(asked: Asked, installed: Installed<'_>) -> Option<(State, String, Optio
                 "the definitions of NodeVersions are there, but numo was started without --machine-provider{without}: numo serves no \
                  NodeVersion"
             );
-            let cure = "nothing is to be done if another operator serves them; else start numo with --machine-provider and the component \
+            let cure = "nothing to do if another operator serves them; else start numo with --machine-provider and the component \
                         deploy/kustomize/components/node-version, or delete the definitions";
             Some((State::Note, message, Some(cure.to_owned())))
         }
@@ -186,7 +186,7 @@ fn judge(asked: Asked, installed: Installed<'_>) -> Option<(State, String, Optio
             let message = format!(
                 "the component node-version is there in part, without {lacks}: numo serves no NodeVersion"
             );
-            let cure = format!("{COMPONENT}; nothing is to be done if another operator serves NodeVersions");
+            let cure = format!("{COMPONENT}; nothing to do if another operator serves NodeVersions");
             Some((State::Note, message, Some(cure)))
         }
     }

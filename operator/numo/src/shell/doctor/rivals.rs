@@ -57,7 +57,7 @@ async fn impostors(connection: &Connection, found: &mut Findings) {
                      believe its reboot lock ({})",
                     if holds.is_empty() { "free" } else { &holds }
                 ),
-                "ask who made it; nothing is to be done if it is no kured",
+                "ask who made it; nothing to do if it is no kured",
             );
         }
     }
@@ -82,7 +82,7 @@ async fn other(connection: &Connection, key: &Key, of: &Deployed, found: &mut Fi
                 "Deployment {key} has the name of an operator that numo replaces, and its \
                  ServiceAccount may not write {kind} objects: numo does not stand off"
             ),
-            "nothing is to be done if it is not meant to work on them",
+            "nothing to do if it is not meant to work on them",
         );
     }
     match lingers {
@@ -126,7 +126,7 @@ async fn stood_still(connection: &Connection, found: &mut Findings) {
                 status.message.as_deref().unwrap_or_default()
             ),
             format!(
-                "it goes on once that operator is gone; to take back what numo did: numo skip {}",
+                "it continues once that operator is gone; to take back what numo did: numo skip {}",
                 spec.node_name
             ),
         );

@@ -48,7 +48,7 @@ impl Inner {
         };
         let engine = match Engine::new(setup(self.options.cache.clone())) {
             Err(numo_plugin::SetupError::Io(error)) if self.options.cache.is_some() => {
-                tracing::warn!(%error, "the cache of rules cannot be used: each start compiles anew");
+                tracing::warn!(%error, "the cache of rules cannot be used: each start compiles again");
                 Engine::new(setup(None))
             }
             engine => engine,

@@ -21,7 +21,8 @@ impl Inner {
     /// Whether rules of a namespace may ask Prometheus. None if the API server gave no answer.
     pub(super) async fn check_query(&self, namespace: &str) -> Option<Result<(), Fault>> {
         if !self.knows_prometheus() {
-            let message = "spec.prometheus: numo was told of no Prometheus (--prometheus-url)".to_owned();
+            let message =
+                "spec.prometheus: numo has no address of a Prometheus (--prometheus-url)".to_owned();
             return Some(Err((Reason::PrometheusNotConfigured, message)));
         }
         Some(if self.is_inside(namespace).await? {
@@ -47,7 +48,7 @@ impl Inner {
         let may = self.check_query(namespace).await;
         may.unwrap_or_else(|| Err(unavailable(format!("Namespace {namespace} cannot be read"))))?;
         let Some(prometheus) = self.prometheus(&self.engine()?)? else {
-            return Err(unavailable("numo was told of no Prometheus".to_owned()));
+            return Err(unavailable("numo has no address of a Prometheus".to_owned()));
         };
         let promql = prometheus::promql(rule, request)?;
         let now = self.connection.clock.now();

@@ -129,7 +129,7 @@ impl Writes {
         let (owner, chain, name) = (write.owner, write.chain, name(write.action));
         match error {
             ApplyError::Stale { .. } | ApplyError::Gone { .. } => {
-                tracing::info!(%owner, chain, action = name, %error, "seen differently by the API server; deciding anew");
+                tracing::info!(%owner, chain, action = name, %error, "seen differently by the API server; deciding again");
                 context.metrics.wrote(name, "stale");
                 let words = error.to_string();
                 if self.repeats.note(owner, chain, write.action, &words, write.at) {

@@ -152,6 +152,15 @@ fn a_changed_tree_a_missing_tag_and_stale_pages_stop_a_release() {
     );
     let found = fault(ready::is_clean(folder.path()));
     assert!(found.starts_with("made.yaml: changed"), "{found}");
+    // So are all definitions, those that are installed where they are asked for too.
+    let definitions = ready::definitions().unwrap();
+    ready::is_fresh(&root(), &definitions, "cargo xtask crds").unwrap();
+    assert!(
+        definitions
+            .keys()
+            .any(|path| path.ends_with("_nodeversions.yaml")),
+        "{definitions:?}"
+    );
     // Who downloads a release reads no page that denies it.
     let readme = folder.path().join("README.md");
     fs::write(&readme, "# numo\n\nalpha, no release yet\n").unwrap();
@@ -227,15 +236,17 @@ fn a_program_records_the_commit_that_it_is_built_from() {
     // Where there is no image, the program is the command line alone.
     for platform in Platform::ALL {
         let call = binary::compile(platform, "release", &facts(false)).unwrap();
+        assert!(call.get_args().take(2).eq(["auditable", "build"]), "{platform}");
         let is_alone = call.get_args().any(|word| word == "--no-default-features");
         assert_eq!(is_alone, !platform.has_image(), "{platform}");
     }
     assert_eq!(told(false), [commit, "2023-11-14T22:13:20Z"]);
     assert_eq!(told(true)[0], format!("{commit}-dirty"));
     for (program, is_of_it) in [
-        (format!("\u{7f}ELF {commit} 2023"), true),
-        (format!("\u{7f}ELF {commit}-dirty"), false),
-        ("\u{7f}ELF not recorded".to_owned(), false),
+        (format!("\u{7f}ELF {commit} 2023 .dep-v0"), true),
+        (format!("\u{7f}ELF {commit} 2023"), false),
+        (format!("\u{7f}ELF {commit}-dirty .dep-v0"), false),
+        ("\u{7f}ELF not recorded .dep-v0".to_owned(), false),
     ] {
         let missing = crate::release::missing(&[(Platform::LinuxAmd64, program.into_bytes())], commit);
         let named = missing
