@@ -1031,7 +1031,9 @@ impl Cluster {
         let view = JobView {
             uid: format!("job-{}", key.name),
             created: at(line.number("created", -30)),
-            deleting: line.has("deleting"),
+            deleting: line
+                .has("deleting")
+                .then(|| at(line.number("deleting-since", -5))),
             run: run_id(RUN_UID, line.option("to").unwrap_or("4.17.0")),
             edition: format!(
                 "rule-{}/{}",
