@@ -395,7 +395,7 @@ impl steps::Turn for Going<'_, '_> {
         let (observed, uid) = (pass.observed, &pass.view.uid);
         let keeps_only = self.is_released() || observed.stop_of_kind(OwnerKind::NodeVersion).is_some();
         let is_shielded = keeps_only || shield::is_on(donor, uid);
-        let machines = || machine::remediation_shields(observed, &donor.name, uid);
+        let machines = || machine::shields(observed, (&donor.name, uid));
         // The operator that drains the node by a NodeMaintenance has the lease meanwhile.
         let is_lent = across::has_object(observed, donor, self.change);
         Some(Holding {
