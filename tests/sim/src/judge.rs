@@ -90,6 +90,8 @@ pub struct Judge {
     judged: usize,
     /// When the decision was made whose writes are judged (seconds since the beginning).
     decided_at: i64,
+    /// Whether it was made as if there were no node leases.
+    without_leases: bool,
     /// When nodes began, by owner and run, and by the uids of the nodes (seconds since the beginning).
     begun: BTreeMap<(Owner, String), BTreeMap<String, i64>>,
     /// What was reported to wait for a person's word.
@@ -553,6 +555,7 @@ impl Judge {
     /// What a decision must hold, whatever becomes of its writes.
     pub fn decided(&mut self, world: &World, seen: &Observed, owner: &Owner, decision: &Decision) -> Verdict {
         self.decides_nothing(world);
+        self.without_leases = seen.settings.leases_unavailable.is_some();
         for planned in &decision.actions {
             if let Action::WriteJournal { key, status, .. } = &planned.action
                 && status.step.is_some_and(Step::is_terminal)

@@ -134,14 +134,14 @@ fn begins(change: &ChangeView, (is_all, now): (bool, Timestamp)) -> bool {
     matches!(change.status.step, None | Some(Step::Admitted)) && (is_all || is_new)
 }
 
-/// Whether this puts something on that is not there, other than a lease that nobody renewed.
-fn is_put_back(action: &Action) -> bool {
+/// Whether this puts something on that is not there, other than a lease that nobody renewed, or could have had.
+fn is_put_back(action: &Action, has_leases: bool) -> bool {
     match action {
         Action::PatchNode(patch) => {
             let mut changes = patch.labels.iter().chain(&patch.annotations);
             changes.any(|change| change.from.is_none())
         }
-        Action::AcquireLease { over, .. } => over.is_none(),
+        Action::AcquireLease { over, .. } => over.is_none() && has_leases,
         _ => true,
     }
 }

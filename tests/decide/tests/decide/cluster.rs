@@ -332,7 +332,10 @@ impl Cluster {
             }
             "settings" => {
                 if line.has("no-leases") {
-                    self.observed.settings.leases_unavailable = Some("there is no namespace".to_owned());
+                    let settings = &mut self.observed.settings;
+                    settings.leases_unavailable = Some("there is no namespace".to_owned());
+                    let refused = line.option("refused");
+                    settings.leases_refused = refused.map(|at| self::at(at.parse().expect("a number")));
                 }
                 if let Some(namespace) = line.option("namespace") {
                     namespace.clone_into(&mut self.observed.settings.namespace);
