@@ -106,6 +106,22 @@ fn breach(invariant: &str, message: impl std::fmt::Display) -> Verdict {
     Err(format!("invariant {invariant}: {message}"))
 }
 
+/// 5: a node begins only if its owner cannot go without giving it back: by the finalizer that it has now, or had when that was decided.
+fn given_back(world: &World, seen: &Observed, owner: &Owner, node: &str) -> Verdict {
+    let has = |all: &Observed| {
+        let finalizer = owner.kind.finalizer();
+        let view = all.owner(owner);
+        view.is_none_or(|view| view.finalizers.iter().any(|found| found == finalizer))
+    };
+    if has(&world.truth) || has(seen) {
+        return Ok(());
+    }
+    breach(
+        "5",
+        format!("{node} begins, and {owner} has no finalizer of numo's"),
+    )
+}
+
 impl Judge {
     /// Judges one write that was just carried out. `seen` is what the operator saw when it decided.
     pub fn after(&mut self, world: &World, seen: &Observed, owner: &Owner, action: &Action) -> Verdict {
@@ -231,6 +247,7 @@ impl Judge {
         let Some(node) = seen.nodes.get(name).filter(|node| node.uid == uid) else {
             return breach("3", format!("{name} was admitted and does not exist"));
         };
+        given_back(world, seen, owner, name)?;
         let turn = Turn {
             owner: owner.clone(),
             node: name.to_owned(),
