@@ -62,7 +62,8 @@ impl<'a> Pass<'a> {
 
     /// Moves a node that has its turn one step further.
     pub(super) fn advance(&mut self, change: &'a ChangeView) {
-        if let Some(why) = contradiction::of_other(change, self.owner) {
+        let copied = || contradiction::copied(change).filter(|_| self.leaving.is_none());
+        if let Some(why) = contradiction::of_other(change, self.owner).or_else(copied) {
             return self.say(&change.spec.node_name, Step::Held, why, Some(change));
         }
         let donor = self.observed.node_of(change);
