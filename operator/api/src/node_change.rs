@@ -131,6 +131,11 @@ pub struct NodeChangeStatus {
     /// Version of the journal's format, for operators of another version. Now 1.
     #[serde(default)]
     pub journal_version: i32,
+    /// `metadata.uid` of the NodeChange that this is the status of: numo does nothing to a node on the word of a status that was copied from
+    /// another NodeChange. Absent where an earlier numo wrote it.
+    #[serde(rename = "nodeChangeUID", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub node_change_uid: Option<String>,
     /// The generation of the directive that was acted on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,

@@ -166,6 +166,11 @@ pub const WORDS: &[(&str, Seen, &str)] = &[
         "A MachineHealthCheck that was paused for nodes in flight is resumed.",
     ),
     (
+        "NodeLeasesAvailable",
+        Seen::Event,
+        "Node leases can be had again: the namespace medik8s-leases and the right to it are there.",
+    ),
+    (
         "NodeHeld",
         Seen::Event,
         "A node is held where it is, until somebody says what becomes of it.",

@@ -374,7 +374,7 @@ impl Imagined {
             ended_at: Some(self.now),
             uid: self.uid(),
             created: self.now,
-            deleting: false,
+            deleting: None,
             run: request.run.clone(),
             ended: Some(JobEnd::Complete),
             started: true,

@@ -134,6 +134,12 @@ pub fn job_name(prefix: &str, identity: &JobIdentity<'_>) -> String {
     format!("{}-{digest}", prefix.trim_end_matches(['-', '.']))
 }
 
+/// Whether a Job has the name that numo gives the Job of this attempt, whatever the rule was called by its prefix then.
+pub(crate) fn is_job_of(job: &str, identity: &JobIdentity<'_>) -> bool {
+    job.rsplit_once('-')
+        .is_some_and(|(_, digest)| digest == identity.hash(&[], 10))
+}
+
 /// Key of one attempt of a wasm rule among the evaluations. A rule that was made again is another one.
 pub fn evaluation(identity: &JobIdentity<'_>, rule_uid: &str) -> String {
     identity.hash(&["evaluation", rule_uid], 20)

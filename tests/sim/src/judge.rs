@@ -90,6 +90,8 @@ pub struct Judge {
     judged: usize,
     /// When the decision was made whose writes are judged (seconds since the beginning).
     decided_at: i64,
+    /// Whether it was made as if there were no node leases.
+    without_leases: bool,
     /// When nodes began, by owner and run, and by the uids of the nodes (seconds since the beginning).
     begun: BTreeMap<(Owner, String), BTreeMap<String, i64>>,
     /// What was reported to wait for a person's word.
@@ -102,6 +104,22 @@ type Verdict = Result<(), String>;
 
 fn breach(invariant: &str, message: impl std::fmt::Display) -> Verdict {
     Err(format!("invariant {invariant}: {message}"))
+}
+
+/// 5: a node begins only if its owner cannot go without giving it back: by the finalizer that it has now, or had when that was decided.
+fn given_back(world: &World, seen: &Observed, owner: &Owner, node: &str) -> Verdict {
+    let has = |all: &Observed| {
+        let finalizer = owner.kind.finalizer();
+        let view = all.owner(owner);
+        view.is_none_or(|view| view.finalizers.iter().any(|found| found == finalizer))
+    };
+    if has(&world.truth) || has(seen) {
+        return Ok(());
+    }
+    breach(
+        "5",
+        format!("{node} begins, and {owner} has no finalizer of numo's"),
+    )
 }
 
 impl Judge {
@@ -229,6 +247,7 @@ impl Judge {
         let Some(node) = seen.nodes.get(name).filter(|node| node.uid == uid) else {
             return breach("3", format!("{name} was admitted and does not exist"));
         };
+        given_back(world, seen, owner, name)?;
         let turn = Turn {
             owner: owner.clone(),
             node: name.to_owned(),
@@ -553,6 +572,7 @@ impl Judge {
     /// What a decision must hold, whatever becomes of its writes.
     pub fn decided(&mut self, world: &World, seen: &Observed, owner: &Owner, decision: &Decision) -> Verdict {
         self.decides_nothing(world);
+        self.without_leases = seen.settings.leases_unavailable.is_some();
         for planned in &decision.actions {
             if let Action::WriteJournal { key, status, .. } = &planned.action
                 && status.step.is_some_and(Step::is_terminal)

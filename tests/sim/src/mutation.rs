@@ -8,8 +8,8 @@ use crate::world::World;
 use deeds::{
     each_approval, each_hours, each_patch, each_setting, each_wave, evict, forge, forget_hours,
     forget_hours_of_runs, forget_phase, forget_rules, forget_unknown_zones, give_back_first,
-    hide_control_plane, is_of, is_unshield, kill, lift_limits, lift_stops, select_nobody, take_new_for_old,
-    tell, tell_of_others, twice, untested, write_again,
+    hide_control_plane, is_of, is_unshield, kill, lift_limits, lift_stops, put_finalizers, select_nobody,
+    take_new_for_old, tell, tell_of_others, twice, untested, write_again,
 };
 use jiff::{SignedDuration, Timestamp};
 use numo_api::{ApprovalSettings, Domains, Order, Phase, Reason, marks, mutex_run_config::OnRefusal};
@@ -188,11 +188,15 @@ pub enum Mutation {
     GoesElsewhere,
     /// A journal has no bounds.
     GrowsJournals,
+    /// Nodes begin although nothing keeps their owner from going.
+    BeginsWithoutFinalizer,
+    /// Finalizers stay.
+    KeepsFinalizers,
 }
 
 impl Mutation {
     /// Every one, with what the judge's verdict begins with.
-    pub const ALL: [(Self, &'static [&'static str]); 83] = [
+    pub const ALL: [(Self, &'static [&'static str]); 85] = [
         (Self::AsksNoRule, &["invariant 1:"]),
         (Self::BelievesOldPasses, &["invariant 1:"]),
         (Self::IgnoresBudgets, &["invariant 2:"]),
@@ -276,6 +280,8 @@ impl Mutation {
         (Self::IgnoresHomes, &["invariant canary:"]),
         (Self::GoesElsewhere, &["invariant target:"]),
         (Self::GrowsJournals, &["invariant bounds:"]),
+        (Self::BeginsWithoutFinalizer, &["invariant 5:"]),
+        (Self::KeepsFinalizers, &["invariant 4:"]),
     ];
 
     /// Whether it breaks what is decided about machines: only a NodeVersion has any.
@@ -394,6 +400,7 @@ impl Mutation {
             }
             Self::IgnoresAutoscaler => machines::hide_autoscaler(&mut view),
             Self::ShieldsNoMachine => view.machines.clear(),
+            Self::BeginsWithoutFinalizer => put_finalizers(&mut view),
             Self::SkipsDrain => view.pods.values_mut().for_each(std::collections::BTreeMap::clear),
             _ => return None,
         }
@@ -447,6 +454,9 @@ impl Mutation {
                     patch.paused = Some((true, false));
                 }
             }),
+            Self::KeepsFinalizers => {
+                actions.retain(|planned| !matches!(planned.action, Action::RemoveFinalizer { .. }));
+            }
             Self::KillsJobs => kill(owner, seen, actions),
             Self::WritesForNothing => write_again(owner, seen, actions),
             Self::ForgetsNode => {

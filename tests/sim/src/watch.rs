@@ -167,7 +167,15 @@ fn copy_object(seen: &mut Observed, truth: &Observed, object: &Object) -> bool {
         Object::Budget(name) => copy(&mut seen.budgets, &truth.budgets, name),
         Object::Window(name) => copy(&mut seen.windows, &truth.windows, name),
         Object::Approval(name) => copy(&mut seen.approvals, &truth.approvals, name),
-        Object::Lease(name) => copy(&mut seen.leases, &truth.leases, name),
+        Object::Lease(name) => {
+            // Whether there are any is what the writes of leases tell.
+            let (known, now) = (&mut seen.settings, &truth.settings);
+            let differs = known.leases_unavailable != now.leases_unavailable
+                || known.leases_refused != now.leases_refused;
+            known.leases_unavailable.clone_from(&now.leases_unavailable);
+            known.leases_refused = now.leases_refused;
+            copy(&mut seen.leases, &truth.leases, name) || differs
+        }
         Object::Binding(name) => copy(&mut seen.bindings, &truth.bindings, name),
         Object::Plan(key) => copy(&mut seen.plans, &truth.plans, key),
         Object::Maintenance(owner) => copy(&mut seen.maintenances, &truth.maintenances, owner),

@@ -1,5 +1,6 @@
 //! Hundreds of small clusters, each with its own fate. `NUMO_SIM_SEED=n` tells the story of one;
-//! `NUMO_SIM_SEEDS=n` runs so many, `NUMO_SIM_OWNERS=Plans` (Runs, Maintenances, Versions, All) those of one kind.
+//! `NUMO_SIM_SEEDS=n` runs so many, from `NUMO_SIM_FROM=n` on, `NUMO_SIM_OWNERS=Plans` (Runs, Maintenances, Versions, All) those of one
+//! kind.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
@@ -45,9 +46,10 @@ fn check(options: Options) -> Vec<Story> {
         };
     }
     let seeds = number("NUMO_SIM_SEEDS").unwrap_or(seeds(options));
+    let from = number("NUMO_SIM_FROM").unwrap_or_default();
     let ended: Vec<Result<Story, Failure>> =
         on_all_cores(usize::try_from(seeds).expect("so many seeds"), |seed| {
-            run(seed as u64, options)
+            run(from + seed as u64, options)
         });
     let (stories, failures): (Vec<_>, Vec<_>) = ended.into_iter().partition(Result::is_ok);
     let failures: Vec<Failure> = failures.into_iter().filter_map(Result::err).collect();

@@ -261,8 +261,8 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
         let against = against.and_all(|| ledger::stops(observed, node));
         let against = against.and_all(|| ledger.refusals(node));
         let worst = against.worst(&mut queue.out().report);
-        let unread = || machine::unread(observed, &node.name);
-        if let Some(why) = worst.or_else(unread).or_else(|| name_taken(queue, one)) {
+        let worst = worst.or_else(|| unread(queue, one));
+        if let Some(why) = worst.or_else(|| name_taken(queue, one)) {
             queue.wait(one, why);
             continue;
         }
@@ -291,6 +291,12 @@ pub(crate) fn take_places<'a>(
     if let Some(domains) = domains {
         domains.take(node);
     }
+}
+
+/// Why the owner does nothing to a node whose Machine, or a check of it, has a mark that cannot be read.
+fn unread<'a, Q: Queue<'a>>(queue: &Q, one: Q::One) -> Option<Why> {
+    let ((observed, ..), (_, of)) = (queue.seen(), queue.reservation(one));
+    machine::unread(observed, (&of.node_name, &of.owner_ref.uid))
 }
 
 /// Why the turn of a node that has no journal cannot be written down, if so: something else has its name.

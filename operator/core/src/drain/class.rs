@@ -79,7 +79,8 @@ pub fn is_needed(observed: &Observed, pod: &PodView) -> bool {
         return false;
     }
     let job = || observed.jobs.get(&Key::new(&pod.key.namespace, name));
-    let of_rule = || job().is_some_and(|job| job.uid == *uid && job.ended.is_none() && !job.deleting);
+    let of_rule =
+        || job().is_some_and(|job| job.uid == *uid && job.ended.is_none() && job.deleting.is_none());
     pod.labels.contains_key(marks::PLAN_CONTROLLER) || pod.deleting.is_none() && of_rule()
 }
 

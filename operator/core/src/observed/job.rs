@@ -9,8 +9,8 @@ pub struct JobView {
     pub uid: String,
     /// Creation time.
     pub created: Timestamp,
-    /// Whether it is being deleted.
-    pub deleting: bool,
+    /// Since when it is being deleted, or is gone while a pod of it still runs; none if it is neither.
+    pub deleting: Option<Timestamp>,
     /// Id of the run, from its label.
     pub run: String,
     /// Edition of the rule that it was made from, from numo's annotation; empty where that is absent.

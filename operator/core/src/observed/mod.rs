@@ -219,6 +219,12 @@ impl Observed {
             .collect()
     }
 
+    /// Whether this owner, by uid, pauses all MachineHealthChecks while a node of its is in flight, or none; none where it says neither.
+    pub fn told_to_pause(&self, owner_uid: &str) -> Option<bool> {
+        let run = self.runs.values().find(|run| run.uid == owner_uid)?;
+        run.spec.pause_health_checks
+    }
+
     /// The turn that the node has with an owner other than this one, in service or not, if it has one.
     pub fn turn_of_other(&self, node: &NodeView, owner_uid: &str) -> Option<&ChangeView> {
         let mut turns = self.changing();

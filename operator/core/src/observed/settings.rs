@@ -1,6 +1,7 @@
 //! How the operator was told to behave.
 
 use crate::key::Key;
+use jiff::Timestamp;
 
 /// How the operator was told to behave.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,9 +20,10 @@ pub struct Settings {
     pub plan_jobs: PlanJobSettings,
     /// The operator's own pod, where it runs in one.
     pub own_pod: Option<Key>,
-    /// Whether node leases can be had; false after the API server refused one for want of the namespace
-    /// or the right.
+    /// Why node leases cannot be had, if so: the API server refused one for want of the namespace or the right.
     pub leases_unavailable: Option<String>,
+    /// When it refused the last one; none where that is only heard of.
+    pub leases_refused: Option<Timestamp>,
 }
 
 /// How the Jobs of Plans are made: what system-upgrade-controller is told by its environment

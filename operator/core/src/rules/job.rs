@@ -9,12 +9,12 @@ use crate::{
     action::JobRequest,
     key::Key,
     observed::{JobEnd, JobView},
-    time::later,
+    time::{STUCK_SECONDS, later},
     verdict::Question,
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Outcome, Reason, VerdictRecord};
+use numo_api::{Outcome, Reason, VerdictRecord, conditions::Actor};
 
 /// How long a refused Job is left alone before it is tried again (seconds): a quota or an invitation may
 /// come any time, and a refused request costs the API server little.
@@ -26,11 +26,12 @@ pub(super) fn progress(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>) -> Progress
     let Some(view) = inquiry.observed.jobs.get(&job) else {
         return start(attempt, inquiry, job);
     };
-    if view.deleting {
+    if let Some(since) = view.deleting {
         // Beside it the work of the rule would be done twice at once.
         let what = attempt.words();
         let message = format!("{what}, Job {job} is being deleted, or a pod of it still runs");
-        return Progress::Wait(Why::new(Reason::JobBeingDeleted, message), None);
+        let (why, again) = being_deleted(message, since, inquiry.now);
+        return Progress::Wait(why, again);
     }
     let Some(end) = &view.ended else {
         return running(attempt, &job, view, inquiry.now);
@@ -54,6 +55,18 @@ pub(super) fn progress(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>) -> Progress
         ..verdict(attempt, view, outcome, (reason, &message), inquiry.now)
     };
     Progress::Record(Box::new(verdict), evidence.log_tail.clone())
+}
+
+/// What is said of a Job that is being deleted, and when that changes. One that does not go is a person's after a while: a finalizer keeps
+/// it, or a pod that does not end.
+pub fn being_deleted(what: String, since: Timestamp, now: Timestamp) -> (Why, Option<Timestamp>) {
+    let why = |words| Why::new(Reason::JobBeingDeleted, words);
+    let end = later(since, STUCK_SECONDS);
+    if end > now {
+        return (why(what), Some(end));
+    }
+    let stuck = format!("{what}; it has been so since {since}: look at its finalizers and its pods");
+    (why(stuck).ended_by(Actor::ClusterAdmin), None)
 }
 
 /// A verdict as it is journaled, of its Job.

@@ -69,7 +69,8 @@ fn due<'r>(
             .jobs
             .get(&next_job(rule, phase, verdicts, subject))
     };
-    let runs = |(rule, phase): &(&RuleView, Phase)| job(rule, *phase).is_some_and(|view| !view.deleting);
+    let runs =
+        |(rule, phase): &(&RuleView, Phase)| job(rule, *phase).is_some_and(|view| view.deleting.is_none());
     if !asked.is_empty() && !jobs.iter().any(runs) {
         return asked;
     }

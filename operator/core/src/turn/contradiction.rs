@@ -2,6 +2,7 @@
 //! done to a node on the word of one that somebody else has written, or a later numo. Nothing here writes.
 
 use crate::{
+    names::{self, JobIdentity},
     observed::{ChangeView, LeaseView, NodeView, Observed},
     owner::Owner,
     time::later,
@@ -45,6 +46,18 @@ pub(crate) fn of_other(change: &ChangeView, owner: &Owner) -> Option<Why> {
     })
 }
 
+/// That the status of another NodeChange was copied to this one: a retry would go on with what that node was pinned to.
+pub(crate) fn copied(change: &ChangeView) -> Option<Why> {
+    let found = change.status.node_change_uid.as_ref()?;
+    (*found != change.uid).then(|| {
+        let problem = format!(
+            "status.nodeChangeUID: found {found:?}, wanted its own uid {}: the status of another NodeChange was copied to it",
+            change.uid
+        );
+        why(change, &problem)
+    })
+}
+
 /// What the journal of a turn says that cannot be so. `before` tells the steps one of which comes before a step of this owner; none of a
 /// step that it does not have.
 ///
@@ -58,7 +71,8 @@ pub(crate) fn of(
     let problem = of_attempts(change)
         .or_else(|| of_steps(change, before))
         .or_else(|| (!is_released).then(|| of_times(change, now)).flatten())
-        .or_else(|| of_verdicts(&change.status.verdicts))?;
+        .or_else(|| of_verdicts(&change.status.verdicts))
+        .or_else(|| of_jobs(change))?;
     Some(why(change, &problem))
 }
 
@@ -242,5 +256,29 @@ fn of_verdicts(verdicts: &[VerdictRecord]) -> Option<String> {
             "status.verdicts: found {:?} and {:?} of MutexRule {rule} in phase {phase}, attempt {attempt}, wanted one",
             other.outcome, verdict.outcome
         ))
+    })
+}
+
+/// A verdict that lets the node go is of a Job of this turn: the name of a Job is made of owner, node and rule. After the release it may be
+/// the node that has the other one's place.
+fn of_jobs(change: &ChangeView) -> Option<String> {
+    let (spec, attempt) = (&change.spec, change.status.attempt.max(1));
+    let verdicts = change.status.verdicts.iter();
+    let mut verdicts = verdicts.filter(|one| one.round == attempt && !one.phase.is_after_release());
+    verdicts.find_map(|verdict| {
+        let job = verdict.job.as_deref()?;
+        let identity = JobIdentity {
+            owner_uid: &spec.owner_ref.uid,
+            node_uid: &spec.node_uid,
+            run: &spec.target.run_id,
+            rule: &verdict.rule,
+            phase: verdict.phase,
+            round: verdict.round,
+            attempt: verdict.attempt,
+        };
+        let (rule, phase) = (&verdict.rule, verdict.phase.name());
+        (!names::is_job_of(job, &identity)).then(|| {
+            format!("status.verdicts: found Job {job} of MutexRule {rule} in phase {phase}, wanted one that ran for this turn")
+        })
     })
 }

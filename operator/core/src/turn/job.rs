@@ -48,7 +48,7 @@ pub(crate) fn free<'a>(out: &mut Decision, jobs: impl IntoIterator<Item = (&'a K
     for (key, view) in jobs {
         let frees =
             |planned: &Planned| matches!(&planned.action, Action::SetJobTtl { job, .. } if job == key);
-        if view.ttl_seconds.is_some() || view.deleting || out.actions.iter().any(frees) {
+        if view.ttl_seconds.is_some() || view.deleting.is_some() || out.actions.iter().any(frees) {
             continue;
         }
         let action = Action::SetJobTtl {

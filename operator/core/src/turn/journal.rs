@@ -41,6 +41,8 @@ impl<'a> Journal<'a> {
     /// Enters a step, with the reason where the step alone does not tell. Of old entries the last that
     /// tell of a release are kept.
     pub fn enter(&mut self, step: Step, why: Option<&Why>) {
+        // Not as the journal is opened: where the API server drops the field, each pass would write it again.
+        self.status.node_change_uid = Some(self.change.uid.clone());
         self.status.step = Some(step);
         self.status.since = Some(self.now.to_string());
         self.status.reason = why.map(|why| why.reason.name().to_owned());

@@ -15,6 +15,9 @@ use numo_api::{Reason, marks};
 /// How far ahead the renewal of a lease may be before nobody believes it (seconds).
 const AHEAD_SECONDS: i64 = 10;
 
+/// How long no lease is tried after one was refused as there are none (seconds): namespace and right may come any time.
+const TRIED_AGAIN_SECONDS: i64 = 600;
+
 /// How the lease of a node stands.
 pub(crate) enum Lease<'a> {
     /// It is ours, and need not be renewed before then.
@@ -25,8 +28,8 @@ pub(crate) enum Lease<'a> {
     Free(Option<&'a LeaseView>),
     /// It is held by another, until then.
     Held(&'a LeaseView, Timestamp),
-    /// There are no leases in this cluster.
-    None,
+    /// There are no leases in this cluster; one is tried again then.
+    None(Option<Timestamp>),
 }
 
 /// How the lease of a node stands for who would hold it as `holder`.
@@ -44,8 +47,14 @@ pub(crate) fn standing<'a>(
     let ahead = |lease: &LeaseView| lease.renewed.is_some_and(|at| at > later(now, AHEAD_SECONDS));
     let is_others = |lease: &LeaseView| lease.holder != holder && !lease.expired(now) && !ahead(lease);
     let is_held = |lease: &LeaseView| lease.holder == holder || is_others(lease);
-    if observed.settings.leases_unavailable.is_some() && !lease.is_some_and(is_held) {
-        return Lease::None;
+    let refused = &observed.settings;
+    if refused.leases_unavailable.is_some() && !lease.is_some_and(is_held) {
+        // A time that has not come, of a clock that was put back, keeps nobody from it.
+        let refused = refused.leases_refused;
+        let again = refused.map(|at| later(at, TRIED_AGAIN_SECONDS));
+        if refused.is_none_or(|at| at <= later(now, AHEAD_SECONDS)) && again.is_none_or(|at| at > now) {
+            return Lease::None(again);
+        }
     }
     let Some(lease) = lease else {
         return Lease::Free(None);
@@ -66,7 +75,7 @@ pub(crate) fn standing<'a>(
 pub(crate) fn refusal(standing: &Lease<'_>, node: &str) -> Option<Why> {
     match standing {
         Lease::Held(lease, until) => Some(held_by(node, lease, *until)),
-        Lease::Ours(_) | Lease::Due(_) | Lease::Free(_) | Lease::None => None,
+        Lease::Ours(_) | Lease::Due(_) | Lease::Free(_) | Lease::None(_) => None,
     }
 }
 
@@ -101,7 +110,7 @@ pub(crate) struct Upkeep<'a> {
     pub renews: Option<Action>,
     /// Takes the lease that nobody has.
     pub takes: Option<Action>,
-    /// When the lease that the owner has is to be renewed.
+    /// When the lease that the owner has is to be renewed, or one is tried again where there are none.
     pub due: Option<Timestamp>,
     /// Who else has it, and until when.
     pub held: Option<(&'a LeaseView, Timestamp)>,
@@ -116,7 +125,7 @@ pub(crate) fn upkeep<'a>(
 ) -> Upkeep<'a> {
     let mut upkeep = Upkeep::default();
     match of(observed, &node.name, holder, now) {
-        Lease::None => {}
+        Lease::None(again) => upkeep.due = again,
         Lease::Ours(due) => upkeep.due = Some(due),
         Lease::Due(lease) => {
             upkeep.renews = Some(Action::RenewLease {

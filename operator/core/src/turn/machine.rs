@@ -35,14 +35,27 @@ pub(crate) fn sees(observed: &Observed, node: &str, check: (&(MachineApi, Key), 
     check.0.0 == MachineApi::OpenShift && machines.any(|machine| selects(check, machine))
 }
 
-/// Why nothing is done to a node: a mark on its Machine, or on a MachineHealthCheck that sees it, cannot be read.
-pub(crate) fn unread(observed: &Observed, node: &str) -> Option<Why> {
+/// Which MachineHealthChecks an owner pauses while this node is in flight: those that see it, unless the owner says that it pauses all that
+/// are believed, or none.
+fn pauses<'a>(
+    observed: &'a Observed,
+    (node, owner): (&'a str, &str),
+) -> impl Fn(&(MachineApi, Key), &Annotated) -> bool + use<'a> {
+    let (believed, told) = (Believed::of(observed), observed.told_to_pause(owner));
+    move |place, check| match told {
+        Some(all) => all && believed.is_check(place),
+        None => sees(observed, node, (place, check)),
+    }
+}
+
+/// Why an owner does nothing to a node: a mark on its Machine, or on a MachineHealthCheck that is paused for it, cannot be read.
+pub(crate) fn unread(observed: &Observed, (node, owner): (&str, &str)) -> Option<Why> {
     let machines = observed.machines_of(node);
     let mut machines = machines.map(|(place, machine)| ("Machine", place, &machine.object));
     let checks = observed.health_checks.iter();
     let checks = checks.map(|(place, check)| ("MachineHealthCheck", place, check));
     let mut checks =
-        checks.filter(|(_, place, check)| is_unread(check) && sees(observed, node, (place, check)));
+        checks.filter(|(_, place, check)| is_unread(check) && pauses(observed, (node, owner))(place, check));
     let unread = machines.find(|(_, _, object)| is_unread(object));
     let (kind, (api, key), _) = unread.or_else(|| checks.next())?;
     let (object, resource) = (format!("{kind} {key}"), kind.to_lowercase());
@@ -56,11 +69,8 @@ fn is_unread(object: &Annotated) -> bool {
 
 /// What keeps remediation off a node: its Machine is shielded, and the MachineHealthChecks that the owner pauses are paused. A shield or a
 /// pause of somebody else is enough: two owners that took it from each other would write for ever.
-pub(crate) fn shields(
-    observed: &Observed,
-    (node, owner): (&str, &str),
-    pauses: impl Fn(&(MachineApi, Key), &Annotated) -> bool,
-) -> Vec<Action> {
+pub(crate) fn shields(observed: &Observed, (node, owner): (&str, &str)) -> Vec<Action> {
+    let pauses = pauses(observed, (node, owner));
     let has_turn = |of: &str| {
         let mut turns = observed.changing();
         turns.any(|change| change.spec.node_name == node && change.spec.owner_ref.uid == of)
@@ -84,12 +94,6 @@ pub(crate) fn shields(
         patch(place, check, MachinePurpose::PauseHealthCheck, changes)
     });
     machines.chain(checks).collect()
-}
-
-/// The same for an owner that has nothing to say of MachineHealthChecks.
-pub(crate) fn remediation_shields(observed: &Observed, node: &str, owner: &str) -> Vec<Action> {
-    let pauses = |place: &_, check: &_| sees(observed, node, (place, check));
-    shields(observed, (node, owner), pauses)
 }
 
 /// Takes an owner's shields off the Machines of nodes that do not need them any more, and resumes the MachineHealthChecks that

@@ -20,8 +20,6 @@ fn limit(node: &NodeReport) -> Option<i64> {
     match node.why.reason {
         _ if !is_plain => None,
         Reason::MigrationInProgress | Reason::VolumesAttached => Some(DRAIN_SECONDS),
-        // A finalizer keeps it, or a pod that does not end.
-        Reason::JobBeingDeleted => Some(STUCK_SECONDS),
         _ => None,
     }
 }

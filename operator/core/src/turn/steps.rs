@@ -91,10 +91,12 @@ fn keep_wave(turn: &mut impl Turn) -> Next {
     STAY
 }
 
-/// A journal that is not ours to go by is not written to either.
+/// A journal that is not ours to go by is not written to either. What was taken goes back all the same where another NodeChange's was copied.
 fn heed_other(turn: &mut impl Turn) -> Next {
+    let is_left = turn.is_left();
     let Parts { phases, change, .. } = turn.parts();
-    let Some(why) = contradiction::of_other(change, phases.owner) else {
+    let copied = || contradiction::copied(change).filter(|_| !is_left);
+    let Some(why) = contradiction::of_other(change, phases.owner).or_else(copied) else {
         return ON;
     };
     turn.say(Step::Held, why);

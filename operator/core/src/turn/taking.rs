@@ -86,9 +86,12 @@ fn take(
     let begins = begins(change, (takes.is_some() && shield.is_some(), phases.now));
     out.actions
         .extend(renews.map(|action| Planned::of(&node.name, action)));
-    let unread = mark::unread(node).or_else(|| machine::unread(phases.observed, &node.name));
+    let unread =
+        mark::unread(node).or_else(|| machine::unread(phases.observed, (&node.name, phases.owner_uid)));
     let shield = shield.filter(|_| unread.is_none());
     let taken: Vec<Action> = takes.into_iter().chain(shield).chain(machines).collect();
+    let has_leases = phases.observed.settings.leases_unavailable.is_none();
+    let is_put_back = |action: &Action| is_put_back(action, has_leases);
     let puts_back = !begins && taken.iter().any(is_put_back);
     let told = put_back::told(change, phases.now).filter(|_| puts_back);
     let step = change.status.step.unwrap_or(Step::Admitted);
@@ -131,14 +134,14 @@ fn begins(change: &ChangeView, (is_all, now): (bool, Timestamp)) -> bool {
     matches!(change.status.step, None | Some(Step::Admitted)) && (is_all || is_new)
 }
 
-/// Whether this puts something on that is not there, other than a lease that nobody renewed.
-fn is_put_back(action: &Action) -> bool {
+/// Whether this puts something on that is not there, other than a lease that nobody renewed, or could have had.
+fn is_put_back(action: &Action, has_leases: bool) -> bool {
     match action {
         Action::PatchNode(patch) => {
             let mut changes = patch.labels.iter().chain(&patch.annotations);
             changes.any(|change| change.from.is_none())
         }
-        Action::AcquireLease { over, .. } => over.is_none(),
+        Action::AcquireLease { over, .. } => over.is_none() && has_leases,
         _ => true,
     }
 }

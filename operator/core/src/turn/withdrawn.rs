@@ -63,7 +63,7 @@ fn runs(
     let observed = phases.observed;
     let run = &change.spec.target.run_id;
     let mut jobs = observed.jobs.values();
-    if !jobs.any(|job| job.run == *run && job.ended.is_none() && !job.deleting) {
+    if !jobs.any(|job| job.run == *run && job.ended.is_none() && job.deleting.is_none()) {
         return None;
     }
     let subject = phases.subject(node, change);
@@ -75,6 +75,6 @@ fn runs(
         }
         let job = rules::next_job(rule, phase, &change.status.verdicts, &subject);
         let view = observed.jobs.get(&job)?;
-        (view.ended.is_none() && !view.deleting).then(|| (rule.key.clone(), phase))
+        (view.ended.is_none() && view.deleting.is_none()).then(|| (rule.key.clone(), phase))
     })
 }

@@ -1,10 +1,10 @@
 //! Who may begin: limits, budgets, the node itself.
 
 use crate::{
-    cluster::{Cluster, now},
-    words::check,
+    cluster::{Cluster, at, now},
+    words::{check, decision},
 };
-use numo_core::ledger::Ledger;
+use numo_core::{action::Action, ledger::Ledger};
 
 #[test]
 fn as_many_nodes_fly_as_the_run_allows() {
@@ -327,6 +327,52 @@ fn without_node_leases_the_run_goes_on() {
          run finalizer {}",
         "node a Selected NodeLeaseHeld ~ node-maintenance\n > nothing",
     );
+}
+
+/// The namespace was made, or the right was given, and until numo began anew no node was leased.
+#[test]
+fn node_leases_that_were_refused_are_tried_again() {
+    let turn = |settings: &str, more: &str| {
+        format!(
+            "settings {settings}
+             cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0 {more}
+             rule wait Pre wasm timeout:90000
+             run finalizer {{}}
+             change a PreRules pin:4.17.0
+             evaluation wait/Pre/1 of a Wait:Full/30 said:-1"
+        )
+    };
+    let (waits, tries) = ("node a PreRules RuleWaits\n > nothing", "> lease a");
+    check(&turn("no-leases", "shield"), waits);
+    check(&turn("no-leases refused:-599", "shield"), waits);
+    let found = decision(&Cluster::parse(&turn("no-leases refused:-599", "shield")));
+    assert_eq!(found.wake_at, Some(at(1)));
+    check(&turn("no-leases refused:-600", "shield"), tries);
+    // A clock that was put back.
+    check(&turn("no-leases refused:3600", "shield"), tries);
+    // Nobody has taken it off the node: it is counted as nobody's fault, and nothing is let go by it.
+    let found = decision(&Cluster::parse(&turn("no-leases refused:-600", "shield")));
+    let journals = |action: &Action| matches!(action, Action::WriteJournal { .. });
+    assert!(
+        !found.actions.iter().any(|planned| journals(&planned.action)),
+        "{:#?}",
+        found.actions
+    );
+    // That of another operator keeps the node, tried again or not.
+    for refused in ["", "refused:-1", "refused:-600"] {
+        check(
+            &format!(
+                "settings no-leases {refused}
+                 cluster 4.17.0
+                 pool worker 4.17.0 ours
+                 node a worker 4.16.0 lease:node-maintenance
+                 run finalizer {{}}"
+            ),
+            "node a Selected NodeLeaseHeld ~ node-maintenance\n > nothing",
+        );
+    }
 }
 
 #[test]

@@ -332,7 +332,10 @@ impl Cluster {
             }
             "settings" => {
                 if line.has("no-leases") {
-                    self.observed.settings.leases_unavailable = Some("there is no namespace".to_owned());
+                    let settings = &mut self.observed.settings;
+                    settings.leases_unavailable = Some("there is no namespace".to_owned());
+                    let refused = line.option("refused");
+                    settings.leases_refused = refused.map(|at| self::at(at.parse().expect("a number")));
                 }
                 if let Some(namespace) = line.option("namespace") {
                     namespace.clone_into(&mut self.observed.settings.namespace);
@@ -1031,7 +1034,9 @@ impl Cluster {
         let view = JobView {
             uid: format!("job-{}", key.name),
             created: at(line.number("created", -30)),
-            deleting: line.has("deleting"),
+            deleting: line
+                .has("deleting")
+                .then(|| at(line.number("deleting-since", -5))),
             run: run_id(RUN_UID, line.option("to").unwrap_or("4.17.0")),
             edition: format!(
                 "rule-{}/{}",

@@ -5,9 +5,10 @@ use crate::{
     cluster::{Cluster, at},
     words::{check, check_cluster, decision},
 };
-use numo_api::{Entry, NodeChangeStatus, Outcome, Phase, Pin, Reason, Step, VerdictRecord};
+use numo_api::{Entry, NodeChangeStatus, Outcome, Phase, Pin, Reason, Step, VerdictRecord, machines::Goal};
 use numo_core::{
-    action::{Action, NodePurpose},
+    action::{Action, FleetAction, NodePurpose},
+    names::{self, JobIdentity},
     observed::ChangeView,
 };
 
@@ -78,6 +79,17 @@ fn is_disruptive(action: &Action) -> bool {
         ),
         Action::Evict { .. } | Action::CreatePlanJob(_) | Action::StartPlanJob { .. } => true,
         Action::Fleet(action) => action.disrupts(),
+        _ => false,
+    }
+}
+
+/// What has a machine deleted.
+fn lets_machine_go(action: &Action) -> bool {
+    match action {
+        Action::Fleet(FleetAction::DeleteMachine { .. }) => true,
+        Action::Fleet(
+            FleetAction::CreatePendingNode { spec, .. } | FleetAction::WritePendingNode { spec, .. },
+        ) => spec.goal == Some(Goal::Leave),
         _ => false,
     }
 }
@@ -170,6 +182,75 @@ fn two_verdicts_of_one_attempt_are_a_contradiction() {
         },
         "status.verdicts: found Failure and Pass of MutexRule numo/before in phase Pre, attempt 1, wanted one",
     );
+}
+
+/// The rules of another node have passed, and not this one's.
+#[test]
+fn the_status_of_another_node_lets_nothing_go() {
+    holds(
+        |change| change.status.node_change_uid = Some("another".to_owned()),
+        "status.nodeChangeUID: found \"another\", wanted its own uid change-a",
+    );
+    // An earlier numo did not write whose status it is. Its verdicts name their Jobs.
+    holds(
+        |change| change.status.verdicts[0].job = Some("numo/before-0123456789".to_owned()),
+        "status.verdicts: found Job numo/before-0123456789 of MutexRule numo/before in phase Pre, wanted one that ran for this turn",
+    );
+    for (text, goes_on) in OWNERS {
+        let mut cluster = Cluster::parse(text);
+        let change = journal(&mut cluster);
+        change.status.node_change_uid = Some(change.uid.clone());
+        let (spec, verdict) = (&change.spec, &change.status.verdicts[0]);
+        let identity = JobIdentity {
+            owner_uid: &spec.owner_ref.uid,
+            node_uid: &spec.node_uid,
+            run: &spec.target.run_id,
+            rule: &verdict.rule,
+            phase: verdict.phase,
+            round: 1,
+            attempt: 1,
+        };
+        // Whatever the Jobs of the rule were called at that time.
+        let job = names::job_name("earlier", &identity);
+        change.status.verdicts[0].job = Some(format!("numo/{job}"));
+        check_cluster(&cluster, goes_on);
+        // After the release the node that has its place is asked about.
+        let change = journal(&mut cluster);
+        let mut of_heir = change.status.verdicts[0].clone();
+        (of_heir.phase, of_heir.job) = (Phase::Post, Some("numo/before-0123456789".to_owned()));
+        change.status.verdicts.push(of_heir);
+        check_cluster(&cluster, goes_on);
+        // Of an attempt before it is history.
+        let change = journal(&mut cluster);
+        change.status.verdicts[0].round = 0;
+        change.status.verdicts[0].job = Some("numo/another".to_owned());
+        let why = &decision(&cluster).report.nodes["a"].why;
+        assert_ne!(why.reason, Reason::JournalContradicts, "{}", why.message);
+    }
+}
+
+#[test]
+fn a_journal_says_whose_it_is_with_each_step() {
+    for (text, _) in OWNERS {
+        let mut cluster = Cluster::parse(text);
+        // Begins anew, as a person wants it.
+        let change = journal(&mut cluster);
+        (change.generation, change.spec.directive) = (
+            2,
+            Some(numo_api::Directive {
+                action: numo_api::DirectiveAction::Retry,
+                reason: None,
+                by: None,
+            }),
+        );
+        let uid = change.uid.clone();
+        let planned = decision(&cluster).actions;
+        let written = planned.into_iter().find_map(|planned| match planned.action {
+            Action::WriteJournal { status, .. } => Some(*status),
+            _ => None,
+        });
+        assert_eq!(written.expect("a journal").node_change_uid, Some(uid), "{text}");
+    }
 }
 
 #[test]
@@ -485,11 +566,16 @@ fn no_machine_goes_on_the_word_of_a_journal_that_has_lost_it_or_names_another() 
         pin.provider_id = found.map(str::to_owned);
         let held = format!("node a Held JournalContradicts ~ {words}\n > nothing");
         check_cluster(&cluster, &held);
-        // The Node is gone by now.
+        // The Node is gone by now, and with it what told its machine: no other one goes in its place.
         cluster.observed.nodes.remove("a");
         if found.is_none() {
             check_cluster(&cluster, "node a Held JournalContradicts");
         }
+        let planned = decision(&cluster).actions;
+        assert!(
+            !planned.iter().any(|planned| lets_machine_go(&planned.action)),
+            "{found:?}: {planned:#?}"
+        );
     }
     // Nor that of a node that was never cordoned.
     let mut cluster = Cluster::parse(released);

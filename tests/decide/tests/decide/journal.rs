@@ -98,6 +98,7 @@ fn verdicts_are_bounded_and_attempts_keep_their_numbers() {
         again.round = round + 1;
         again.attempt = round + 1;
         again.outcome = numo_api::Outcome::Pass;
+        again.job = None;
         change.status.verdicts.push(again);
         let surplus = change.status.verdicts.len().saturating_sub(32);
         change.status.verdicts.drain(..surplus);

@@ -390,7 +390,7 @@ impl Cluster {
             let job = JobView {
                 uid: format!("uid-{}", line.option("of").map_or("", |of| split(of).1)),
                 created: at(-30),
-                deleting: false,
+                deleting: None,
                 run: "x".to_owned(),
                 edition: String::new(),
                 ended: None,

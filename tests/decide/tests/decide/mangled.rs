@@ -1,13 +1,15 @@
 //! A journal of which one field is lost, or is another one's, or at its bounds: whatever it is, numo does nothing to the node on its word
-//! that it would not do on the word of the sound one. Of every kind of owner, in every part of a turn, for every field of the status.
+//! that it would not do on the word of the sound one. Of every kind of owner, in every part of a turn, for every field of the status, its step,
+//! the spec and the annotations.
 
 use crate::cluster::{Cluster, at};
-use numo_api::NodeChangeStatus;
+use numo_api::{NodeChangeSpec, NodeChangeStatus, Step, marks};
 use numo_core::{
     Snapshot,
     action::{Action, FleetAction, NodePurpose, PoolPurpose},
     decide, invariant,
-    observed::Key,
+    names::{self, JobIdentity},
+    observed::{ChangeView, Key},
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -155,8 +157,8 @@ fn turns() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// What lets a node go or disrupts it, opens it, or gives back what keeps others off it.
-fn harms(cluster: &Cluster) -> BTreeSet<String> {
+/// What a decision does.
+fn actions(cluster: &Cluster) -> (Vec<Action>, Vec<String>) {
     let owner = cluster.owner();
     let snapshot = Snapshot {
         now: at(0),
@@ -166,7 +168,15 @@ fn harms(cluster: &Cluster) -> BTreeSet<String> {
     };
     let mut found = decide(&snapshot, &cluster.answers);
     let breaches = invariant::lint(&snapshot, &mut found);
-    let harms = found.actions.iter().filter(|planned| match &planned.action {
+    let breaches = breaches.iter().map(|breach| format!("{breach:?}")).collect();
+    let actions = found.actions.into_iter().map(|planned| planned.action);
+    (actions.collect(), breaches)
+}
+
+/// What lets a node go or disrupts it, opens it, or gives back what keeps others off it.
+fn harms(cluster: &Cluster) -> BTreeSet<String> {
+    let (actions, breaches) = actions(cluster);
+    let harms = actions.iter().filter(|action| match action {
         Action::PatchNode(patch) => matches!(
             patch.purpose,
             NodePurpose::Release
@@ -194,10 +204,40 @@ fn harms(cluster: &Cluster) -> BTreeSet<String> {
         }
         _ => false,
     });
-    let harms = harms.map(|planned| format!("{:?}", planned.action));
-    harms
-        .chain(breaches.iter().map(|breach| format!("{breach:?}")))
-        .collect()
+    let harms = harms.map(|action| format!("{action:?}"));
+    harms.chain(breaches).collect()
+}
+
+/// What lets a node go or disrupts it. Where a step is one of a turn that is over, or the journal is nobody's, the rest is given back.
+fn releases(cluster: &Cluster) -> BTreeSet<String> {
+    let (actions, breaches) = actions(cluster);
+    let found = actions.iter().filter(|action| match action {
+        Action::PatchNode(patch) => matches!(patch.purpose, NodePurpose::Release | NodePurpose::Cordon),
+        Action::Evict { node, .. } => !cluster.observed.nodes[node].unschedulable,
+        Action::CreatePlanJob(_) | Action::StartPlanJob { .. } => true,
+        Action::Fleet(action) => action.disrupts() || matches!(action, FleetAction::DeleteMachine { .. }),
+        _ => false,
+    });
+    let found = found.map(|action| format!("{action:?}"));
+    found.chain(breaches).collect()
+}
+
+/// As numo writes journals: each says whose it is, and its verdicts which Jobs they are of.
+fn signed(change: &mut ChangeView) {
+    let status = &mut change.status;
+    status.node_change_uid = status.step.map(|_| change.uid.clone());
+    for verdict in &mut status.verdicts {
+        let identity = JobIdentity {
+            owner_uid: &change.spec.owner_ref.uid,
+            node_uid: &change.spec.node_uid,
+            run: &change.spec.target.run_id,
+            rule: &verdict.rule,
+            phase: verdict.phase,
+            round: verdict.round,
+            attempt: verdict.attempt,
+        };
+        verdict.job = Some(format!("numo/{}", names::job_name("before", &identity)));
+    }
 }
 
 /// The paths of all that is in a value.
@@ -286,8 +326,13 @@ fn mangled(sound: &NodeChangeStatus, other: Option<&NodeChangeStatus>) -> Vec<(S
             found.push((format!("{path} is {other}"), whole));
         }
     }
-    if let Some(of_other) = of_other {
-        found.push(("the status of the other".to_owned(), of_other));
+    if let Some(mut of_other) = of_other {
+        found.push(("the status of the other".to_owned(), of_other.clone()));
+        of_other.as_object_mut().expect("fields").remove("nodeChangeUID");
+        found.push((
+            "the status of the other, as an earlier numo wrote it".to_owned(),
+            of_other,
+        ));
     }
     for version in [0, -1, 2, i32::MAX] {
         let mut whole = whole.clone();
@@ -313,33 +358,158 @@ fn journals(cluster: &Cluster) -> (Key, Option<Key>) {
     (of("a").expect("a journal"), of("b"))
 }
 
-#[test]
-fn no_field_of_a_journal_that_is_lost_or_another_makes_numo_do_more_to_a_node() {
-    let mut wrong = Vec::new();
-    let mut tried = 0;
-    for (name, text) in turns() {
-        let cluster = Cluster::parse(&text);
-        let (a, b) = journals(&cluster);
-        let sound = harms(&cluster);
-        let of_other = b.map(|key| cluster.observed.changes[&key].status.clone());
-        let of_a = &cluster.observed.changes[&a].status;
-        // A status says of no node that it is this one's: where that has passed its rules, the sound journal of another lets this one go.
-        let of_other = of_other.filter(|_| !name.ends_with("waits"));
-        for (what, status) in mangled(of_a, of_other.as_ref()) {
-            let mut cluster = cluster.clone();
-            cluster.observed.changes.get_mut(&a).expect("it").status = status;
-            tried += 1;
-            let more: Vec<String> = harms(&cluster).difference(&sound).cloned().collect();
-            if !more.is_empty() {
-                wrong.push(format!("{name}: {what}: {more:?}"));
-            }
+/// Every spec in which one thing is other than in this one, in words.
+fn mangled_spec(sound: &NodeChangeSpec, other: Option<&NodeChangeSpec>) -> Vec<(String, NodeChangeSpec)> {
+    let mut whole = serde_json::to_value(sound).expect("JSON");
+    let of_other = other.map(|other| serde_json::to_value(other).expect("JSON"));
+    // What is absent, and may be there.
+    whole["inService"] = sound.in_service.into();
+    let mut all = Vec::new();
+    paths(&whole, "", &mut all);
+    let mut found: Vec<(String, Value)> = Vec::new();
+    for path in all {
+        found.push((format!("without {path}"), removed(&whole, &path)));
+        let value = whole.pointer(&path).expect("it is there");
+        let of_other = of_other.as_ref().and_then(|other| other.pointer(&path));
+        for other in others(value, of_other) {
+            let mut whole = whole.clone();
+            *whole.pointer_mut(&path).expect("it is there") = other.clone();
+            found.push((format!("{path} is {other}"), whole));
         }
     }
-    assert!(tried > 1000, "{tried}");
+    found.extend(of_other.map(|of_other| ("the spec of the other".to_owned(), of_other)));
+    let read = found.into_iter().filter_map(|(what, value)| {
+        let spec: NodeChangeSpec = serde_json::from_value(value).ok()?;
+        (spec != *sound).then_some((what, spec))
+    });
+    read.collect()
+}
+
+const STEPS: [Option<Step>; 17] = [
+    None,
+    Some(Step::Selected),
+    Some(Step::Admitted),
+    Some(Step::PreRules),
+    Some(Step::Cordoned),
+    Some(Step::Drained),
+    Some(Step::PreRelease),
+    Some(Step::Released),
+    Some(Step::Changed),
+    Some(Step::Ready),
+    Some(Step::Uncordoned),
+    Some(Step::PostRules),
+    Some(Step::Soaked),
+    Some(Step::Done),
+    Some(Step::Held),
+    Some(Step::Failed),
+    Some(Step::Skipped),
+];
+
+/// The annotations that numo writes to NodeChanges, and others that it reads elsewhere.
+const ANNOTATIONS: [&str; 6] = [
+    marks::TURN,
+    marks::SUSPEND,
+    marks::ABORT,
+    marks::RETRY,
+    marks::SAID,
+    marks::SHIELDED_BY,
+];
+
+/// Every NodeChange that is other than this one in its step, in its spec or in its annotations, in words.
+fn altered(sound: &ChangeView, other: Option<&ChangeView>) -> Vec<(String, ChangeView)> {
+    let mut found = Vec::new();
+    for step in STEPS.into_iter().filter(|step| *step != sound.status.step) {
+        let mut change = sound.clone();
+        change.status.step = step;
+        found.push((format!("step {step:?}"), change));
+    }
+    for (what, spec) in mangled_spec(&sound.spec, other.map(|other| &other.spec)) {
+        let change = ChangeView {
+            spec,
+            generation: sound.generation + 1,
+            ..sound.clone()
+        };
+        found.push((format!("spec {what}"), change));
+    }
+    for key in ANNOTATIONS {
+        for value in ["", "true", "{", "{}", "2026-01-01T00:00:00Z"] {
+            let mut change = sound.clone();
+            change.annotations.insert(key.to_owned(), value.to_owned());
+            found.push((format!("annotation {key}={value}"), change));
+        }
+        let mut change = sound.clone();
+        if change.annotations.remove(key).is_some() {
+            found.push((format!("without annotation {key}"), change));
+        }
+    }
+    found
+}
+
+/// A part of a turn with one NodeChange of node a that is as it is given; what `of` finds in it that the sound one has not.
+fn compare(
+    cluster: &Cluster,
+    all: Vec<(String, ChangeView)>,
+    of: fn(&Cluster) -> BTreeSet<String>,
+) -> Vec<String> {
+    let sound = of(cluster);
+    let (a, _) = journals(cluster);
+    let wrong = all.into_iter().filter_map(|(what, change)| {
+        let mut cluster = cluster.clone();
+        cluster.observed.changes.insert(a.clone(), change);
+        let more: Vec<String> = of(&cluster).difference(&sound).cloned().collect();
+        (!more.is_empty()).then(|| format!("{what}: {more:?}"))
+    });
+    wrong.collect()
+}
+
+/// Each part of a turn, with the journals of its nodes a and b.
+fn parts() -> Vec<(&'static str, Cluster, ChangeView, Option<ChangeView>)> {
+    let parts = turns().into_iter().map(|(name, text)| {
+        let mut cluster = Cluster::parse(&text);
+        cluster.observed.changes.values_mut().for_each(signed);
+        let (a, b) = journals(&cluster);
+        let of = |key: &Key| cluster.observed.changes[key].clone();
+        let (a, b) = (of(&a), b.as_ref().map(of));
+        (name, cluster, a, b)
+    });
+    parts.collect()
+}
+
+#[track_caller]
+fn none_is_wrong(tried: usize, least: usize, wrong: &[String]) {
+    assert!(tried > least, "{tried}");
     assert!(
         wrong.is_empty(),
         "{} of {tried}:\n{}",
         wrong.len(),
         wrong.join("\n")
     );
+}
+
+#[test]
+fn no_field_of_a_journal_that_is_lost_or_another_makes_numo_do_more_to_a_node() {
+    let (mut wrong, mut tried) = (Vec::new(), 0);
+    for (name, cluster, a, b) in parts() {
+        let all = mangled(&a.status, b.as_ref().map(|b| &b.status));
+        let all: Vec<_> = all
+            .into_iter()
+            .map(|(what, status)| (what, ChangeView { status, ..a.clone() }))
+            .collect();
+        tried += all.len();
+        let found = compare(&cluster, all, harms);
+        wrong.extend(found.into_iter().map(|words| format!("{name}: {words}")));
+    }
+    none_is_wrong(tried, 1000, &wrong);
+}
+
+#[test]
+fn no_step_spec_or_annotation_of_a_journal_that_is_another_lets_a_node_go() {
+    let (mut wrong, mut tried) = (Vec::new(), 0);
+    for (name, cluster, a, b) in parts() {
+        let all = altered(&a, b.as_ref());
+        tried += all.len();
+        let found = compare(&cluster, all, releases);
+        wrong.extend(found.into_iter().map(|words| format!("{name}: {words}")));
+    }
+    none_is_wrong(tried, 1000, &wrong);
 }

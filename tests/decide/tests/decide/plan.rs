@@ -261,8 +261,8 @@ fn a_failed_job_is_judged_by_what_is_true_of_the_node() {
     );
     // One that a finalizer keeps for ten minutes is a person's.
     check(
-        &again("planjob a failed deleting").replace("begun a Admitted", "begun a Admitted since:-600"),
-        "node a Admitted JobBeingDeleted ~ its step began at\n ends a ClusterAdmin\n > nothing",
+        &again("planjob a failed deleting deleting-since:-600"),
+        "node a Admitted JobBeingDeleted ~ it has been so since\n ends a ClusterAdmin\n > nothing",
     );
     check(&again(""), "> job a");
 }

@@ -95,7 +95,7 @@ impl Cluster {
                 let view = JobView {
                     uid: "job-of-rule".to_owned(),
                     created: at(-30),
-                    deleting: false,
+                    deleting: None,
                     run: plan::run_id(UID, &self.hash()),
                     edition: String::new(),
                     started: true,

@@ -677,3 +677,62 @@ fn a_mark_of_a_machine_that_cannot_be_read_is_written_over_by_nobody() {
         }
     }
 }
+
+/// A run may pause checks that see none of its nodes, and none at all: it heeds the marks of those that it writes to.
+#[test]
+fn a_run_heeds_the_marks_of_the_health_checks_that_it_pauses_and_no_others() {
+    for (pauses, selects, is_heeded) in [
+        (Some(true), "y", true),
+        (Some(true), "x", true),
+        (Some(false), "x", false),
+        (None, "x", true),
+        (None, "y", false),
+    ] {
+        for mut cluster in [turn("MutexRunConfig"), waiting("MutexRunConfig")] {
+            let around = Cluster::parse(&format!(
+                "node a worker v0\n machine m of a openshift label:x\n healthcheck h selects:{selects}"
+            ));
+            let seen = around.observed.nodes["a"].annotations[marks::OPENSHIFT_MACHINE].clone();
+            node(&mut cluster)
+                .annotations
+                .insert(marks::OPENSHIFT_MACHINE.to_owned(), seen);
+            cluster.observed.machines = around.observed.machines;
+            cluster.observed.health_checks = around.observed.health_checks;
+            let run = cluster.observed.runs.values_mut().next().expect("a run");
+            run.spec.pause_health_checks = pauses;
+            let check = cluster.observed.health_checks.values_mut().next();
+            let mark = (marks::SHIELDED_BY.to_owned(), "a later form".to_owned());
+            check.expect("a check").annotations.extend([mark]);
+            let found = decided(&cluster, 0);
+            let why = &found.report.nodes["a"].why;
+            let heeds = why.reason == Reason::MarkUnreadable;
+            assert_eq!(heeds, is_heeded, "{pauses:?} {selects}: {}", why.message);
+        }
+    }
+}
+
+/// What somebody takes off is on pools and nodes: the run itself tells nothing of who does.
+#[test]
+fn who_takes_off_the_marks_of_a_run_is_looked_for_on_its_pools_and_nodes() {
+    let mut cluster = Cluster::parse(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0
+         run {} finalizer
+         status 4.17.0",
+    );
+    let run = cluster.observed.runs.values_mut().next().expect("a run");
+    let status = run.status.run.as_mut().expect("a status");
+    status.put_back = Some(numo_api::PutBack {
+        times: 99,
+        at: at(-5).to_string(),
+    });
+    let hold = decision(&cluster).report.hold.expect("a hold");
+    assert_eq!(hold.reason, Reason::ForeignWriter, "{}", hold.message);
+    let command = "kubectl get machineconfigpools,nodes -o yaml --show-managed-fields";
+    assert!(hold.message.contains(command), "{}", hold.message);
+    assert_eq!(
+        hold.cause.as_deref(),
+        Some(&numo_core::why::Cause::Command(command.to_owned()))
+    );
+}

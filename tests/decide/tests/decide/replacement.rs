@@ -1292,7 +1292,7 @@ fn jobs_of_rules_go_with_the_run_that_they_were_of() {
         let job = JobView {
             uid: "uid-job".to_owned(),
             created: crate::cluster::at(-60),
-            deleting: false,
+            deleting: None,
             run: run.spec.target.run_id.clone(),
             edition: String::new(),
             ended: None,

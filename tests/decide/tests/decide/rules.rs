@@ -4,6 +4,7 @@ use crate::{
     cluster::{Cluster, at},
     words::{check, check_cluster, decision},
 };
+use numo_api::{Reason, conditions::Actor};
 use numo_core::action::Action;
 
 /// Node a has its turn; `more` says how far it is.
@@ -413,8 +414,63 @@ fn a_job_that_is_being_deleted_has_no_verdict() {
             "rule backup Pre",
             "change a PreRules pin:4.17.0\n job backup/Pre/1 of a Complete read deleting",
         ),
-        "node a PreRules JobBeingDeleted\n > nothing",
+        "node a PreRules JobBeingDeleted\n ends a ClusterItself\n > nothing",
     );
+    // However long its step has gone on: it is being deleted for a moment only.
+    check(
+        &in_pre(
+            "rule backup Pre",
+            "change a PreRules pin:4.17.0 since:-3600\n job backup/Pre/1 of a running deleting",
+        ),
+        "node a PreRules JobBeingDeleted\n ends a ClusterItself\n > nothing",
+    );
+    check(
+        &in_pre(
+            "rule backup Pre",
+            "change a PreRules pin:4.17.0\n job backup/Pre/1 of a running deleting deleting-since:-600",
+        ),
+        "node a PreRules JobBeingDeleted ~ it has been so since\n ends a ClusterAdmin\n > nothing",
+    );
+}
+
+/// Nobody heard of a Job that a finalizer keeps while no node had its turn yet.
+#[test]
+fn a_job_of_the_run_that_is_deleted_and_does_not_go_is_a_persons_after_a_while() {
+    let with = |since: i64| {
+        let text = format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0
+             rule start PreRun
+             run {{}} finalizer
+             status 4.17.0
+             job start/PreRun/1 of - running deleting deleting-since:{since}"
+        );
+        decision(&Cluster::parse(&text))
+    };
+    let found = with(-599);
+    let hold = found.report.hold.expect("a hold");
+    assert_eq!(
+        (hold.reason, hold.who()),
+        (Reason::JobBeingDeleted, Actor::ClusterItself)
+    );
+    assert_eq!(found.wake_at, Some(at(1)), "a person hears of it in time");
+    let found = with(-600);
+    let hold = found.report.hold.expect("a hold");
+    assert_eq!(
+        (hold.reason, hold.who()),
+        (Reason::JobBeingDeleted, Actor::ClusterAdmin)
+    );
+    for words in [
+        "Job numo/",
+        "rule numo/start, phase PreRun",
+        "it has been so since",
+        "finalizers",
+    ] {
+        assert!(hold.message.contains(words), "{}", hold.message);
+    }
+    let why = &found.report.nodes["a"].why;
+    assert_eq!(why.who(), Actor::ClusterAdmin, "{}", why.message);
 }
 
 #[test]

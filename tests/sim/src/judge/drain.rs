@@ -74,7 +74,7 @@ fn runs_a_rule(world: &World, seen: &Observed, pod: &PodView) -> bool {
     let key = numo_core::observed::Key::new(&pod.key.namespace, name);
     let runs = |all: &Observed| {
         let job = all.jobs.get(&key).filter(|job| job.uid == *uid);
-        job.is_some_and(|job| job.ended.is_none() && !job.deleting)
+        job.is_some_and(|job| job.ended.is_none() && job.deleting.is_none())
     };
     kind == "Job" && runs(&world.truth) && runs(seen)
 }

@@ -193,7 +193,6 @@ impl Judge {
     }
 
     /// 11: the lease of the node is ours, and holds.
-    #[allow(clippy::unused_self, reason = "the judge is asked, as for all else")]
     pub(super) fn leased(&self, world: &World, seen: &Observed, owner: &Owner, node: &NodeView) -> Verdict {
         // The lease of a node goes with it.
         let is_there = world
@@ -201,7 +200,7 @@ impl Judge {
             .nodes
             .get(&node.name)
             .is_some_and(|now| now.uid == node.uid);
-        if world.truth.settings.leases_unavailable.is_some() || !is_there {
+        if self.without_leases || !is_there {
             return Ok(());
         }
         let uid = seen.uid_of(owner).unwrap_or_default();

@@ -3,7 +3,7 @@
 use crate::world::{World, read_hours};
 use numo_api::{ApprovalSettings, DirectiveAction, Phase, Reason, Wave, hours::Hours, marks};
 use numo_core::{
-    Decision, Owner,
+    Decision, Owner, OwnerKind,
     action::{Action, Change, Earlier, EarlierWord, NodePurpose, Planned},
     drain::Eviction,
     observed::{EtcdVoter, Key, Map, NodeView, Observed, PodView},
@@ -421,4 +421,21 @@ pub(super) fn tell_of_others(world: &World, decision: &mut Decision) {
             data: Some(one.data.clone()),
         }));
     }
+}
+
+/// Every owner seems to have its finalizer.
+pub(super) fn put_finalizers(view: &mut Observed) {
+    let put = |finalizers: &mut Vec<String>, kind: OwnerKind| {
+        if !finalizers.iter().any(|found| found == kind.finalizer()) {
+            finalizers.push(kind.finalizer().to_owned());
+        }
+    };
+    let runs = view.runs.values_mut();
+    runs.for_each(|run| put(&mut run.finalizers, OwnerKind::MutexRunConfig));
+    let plans = view.plans.values_mut();
+    plans.for_each(|plan| put(&mut plan.finalizers, OwnerKind::Plan));
+    let maintenances = view.maintenances.iter_mut();
+    maintenances.for_each(|(owner, one)| put(&mut one.finalizers, owner.kind));
+    let versions = view.fleet.versions.values_mut();
+    versions.for_each(|one| put(&mut one.finalizers, OwnerKind::NodeVersion));
 }

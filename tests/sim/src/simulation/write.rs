@@ -137,9 +137,14 @@ impl Simulation {
                 if let Some(words) = words {
                     self.world.tell("numo", || words);
                 }
-                if !matches!(planned.action, Action::RenewLease { .. }) {
-                    self.story.writes += 1;
-                }
+                // A lease that cannot be had was asked for, and is not written.
+                let has_leases = self.world.truth.settings.leases_unavailable.is_none();
+                let is_written = match planned.action {
+                    Action::RenewLease { .. } => false,
+                    Action::AcquireLease { .. } => has_leases,
+                    _ => true,
+                };
+                self.story.writes += usize::from(is_written);
                 self.has_begun = matches!(planned.action, Action::CreateJob(_) | Action::CreatePlanJob(_));
                 if let Action::WriteJournal { status, .. } = &planned.action
                     && status.step == Some(Step::Done)

@@ -8,6 +8,9 @@ use numo_core::{
     observed::{ChangeView, LeaseView, Map},
 };
 
+/// What is said of node leases that cannot be had.
+const NO_LEASES: &str = "there is no namespace medik8s-leases";
+
 /// A write that was refused: the HTTP status and the server's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
@@ -204,6 +207,19 @@ impl World {
                 };
                 if !same {
                     return conflict("the Lease");
+                }
+                if over.is_none() && self.now < self.leases_from {
+                    // As the shell takes it: there are none, and that stops nothing.
+                    let settings = &mut self.truth.settings;
+                    settings.leases_unavailable = Some(NO_LEASES.to_owned());
+                    settings.leases_refused = Some(now);
+                    let object = Object::Lease(node.clone());
+                    self.touch(object.clone());
+                    return Ok(object);
+                }
+                if over.is_none() {
+                    let settings = &mut self.truth.settings;
+                    (settings.leases_unavailable, settings.leases_refused) = (None, None);
                 }
                 let view = LeaseView {
                     by_numo: true,

@@ -46,7 +46,7 @@ impl World {
         let view = JobView {
             uid: uid.clone(),
             created: self.time(),
-            deleting: false,
+            deleting: None,
             run: request.run.clone(),
             edition: edition.clone(),
             ended: None,

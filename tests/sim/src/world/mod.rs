@@ -206,6 +206,8 @@ pub struct World {
     pub cloud: Option<Cloud>,
     /// Whether there are pods in this world.
     pub has_pods: bool,
+    /// From when on there is a namespace for node leases (seconds).
+    pub leases_from: i64,
     /// The operator is to be stopped for so long (seconds).
     pub operator_stops: Option<i64>,
     /// What the node controller told nodes to run, since anyone asked.
@@ -260,6 +262,7 @@ impl World {
             operator_stops: None,
             assignments: Vec::new(),
             people: people::Meant::default(),
+            leases_from: 0,
             approver: Approver::new(seed),
             story: None,
             rng: SmallRng::seed_from_u64(seed),

@@ -4,20 +4,13 @@ use super::{run_decision::RunDecision, run_view::RunView};
 use crate::{
     action::{Action, Event, EventAction, MachinePurpose, Planned},
     key::Key,
-    observed::{Annotated, MachineApi, NodeView},
+    observed::{Annotated, MachineApi},
     turn::{
         believed::Believed,
         machine::{self, end_pause, unshields},
     },
 };
 use std::collections::BTreeSet;
-
-/// What the node's turn still lacks: its Machine shielded, and the MachineHealthChecks paused if the owner says so.
-pub fn shields(view: &RunView<'_>, node: &NodeView) -> Vec<Action> {
-    let believed = Believed::of(view.observed);
-    let pauses = |place: &_, check: &_| is_in_the_way((view, &believed), [node.name.as_str()], place, check);
-    machine::shields(view.observed, (&node.name, &view.run.uid), pauses)
-}
 
 /// Whether the run pauses the MachineHealthCheck while these nodes are in flight. By default it pauses those of OpenShift
 /// that select the Machine of one of them: they know no other way to leave a node alone. Those of Cluster API heed the

@@ -74,7 +74,7 @@ pub fn free_jobs(decision: &mut RunDecision<'_>, all: bool) {
     // Those that have their TTL are free already: what is left is what runs, and little more.
     let jobs = view.observed.jobs.iter();
     let kept: Index<String, (&Key, &JobView)> = jobs
-        .filter(|(_, job)| job.ttl_seconds.is_none() && !job.deleting)
+        .filter(|(_, job)| job.ttl_seconds.is_none() && job.deleting.is_none())
         .map(|(key, job)| (key.to_string(), (key, job)))
         .collect();
     if kept.is_empty() {

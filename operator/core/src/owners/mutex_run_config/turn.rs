@@ -2,7 +2,7 @@
 //! its release lets the MCO go, and it is changed once it runs that configuration in its own pool.
 
 use super::{
-    admit, gates, in_force::InForce, machine, member::Member, run_decision::RunDecision, run_view::RunView,
+    admit, gates, in_force::InForce, member::Member, run_decision::RunDecision, run_view::RunView,
     waves::Order,
 };
 use crate::{
@@ -14,6 +14,7 @@ use crate::{
     turn::{
         contradiction, failed,
         journal::{self, Journal},
+        machine,
         node::Holding,
         phases::{At, Phases},
         shield,
@@ -335,7 +336,7 @@ impl steps::Turn for Turn<'_, '_> {
             // Beside the operator that numo replaces nothing new is taken.
             keeps_only: rival.is_some(),
             shield: (!shield::is_on(node, uid)).then(|| shield::shield(node, uid)),
-            machines: machine::shields(view, node),
+            machines: machine::shields(view.observed, (&node.name, uid)),
         })
     }
 

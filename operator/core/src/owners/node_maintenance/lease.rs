@@ -36,7 +36,7 @@ impl Pass<'_> {
             // Beside the operator that numo replaces nothing new is taken; the turn is closed by what comes next.
             keeps_only: self.intent.is_stood_off(),
             shield: (!shield::is_on(node, uid)).then(|| shielding(node, self.view, self.group)),
-            machines: machine::remediation_shields(self.observed, &node.name, uid),
+            machines: machine::shields(self.observed, (&node.name, uid)),
         }
     }
 

@@ -114,7 +114,7 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
             }
             Gate::Lease => match lease(observed, name, now) {
                 Lease::Held(lease, until) => Some(held(name, lease, until)),
-                Lease::None | Lease::Ours(_) | Lease::Due(_) | Lease::Free(_) => None,
+                Lease::None(_) | Lease::Ours(_) | Lease::Due(_) | Lease::Free(_) => None,
             },
             Gate::State => self.pass.not_ready(self.node),
             Gate::Wave => self.order.waves.refusal(name),

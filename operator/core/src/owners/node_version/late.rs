@@ -241,18 +241,27 @@ impl Pass<'_> {
         why(message).ended_by(Actor::ClusterAdmin)
     }
 
-    /// That the journal of a node that was let go names no machine, or another one than the node's: none is deleted on its word.
+    /// That the journal of a node that was let go names no machine, or another one than the node's: none is deleted on its word. Once the Node is
+    /// gone, it is the machine of no other Node.
     pub(super) fn pinned_other(&self, change: &ChangeView, donor: Option<&NodeView>) -> Option<Why> {
         let pin = change.status.pin.as_ref();
         let found = pin.and_then(|pin| pin.provider_id.as_deref()).unwrap_or_default();
         let wanted = donor.map_or("", |donor| self.fleet.machine_of(&donor.name));
-        let is_its = !found.is_empty() && (wanted.is_empty() || is_same(found, wanted));
-        let problem = || match wanted {
-            "" => "status.pin.providerID: found none, wanted the machine of the Node that was released"
-                .to_owned(),
-            _ => format!("status.pin.providerID: found {found:?}, wanted its machine {wanted:?}"),
+        let problem = if !wanted.is_empty() {
+            let problem = || format!("found {found:?}, wanted its machine {wanted:?}");
+            (!is_same(found, wanted)).then(problem)?
+        } else if found.is_empty() {
+            "found none, wanted the machine of the Node that was released".to_owned()
+        } else {
+            let name = &change.spec.node_name;
+            let mut others = self.observed.nodes.keys().filter(|other| *other != name);
+            let other = others.find(|other| is_same(self.fleet.machine_of(other), found))?;
+            format!("found {found:?}, which is the machine of Node {other}, wanted that of Node {name}")
         };
-        (!is_its).then(|| contradiction::why(change, &problem()))
+        Some(contradiction::why(
+            change,
+            &format!("status.pin.providerID: {problem}"),
+        ))
     }
 
     /// How the deletion of a machine comes along.

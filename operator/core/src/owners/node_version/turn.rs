@@ -62,7 +62,8 @@ impl<'a> Pass<'a> {
 
     /// Moves a node that has its turn one step further.
     pub(super) fn advance(&mut self, change: &'a ChangeView) {
-        if let Some(why) = contradiction::of_other(change, self.owner) {
+        let copied = || contradiction::copied(change).filter(|_| self.leaving.is_none());
+        if let Some(why) = contradiction::of_other(change, self.owner).or_else(copied) {
             return self.say(&change.spec.node_name, Step::Held, why, Some(change));
         }
         let donor = self.observed.node_of(change);
@@ -395,7 +396,7 @@ impl steps::Turn for Going<'_, '_> {
         let (observed, uid) = (pass.observed, &pass.view.uid);
         let keeps_only = self.is_released() || observed.stop_of_kind(OwnerKind::NodeVersion).is_some();
         let is_shielded = keeps_only || shield::is_on(donor, uid);
-        let machines = || machine::remediation_shields(observed, &donor.name, uid);
+        let machines = || machine::shields(observed, (&donor.name, uid));
         // The operator that drains the node by a NodeMaintenance has the lease meanwhile.
         let is_lent = across::has_object(observed, donor, self.change);
         Some(Holding {

@@ -17,7 +17,7 @@ impl<'a> Pass<'a> {
         let uid = &self.view.uid;
         // A node that is complete is on its way back: its marks are being taken off.
         let begins = !turn.is_changed();
-        let machines = || machine::remediation_shields(self.observed, &turn.node.name, uid);
+        let machines = || machine::shields(self.observed, (&turn.node.name, uid));
         Holding {
             holder: (!turn.change.spec.in_service).then(|| lease::holder_of(OwnerKind::Plan, uid)),
             // Beside the operator that numo replaces nothing new is taken; the turn is closed by what comes next.

@@ -10,15 +10,13 @@ use crate::{
     observed::{ChangeView, NodeView, Observed, PlanJobView, PlanView},
     owner::Owner,
     report::NodeReport,
-    selector,
-    time::{STUCK_SECONDS, later},
+    rules, selector,
     verdict::Answers,
     why::Why,
 };
 use jiff::Timestamp;
 use numo_api::{
-    Reason, Step,
-    conditions::Actor,
+    Step,
     marks::{self, openshift},
 };
 use std::{
@@ -98,20 +96,13 @@ impl Pass<'_> {
         self.act(&node.name, action, None);
     }
 
-    /// What is said of a Job that is being deleted. One that does not go is a person's after a while: a finalizer keeps it, or a pod that
-    /// does not end.
+    /// What is said of a Job that is being deleted, or is about to be.
     pub(super) fn being_deleted(&mut self, job: &PlanJobView, what: String) -> Why {
-        let why = |words| Why::new(Reason::JobBeingDeleted, words);
-        let Some(since) = job.deleting else {
-            return why(what);
-        };
-        let end = later(since, STUCK_SECONDS);
-        if end > self.now {
-            self.out.wake(end);
-            return why(what);
+        let (why, again) = rules::being_deleted(what, job.deleting.unwrap_or(self.now), self.now);
+        if let Some(at) = again {
+            self.out.wake(at);
         }
-        let stuck = format!("{what}; it has been so since {since}: look at its finalizers and its pods");
-        why(stuck).ended_by(Actor::ClusterAdmin)
+        why
     }
 
     /// Deletes the journal of a turn that is to begin anew.

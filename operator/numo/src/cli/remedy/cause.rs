@@ -140,6 +140,10 @@ mod tests {
                 vec![managers, "kubectl edit machineconfigpool worker"],
             ),
             (Cause::Labels("a".to_owned()), vec!["kubectl describe node a"]),
+            (
+                Cause::Command("kubectl get nodes".to_owned()),
+                vec!["kubectl get nodes"],
+            ),
         ] {
             let found = commands_of(Reason::ForeignWriter, Some(what));
             assert_eq!(found, wanted);

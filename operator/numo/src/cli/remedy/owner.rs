@@ -135,13 +135,6 @@ impl Wait<'_> {
         if let Some(command) = self.command() {
             return command;
         }
-        if self.nodes().is_empty() && self.cause().is_none() {
-            // What it changes is on the owner itself.
-            return vec![format!(
-                "{} -o yaml --show-managed-fields",
-                self.owner.kubectl("get")
-            )];
-        }
         if let OwnerKind::NodeMaintenance(group) = self.owner.kind {
             let taint = match group {
                 MaintenanceGroup::Medik8s => marks::MEDIK8S_DRAIN,

@@ -129,6 +129,7 @@ fn settings(args: &RunArgs, identity: &str) -> Result<Settings, CliError> {
         plan_jobs: args.plans.settings()?,
         only_looks: false,
         leases_unavailable: None,
+        leases_refused: None,
     })
 }
 

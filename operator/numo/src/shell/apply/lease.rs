@@ -93,10 +93,18 @@ pub(super) async fn acquire_lease(
                 "{about}: the namespace {} or the right to it is missing",
                 marks::LEASE_NAMESPACE
             );
-            store.observed.settings.leases_unavailable = Some(why);
+            let settings = &mut store.observed.settings;
+            // In the words that were told: of one node after the other it is the same news.
+            settings.leases_unavailable.get_or_insert(why);
+            settings.leases_refused = Some(times.0);
             Ok(())
         }
-        other => other,
+        Ok(()) => {
+            let settings = &mut store.observed.settings;
+            (settings.leases_unavailable, settings.leases_refused) = (None, None);
+            Ok(())
+        }
+        Err(error) => Err(error),
     }
 }
 

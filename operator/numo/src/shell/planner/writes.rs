@@ -14,7 +14,7 @@ use crate::shell::{
     repeats::Repeats,
 };
 use jiff::Timestamp;
-use numo_api::{Reason, VerdictRecord};
+use numo_api::{Reason, VerdictRecord, marks};
 use numo_core::{
     Decision, Owner,
     action::{Action, Event, EventAction, Planned},
@@ -22,6 +22,9 @@ use numo_core::{
     report::Why,
 };
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Event: node leases can be had again.
+const LEASES_AGAIN: &str = "NodeLeasesAvailable";
 
 /// What is known of writes that were not taken.
 #[derive(Debug, Default)]
@@ -201,25 +204,28 @@ impl Writes {
         }
     }
 
-    /// Node leases that cannot be had stop nothing, and are told once.
+    /// Node leases that cannot be had stop nothing, and are told once; so it is told that they can be had again.
     fn tell_no_leases(&mut self, context: &Context, owner: &Owner) {
         let unavailable = context.store.observed.settings.leases_unavailable.clone();
-        let Some(why) = unavailable.filter(|_| !self.told_no_leases) else {
+        if unavailable.is_some() == self.told_no_leases {
             return;
-        };
-        self.told_no_leases = true;
+        }
+        self.told_no_leases = unavailable.is_some();
         context.board.write(Notice {
-            leases_unavailable: Some(why.clone()),
+            leases_unavailable: unavailable.clone(),
             ..context.board.read()
         });
-        let reason = Reason::NodeLeaseUnavailable.name();
-        tracing::warn!(reason, why, "going on without node leases");
-        let event = Event {
-            node: None,
-            warning: true,
-            reason,
-            action: EventAction::Admit,
-            note: why,
+        let event = if let Some(why) = unavailable {
+            let reason = Reason::NodeLeaseUnavailable.name();
+            tracing::warn!(reason, why, "going on without node leases");
+            Event::warning(reason, EventAction::Admit, why)
+        } else {
+            let note = format!(
+                "leases of nodes can be had again in namespace {}",
+                marks::LEASE_NAMESPACE
+            );
+            tracing::info!(reason = LEASES_AGAIN, "going on with node leases");
+            Event::normal(LEASES_AGAIN, EventAction::Admit, note)
         };
         context.publish(owner, event);
     }

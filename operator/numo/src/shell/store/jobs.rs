@@ -116,8 +116,8 @@ impl Store {
         let mut pods = self.pods.values().filter(|pod| pod.job == *key);
         let Some(job) = self.jobs.get(key) else {
             // A Job that was deleted goes at once, and its pods after it, in their own time.
-            return if pods.any(|pod| !pod.is_over) {
-                replace(&mut self.observed.jobs, key.clone(), outlived())
+            return if let Some(pod) = pods.find(|pod| !pod.is_over) {
+                replace(&mut self.observed.jobs, key.clone(), outlived(pod.since))
             } else {
                 self.observed.jobs.remove(key).is_some()
             };
@@ -147,12 +147,12 @@ impl Store {
     }
 }
 
-/// A rule's Job that is gone, while a pod of it still runs.
-fn outlived() -> JobView {
+/// A rule's Job that is gone, while a pod of it still runs, since then.
+fn outlived(since: Timestamp) -> JobView {
     JobView {
         uid: String::new(),
         created: Timestamp::UNIX_EPOCH,
-        deleting: true,
+        deleting: Some(since),
         run: String::new(),
         edition: String::new(),
         ended: None,

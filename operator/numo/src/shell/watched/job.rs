@@ -52,15 +52,20 @@ pub const JOB_EVENT: Watched = Watched {
 };
 
 fn project_pod(object: &DynamicObject) -> Option<Object> {
+    let meta = &object.metadata;
     let pod = JobPodView {
-        job: job_of(&object.metadata)?,
+        job: job_of(meta)?,
         trouble: pod_trouble(&object.data),
+        since: meta
+            .deletion_timestamp
+            .as_ref()
+            .map_or_else(|| created(meta), |at| at.0),
         is_over: matches!(
             text(&object.data, "/status/phase").as_str(),
             "Succeeded" | "Failed"
         ),
     };
-    Some(Object::Pod(key(&object.metadata), pod))
+    Some(Object::Pod(key(meta), pod))
 }
 
 fn project_event(object: &DynamicObject) -> Option<Object> {
@@ -111,7 +116,7 @@ pub(super) fn job(object: &DynamicObject) -> JobView {
     JobView {
         uid: meta.uid.clone().unwrap_or_default(),
         created: created(meta),
-        deleting: meta.deletion_timestamp.is_some(),
+        deleting: meta.deletion_timestamp.as_ref().map(|at| at.0),
         run: meta
             .labels
             .as_ref()

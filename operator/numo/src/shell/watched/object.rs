@@ -4,6 +4,7 @@ use crate::{
     frontends::mutex_notifier::NotifierView,
     shell::{item::Unreadable, project},
 };
+use jiff::Timestamp;
 use numo_api::{MutexRule, marks};
 use numo_core::observed::{
     Annotated, ApprovalView, AutoscalerView, BindingView, BudgetView, ChangeView, ClusterVersionView,
@@ -161,6 +162,8 @@ pub struct JobPodView {
     pub job: Key,
     /// What keeps it from starting: reason and message.
     pub trouble: Option<(String, String)>,
+    /// Since when it is being deleted; when it was created, if it is not.
+    pub since: Timestamp,
     /// Whether nothing of it runs any more.
     pub is_over: bool,
 }

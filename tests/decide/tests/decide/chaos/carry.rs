@@ -301,12 +301,12 @@ fn of_jobs(observed: &mut Observed, action: &Action, now: Timestamp, number: &st
     match action {
         Action::CreateJob(request) => {
             let known = observed.jobs.get(&request.job);
-            taken(known.is_none_or(|job| job.deleting), "job exists")?;
+            taken(known.is_none_or(|job| job.deleting.is_some()), "job exists")?;
             let rule = observed.rules.get(&request.rule);
             let view = JobView {
                 uid: format!("job-{number}"),
                 created: now,
-                deleting: false,
+                deleting: None,
                 run: request.run.clone(),
                 edition: rule.map_or_else(String::new, RuleView::edition),
                 ended: None,

@@ -799,7 +799,7 @@ impl Scene<'_> {
                 if let Some(job) = some(&mut observed.jobs, dice) {
                     job.ended.clone_from(&ended);
                     job.ended_at = (!dice.one_in(4)).then_some(time);
-                    job.deleting = dice.one_in(6);
+                    job.deleting = dice.one_in(6).then_some(time);
                     if dice.one_in(4) {
                         job.created = time;
                     }

@@ -193,7 +193,7 @@ impl World {
         }
         observed
             .jobs
-            .retain(|_, job| !job.deleting && job.ttl_seconds.is_none());
+            .retain(|_, job| job.deleting.is_none() && job.ttl_seconds.is_none());
         observed.plan_jobs.retain(|_, job| job.deleting.is_none());
         for job in observed
             .plan_jobs

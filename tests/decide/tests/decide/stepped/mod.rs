@@ -555,7 +555,7 @@ impl World {
                 let view = JobView {
                     uid: format!("job-{number}"),
                     created: now,
-                    deleting: false,
+                    deleting: None,
                     run: request.run.clone(),
                     edition: rule.map_or_else(String::new, RuleView::edition),
                     ended: None,

@@ -4,7 +4,9 @@ use crate::{
     admit::{gates::when, waves::Waves},
     failures, mark,
     observed::{ForeignController, Observed, PoolView, RunConfigView},
-    owners::mutex_run_config::gates::written::{MAX_CORRECTIONS, is_of_a_run, stripped, unlabelled_by_other},
+    owners::mutex_run_config::gates::written::{
+        MAX_CORRECTIONS, WRITERS, is_of_a_run, stripped, unlabelled_by_other,
+    },
     owners::mutex_run_config::run_view::RunView,
     pools::{self, BUILT_IN, CONTROL_PLANE, Home},
     selector, targets,
@@ -392,7 +394,12 @@ fn foreign_writer(view: &RunView<'_>) -> Option<Why> {
         );
         Some(contested(Cause::Labels(node.name.clone()), message))
     };
-    let with_marks = || Some(Why::new(Reason::ForeignWriter, stripped(view)?));
+    let with_marks = || {
+        Some(contested(
+            Cause::Command(WRITERS.to_owned()),
+            stripped(view)?.to_owned(),
+        ))
+    };
     unpaused_by_other(view)
         .or_else(reverted)
         .or_else(unmarked)

@@ -51,6 +51,8 @@ pub(crate) const NEW_SECONDS: i64 = 60;
 /// What is said of what somebody takes off with the mark that would count it.
 pub(crate) const STRIPPED: &str = "someone keeps taking off what numo puts on the MachineConfigPools and Nodes of this run, with the marks of it, and numo puts \
                      it back once a minute; `kubectl get machineconfigpools,nodes -o yaml --show-managed-fields` tells who writes";
+/// The command that tells who does.
+pub(crate) const WRITERS: &str = "kubectl get machineconfigpools,nodes -o yaml --show-managed-fields";
 
 fn of_run<'v>(view: &'v RunView<'_>) -> Option<&'v RunStatus> {
     view.run.status.run.as_ref().filter(|run| run.id == view.run_id)

@@ -97,7 +97,7 @@ fn a_rules_job_that_was_deleted_is_there_until_its_pods_have_ended() {
         number.get()
     };
     let key = Key::new("ns", "j");
-    let deleting = |store: &Store| store.observed.jobs.get(&key).map(|job| job.deleting);
+    let deleting = |store: &Store| store.observed.jobs.get(&key).map(|job| job.deleting.is_some());
     let labels = serde_json::json!({numo_api::marks::JOB_RUN: "r", "batch.kubernetes.io/job-name": "j"});
     let job = serde_json::json!({"metadata": {"name": "j", "namespace": "ns", "uid": "u", "labels": labels}});
     let pod = |phase: &str| {
