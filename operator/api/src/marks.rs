@@ -44,12 +44,6 @@ pub const RETRY: &str = "numo.openshift-optional.skrzypek.io/retry";
 pub const SAID: &str = "numo.openshift-optional.skrzypek.io/said";
 /// Finalizer on an owner while a mark of it exists.
 pub const FINALIZER: &str = "numo.openshift-optional.skrzypek.io/restore";
-/// Finalizer on Job `numo-uninstall` until everything is restored; who is in charge of that Job, too.
-pub const UNINSTALL: &str = "numo.openshift-optional.skrzypek.io/uninstall";
-/// Annotation on that Job: the spec that it was made by, as it was given.
-pub const UNINSTALL_SPEC: &str = "numo.openshift-optional.skrzypek.io/uninstall-spec";
-/// Annotation on that Job: why not everything is restored yet, and what to do.
-pub const UNINSTALL_MESSAGE: &str = "numo.openshift-optional.skrzypek.io/uninstall-message";
 
 /// Label on a Job: the id of the run it belongs to.
 pub const JOB_RUN: &str = "numo.openshift-optional.skrzypek.io/run";

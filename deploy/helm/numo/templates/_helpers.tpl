@@ -143,7 +143,6 @@ true
   (list "NUMO_MACHINE_PROVIDER_CONFIG" (ternary "/etc/numo/machines/provider.yaml" "" (eq $provider "component")))
   (list "NUMO_ETCD_CERTS" (ternary "/etc/numo/etcd" "" (not (empty $etcd))))
   (list "NUMO_ETCD_ENDPOINTS" ($etcd.endpoints | default list | join ","))
-  (list "NUMO_UNINSTALL_JOB" (ternary (include "numo.uninstallJob" . | fromYaml | toJson) "off" (not (empty (include "numo.uninstallsItself" .)))))
   (list "NUMO_LOG" (ternary "" .Values.log.level (eq .Values.log.level "info")))
   (list "NUMO_LOG_FORMAT" (ternary "" .Values.log.format (eq .Values.log.format "json")))
 -}}
@@ -284,59 +283,4 @@ true
 {{- $pods = set $pods "preferredDuringSchedulingIgnoredDuringExecution" $preferred -}}
 {{- $affinity = set $affinity "podAffinity" $pods -}}
 {{- toYaml $affinity -}}
-{{- end -}}
-
-{{/* Whether the numo that runs is to restore everything before the release goes. The Job controller leaves alone what says managedBy since 1.32. */}}
-{{- define "numo.uninstallsItself" -}}
-{{- if and .Values.uninstall.release (ne (dig "by" "Operator" .Values.uninstall) "Job") (semverCompare ">=1.32-0" .Capabilities.KubeVersion.Version) -}}
-true
-{{- end -}}
-{{- end -}}
-
-{{/*
-Who does it as the release is now: Operator, Job, or nothing. A numo that has led and made no Job numo-uninstall is older, or was told otherwise:
-nobody would be asked.
-*/}}
-{{- define "numo.uninstallBy" -}}
-{{- $led := and (lookup "apps/v1" "Deployment" .Release.Namespace "numo") (lookup "coordination.k8s.io/v1" "Lease" .Release.Namespace "numo-leader") -}}
-{{- if not .Values.uninstall.release -}}
-{{- else if and (include "numo.uninstallsItself" .) (or (not $led) (lookup "batch/v1" "Job" .Release.Namespace "numo-uninstall")) -}}
-Operator
-{{- else -}}
-Job
-{{- end -}}
-{{- end -}}
-
-{{/*
-The spec of Job numo-uninstall, which no pod runs: it is complete as soon as the Job controller sees it. The numo that leads makes it by the same
-spec. What looks at images finds numo's own.
-*/}}
-{{- define "numo.uninstallJob" -}}
-completions: 0
-parallelism: 0
-ttlSecondsAfterFinished: 3600
-template:
-  metadata:
-    labels:
-      app.kubernetes.io/name: numo-uninstall
-  spec:
-    restartPolicy: Never
-    automountServiceAccountToken: false
-    {{- with .Values.podSecurityContext }}
-    securityContext:
-      {{- toYaml . | nindent 6 }}
-    {{- end }}
-    containers:
-      - name: numo
-        image: {{ include "numo.image" . }}
-        imagePullPolicy: {{ .Values.image.pullPolicy }}
-        args: [version]
-        {{- with .Values.resources }}
-        resources:
-          {{- toYaml . | nindent 10 }}
-        {{- end }}
-        {{- with .Values.securityContext }}
-        securityContext:
-          {{- toYaml . | nindent 10 }}
-        {{- end }}
 {{- end -}}

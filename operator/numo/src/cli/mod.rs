@@ -284,7 +284,7 @@ pub fn main() -> ExitCode {
 async fn carry_out(verb: Verb) -> Result<(), CliError> {
     match verb {
         #[cfg(feature = "operator")]
-        Verb::Run(args) => Box::pin(run::run(*args, explain::as_json, release::by_the_operator)).await,
+        Verb::Run(args) => Box::pin(run::run(*args, explain::as_json)).await,
         #[cfg(not(feature = "operator"))]
         Verb::Run(_) => Err(absent::lacks("run")),
         Verb::Status(args) => status::status(args).await,

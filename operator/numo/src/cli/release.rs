@@ -18,7 +18,6 @@ use crate::shell::{
     list::{self, FORBIDDEN},
     provider::{self, Provider},
     store::Store,
-    uninstall,
 };
 use clap::Args;
 use jiff::Timestamp;
@@ -45,9 +44,6 @@ const LEASE_PATIENCE: Duration = Duration::from_secs(25);
 
 /// How long the lease stays with who took it over (seconds): the operator must be gone by then.
 const HELD_SECONDS: i32 = 600;
-/// How long nodes that are changing are waited for where numo uninstalls itself, before it says that it waits.
-#[cfg(feature = "operator")]
-const PATIENCE: Duration = Duration::from_mins(1);
 /// What must be seen, so that nothing is taken back that is under way.
 const NEEDED: [&str; 9] = [
     "nodes",
@@ -112,53 +108,6 @@ struct Released {
     changed: Vec<GivenBack>,
     left: Vec<Left>,
     refused: Vec<String>,
-    /// Says each write.
-    #[serde(skip)]
-    tell: fn(&str),
-}
-
-impl Released {
-    /// That nothing stays but what `leave_held` leaves, and nothing was refused.
-    fn is_over(&self, leave_held: bool) -> Result<(), CliError> {
-        if let Some(first) = self.refused.first() {
-            return Err(CliError::Wrong(format!(
-                "{} writes were refused, the first: {first}",
-                self.refused.len()
-            )));
-        }
-        let stays = self.left.iter().filter(|left| !(leave_held && left.held));
-        if stays.count() == 0 {
-            return Ok(());
-        }
-        Err(CliError::Closed(format!(
-            "{} left: pools that would roll, nodes that are changing, or machines that were to be made or deleted; run it again when they \
-             are back, or when you have done what the table says",
-            counted(self.left.len(), "mark")
-        )))
-    }
-}
-
-/// Gives everything back in the numo that leads, once somebody uninstalls it: as `numo release --offline --take-over --leave-held` does. What
-/// was done, or why it is not over.
-#[cfg(feature = "operator")]
-pub fn by_the_operator<'a>(
-    connection: &'a Connection,
-    namespace: &'a str,
-    fence: &'a Fence,
-) -> std::pin::Pin<Box<dyn Future<Output = Result<String, String>> + 'a>> {
-    Box::pin(async move {
-        let tell: fn(&str) = |words| tracing::info!("{words}");
-        let released = give_back_all(connection, namespace, (Some(fence), tell), PATIENCE)
-            .await
-            .map_err(|error| error::chain(&error))?;
-        let over = released.is_over(true);
-        let held: Vec<_> = released.left.iter().map(|left| left.message.as_str()).collect();
-        let words = summary(&released.given_back, released.left.len(), false);
-        match over {
-            Ok(()) => Ok(format!("{} {}", words.trim(), held.join("; "))),
-            Err(error) => Err(format!("{} ({})", error::chain(&error), held.join("; "))),
-        }
-    })
 }
 
 /// Gives everything back that may be given back.
@@ -183,14 +132,10 @@ pub async fn release(args: ReleaseArgs) -> Result<(), CliError> {
         (None, None)
     };
     let timeout = Duration::from_secs(args.timeout_seconds);
-    let tell: fn(&str) = |words| eprintln!("numo: {words}");
-    let released = give_back_all(&connection, &namespace, (fence.as_ref(), tell), timeout).await?;
+    let released = give_back_all(&connection, &namespace, fence.as_ref(), timeout).await?;
     if let Some(candidate) = candidate.filter(|_| args.take_over) {
         let doing = format!("Lease {namespace}/{LEADER_LEASE}");
         candidate.hold_on(HELD_SECONDS).await.map_err(error::api(doing))?;
-    }
-    if fence.is_some() && released.is_over(true).is_ok() {
-        let_helm_go_on(&connection, &namespace).await;
     }
     say(&released, &args)?;
     match closed {
@@ -199,23 +144,11 @@ pub async fn release(args: ReleaseArgs) -> Result<(), CliError> {
     }
 }
 
-/// `helm uninstall` waits for no numo any more: all that it would wait for is done. Elsewhere there is no such Job.
-async fn let_helm_go_on(connection: &Connection, namespace: &str) {
-    match uninstall::let_go(connection, namespace).await {
-        Ok(true) => eprintln!("numo: Job {}: helm uninstall may go on", uninstall::JOB),
-        Ok(false) => {}
-        Err(error) => eprintln!(
-            "numo: Job {namespace}/{}: its finalizer is not off, and helm uninstall may wait for it: {error}",
-            uninstall::JOB
-        ),
-    }
-}
-
 /// Gives back until nothing is left that may be given back, or the time is over. Without a fence it looks once.
 async fn give_back_all(
     connection: &Connection,
     namespace: &str,
-    (fence, tell): (Option<&Fence>, fn(&str)),
+    fence: Option<&Fence>,
     timeout: Duration,
 ) -> Result<Released, CliError> {
     let mut released = Released {
@@ -223,7 +156,6 @@ async fn give_back_all(
         changed: Vec::new(),
         left: Vec::new(),
         refused: Vec::new(),
-        tell,
     };
     let until = Instant::now() + timeout;
     loop {
@@ -424,7 +356,7 @@ async fn give_back(
                 }
                 match write(connection, store, &action, now).await {
                     Ok(()) => {
-                        (released.tell)(&words);
+                        eprintln!("numo: {words}");
                         released.changed.push(GivenBack::of(&action));
                         released.given_back.push(words);
                         wrote = true;
@@ -535,10 +467,24 @@ fn say(released: &Released, args: &ReleaseArgs) -> Result<(), CliError> {
                 .collect()
         },
     )?;
-    match released.is_over(args.leave_held) {
-        Err(CliError::Closed(_)) if dry => Ok(()),
-        over => over,
+    if let Some(first) = released.refused.first() {
+        return Err(CliError::Wrong(format!(
+            "{} writes were refused, the first: {first}",
+            released.refused.len()
+        )));
     }
+    let stays = released
+        .left
+        .iter()
+        .filter(|left| !(args.leave_held && left.held));
+    if stays.count() == 0 || dry {
+        return Ok(());
+    }
+    Err(CliError::Closed(format!(
+        "{} left: pools that would roll, nodes that are changing, or machines that were to be made or deleted; run it again when they \
+         are back, or when you have done what the table says",
+        counted(released.left.len(), "mark")
+    )))
 }
 
 /// What was written and is left, or would be the first to be written.

@@ -56,7 +56,6 @@ pub mod told;
 pub mod traces;
 #[cfg(not(feature = "operator"))]
 pub mod uncounted;
-pub mod uninstall;
 pub mod watch;
 pub mod watched;
 #[cfg(feature = "operator")]

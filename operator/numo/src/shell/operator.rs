@@ -3,6 +3,7 @@
 use super::{
     channel::{ChannelOptions, Channels},
     client::{Connection, is_too_old},
+    clock::ServerClock,
     etcd::Etcd,
     eval::evaluator::{Evaluator, EvaluatorOptions},
     events::Events,
@@ -15,10 +16,8 @@ use super::{
     provider::{Component, Provider, Sim, config::ProviderConfig},
     services, token,
     traces::{TraceOptions, Traces},
-    uninstall::{Request, Restore},
     webhook::{self, WebhookError, WebhookOptions},
 };
-use k8s_openapi::api::batch::v1::JobSpec;
 use numo_core::observed::Settings;
 use numo_plugin::net::proxy::Proxies;
 use std::{net::SocketAddr, sync::Arc, sync::atomic::Ordering, time::Duration};
@@ -49,31 +48,6 @@ pub struct Options {
     pub etcd: Option<Etcd>,
     /// Where spans go; none sends none.
     pub traces: Option<TraceOptions>,
-    /// By which Job Helm asks that everything be restored, and how that is done.
-    pub uninstall: (UninstallOption, Restore),
-}
-
-/// By which Job Helm asks that everything be restored.
-#[derive(Clone, Debug, Default)]
-pub enum UninstallOption {
-    /// By none that is numo's: it is left alone.
-    #[default]
-    Unknown,
-    /// By none any more.
-    Off,
-    /// By one with this spec.
-    Job(Box<JobSpec>),
-}
-
-impl UninstallOption {
-    fn request(&self, connection: &Connection, namespace: &str) -> Option<Request> {
-        let spec = match self {
-            Self::Unknown => return None,
-            Self::Off => None,
-            Self::Job(spec) => Some((**spec).clone()),
-        };
-        Some(Request::new(connection, namespace, spec))
-    }
 }
 
 /// Who makes and deletes machines.
@@ -143,9 +117,6 @@ pub enum OperatorError {
     /// Another numo may lead by now; nothing more may be written.
     #[error("the leader lease was lost")]
     LeaseLost,
-    /// Everything is restored, and Helm cannot be told.
-    #[error("everything is restored, and the uninstallation cannot go on: {0}")]
-    Uninstall(#[source] kube::Error),
 }
 
 /// How long the last events may take to be written when the operator stops.
@@ -211,7 +182,8 @@ async fn be_ready(metrics: Metrics, trusted: Option<signal::Receiver<bool>>) {
 /// Works as the leader until the planner or the lease ends; says whether the lease was lost.
 async fn lead(
     planner: &mut Planner,
-    (candidate, fence): (&mut Candidate, &Fence),
+    candidate: &mut Candidate,
+    fence: &Fence,
     limits: impl Future<Output = ()>,
     stop: signal::Receiver<bool>,
 ) -> bool {
@@ -230,27 +202,6 @@ async fn lead(
         () = keep => true,
         // It goes on as long as they do.
         () = limits => false,
-    }
-}
-
-/// Does this alone while the lease holds; none once asked to stop.
-async fn alone<T>(
-    (candidate, fence): (&mut Candidate, &Fence),
-    mut stop: signal::Receiver<bool>,
-    work: impl Future<Output = T>,
-) -> Result<Option<T>, OperatorError> {
-    tokio::select! {
-        done = work => Ok(Some(done)),
-        () = stopped(&mut stop) => Ok(None),
-        () = candidate.keep(fence) => Err(OperatorError::LeaseLost),
-    }
-}
-
-/// Waits until everything is to be restored; for ever where nobody asks for that.
-async fn asked(request: Option<&Request>) {
-    match request {
-        Some(request) => request.made().await,
-        None => std::future::pending().await,
     }
 }
 
@@ -277,143 +228,45 @@ pub async fn run(
         connection.clone(),
         options.evaluator.cluster_networks.clone(),
     ));
+    let Connection { write, clock, .. } = &connection;
+    let clock: ServerClock = clock.clone();
     let namespace = options.settings.namespace.clone();
-    let request = options.uninstall.0.request(&connection, &namespace);
     let board = Board::default();
     board.write(first_notice(&options.settings));
     let mut candidate = Candidate::new(
-        connection.write.clone(),
+        write.clone(),
         &namespace,
         LEADER_LEASE,
         &options.identity,
-        connection.clock.clone(),
+        clock.clone(),
     )
     .telling(board.clone());
     // A follower is ready: it does all that is asked of it. It stays so when it leads: what it has to list first holds up
     // nobody who asks it something, and a replica that flaps holds up a rollout. Lists that do not end are told by the probes' words,
     // a metric, and in the end `/healthz`.
     tokio::spawn(be_ready(metrics.clone(), trusted));
-    let left = tokio::spawn(leave(request.clone(), stop.clone()));
     let mut stopping = stop.clone();
-    loop {
-        let fence = tokio::select! {
-            fence = candidate.win() => fence,
-            () = stopped(&mut stopping) => break,
-        };
-        let leading = Leading {
-            connection: &connection,
-            options: &options,
-            request: request.as_ref(),
-            metrics: &metrics,
-            board: &board,
-        };
-        let is_over = Box::pin(leading.term((&mut candidate, &fence), &stop)).await;
-        metrics.leader.set(0);
-        if is_over? {
-            candidate.release().await;
-            tracing::info!("stopped; the leader lease is released");
-            break;
-        }
-    }
-    let _ = left.await;
-    Ok(())
-}
-
-/// Once asked to stop, looks whether that is because the namespace is being deleted, which is not to wait for numo.
-async fn leave(request: Option<Request>, mut stop: signal::Receiver<bool>) {
-    stopped(&mut stop).await;
-    if let Some(request) = request {
-        request.end().await;
-    }
-}
-
-/// What a term as the leader is made of.
-struct Leading<'o> {
-    connection: &'o Connection,
-    options: &'o Options,
-    request: Option<&'o Request>,
-    metrics: &'o Metrics,
-    board: &'o Board,
-}
-
-impl Leading<'_> {
-    /// Leads until asked to stop (true), or until everything is restored for whoever uninstalls numo (false).
-    async fn term(
-        &self,
-        (candidate, fence): (&mut Candidate, &Fence),
-        stop: &signal::Receiver<bool>,
-    ) -> Result<bool, OperatorError> {
-        tracing::info!(identity = self.options.identity, "leading");
-        self.metrics.leader.set(1);
-        // Before anything begins: whoever led before may have died in the middle of it.
-        let is_asked = match self.request {
-            None => Some(false),
-            Some(request) => alone((candidate, fence), stop.clone(), request.is_made()).await?,
-        };
-        let Some(mut is_asked) = is_asked else {
-            return Ok(true);
-        };
-        if !is_asked {
-            is_asked = self.work((candidate, fence), stop).await?;
-        }
-        let Some(request) = self.request.filter(|_| is_asked) else {
-            return Ok(true);
-        };
-        let restore = request.restore(self.options.uninstall.1, fence);
-        if alone((candidate, fence), stop.clone(), restore).await?.is_none() {
-            return Ok(true);
-        }
-        let answered = request.answer(&self.options.identity).await;
-        answered.map_err(OperatorError::Uninstall)?;
-        Ok(false)
-    }
-
-    /// Decides and writes until asked to stop, or to restore everything (true).
-    async fn work(
-        &self,
-        (candidate, fence): (&mut Candidate, &Fence),
-        stop: &signal::Receiver<bool>,
-    ) -> Result<bool, OperatorError> {
-        let (mut planner, writer) = planner(
-            self.connection,
-            self.options.clone(),
-            self.metrics,
-            self.board.clone(),
-            fence,
-        )?;
-        let limits = token::keep(self.connection.clone(), self.metrics.clone());
-        let (end, ended) = signal::channel(false);
-        let mut stop = stop.clone();
-        let until = async {
-            let is_asked = tokio::select! {
-                () = stopped(&mut stop) => false,
-                () = asked(self.request) => true,
-            };
-            let _ = end.send(true);
-            is_asked
-        };
-        let leading = Box::pin(lead(&mut planner, (candidate, fence), limits, ended));
-        let (lost, is_asked) = until_both(leading, until).await;
-        if lost {
-            return Err(OperatorError::LeaseLost);
-        }
-        // What was done must not go untold: the last events are written before the lease goes.
-        drop(planner);
-        if tokio::time::timeout(LAST_EVENTS, writer).await.is_err() {
-            tracing::warn!("some events were not written in time");
-        }
-        Ok(is_asked)
-    }
-}
-
-/// Leads until that ends by itself, and meanwhile waits for what ends it; what that was.
-async fn until_both(leading: impl Future<Output = bool>, until: impl Future<Output = bool>) -> (bool, bool) {
-    tokio::pin!(leading, until);
-    let is_asked = tokio::select! {
-        lost = &mut leading => return (lost, false),
-        is_asked = &mut until => is_asked,
+    let fence = tokio::select! {
+        fence = candidate.win() => fence,
+        () = stopped(&mut stopping) => return Ok(()),
     };
-    (leading.await, is_asked)
+    tracing::info!(identity = options.identity, "leading");
+    metrics.leader.set(1);
+    let (mut planner, writer) = planner(&connection, options, &metrics, board, &fence)?;
+    let limits = token::keep(connection.clone(), metrics.clone());
+    let lost = Box::pin(lead(&mut planner, &mut candidate, &fence, limits, stop)).await;
+    metrics.leader.set(0);
+    if lost {
+        return Err(OperatorError::LeaseLost);
+    }
+    // What was done must not go untold: the last events are written before the lease goes.
+    drop(planner);
+    if tokio::time::timeout(LAST_EVENTS, writer).await.is_err() {
+        tracing::warn!("some events were not written in time");
+    }
+    candidate.release().await;
+    tracing::info!("stopped; the leader lease is released");
+    Ok(())
 }
 
 /// Who plans, and the task that writes its events until it is dropped.

@@ -117,10 +117,7 @@ pub fn templates() -> Result<BTreeMap<String, String>> {
     );
     add(
         "uninstall",
-        only_if(
-            r#"eq (include "numo.uninstallBy" .) "Job""#,
-            &deployment::uninstall()?,
-        ),
+        only_if(".Values.uninstall.release", &deployment::uninstall()?),
     );
     for (name, text) in monitoring::templates()? {
         add(name, text);

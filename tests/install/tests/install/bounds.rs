@@ -145,8 +145,7 @@ fn check_quotas(all: &[Value], replicas: u64) -> Result<()> {
     }
     for one in all {
         let kind = one["kind"].as_str().unwrap_or_default();
-        // Of a Job that is complete from the start no pod runs.
-        if ["Deployment", "Job"].contains(&kind) && one["spec"]["completions"] != 0 {
+        if ["Deployment", "Job"].contains(&kind) {
             let priority = &one["spec"]["template"]["spec"]["priorityClassName"];
             assert!(critical_ones.contains(priority), "{kind}: {priority}");
         }

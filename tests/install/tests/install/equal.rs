@@ -319,7 +319,7 @@ fn the_control_plane_is_required_where_that_is_said() -> Result<()> {
     );
     for major in HELMS {
         let mut helm = template(major)?;
-        helm.args(["--set", "controlPlanePlacement=required,uninstall.by=Job"]);
+        helm.args(["--set", "controlPlanePlacement=required"]);
         let all = by_name(objects(&said(&mut helm)?)?);
         let job = format!("Job numo-release in {NAMESPACE}");
         assert_eq!(all[&name].pointer(at), Some(wanted), "Helm {major}: {name}");

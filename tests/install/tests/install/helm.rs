@@ -28,13 +28,13 @@ use crate::{HELMS, chart, equal::template_by_itself, program};
 /// What has no default.
 const IMAGE: &str = "image.repository=registry.example.com/numo";
 
-pub(crate) struct Site {
-    pub(crate) major: u8,
-    pub(crate) kubeconfig: PathBuf,
+struct Site {
+    major: u8,
+    kubeconfig: PathBuf,
 }
 
 impl Site {
-    pub(crate) fn helm(&self) -> Result<Command> {
+    fn helm(&self) -> Result<Command> {
         let mut helm = program(self.major)?;
         helm.arg("--kubeconfig")
             .arg(&self.kubeconfig)
@@ -42,7 +42,7 @@ impl Site {
         Ok(helm)
     }
 
-    pub(crate) fn run(&self, arguments: &[&str], with_chart: bool, more: &[&str]) -> Result<String> {
+    fn run(&self, arguments: &[&str], with_chart: bool, more: &[&str]) -> Result<String> {
         let mut helm = self.helm()?;
         helm.args(arguments);
         if with_chart {
@@ -188,13 +188,13 @@ pub(crate) fn numo() -> std::path::PathBuf {
     std::env::var_os("NUMO_BIN").map_or_else(|| root().join("target/debug/numo"), Into::into)
 }
 
-pub(crate) async fn deployment(client: &Client) -> Result<Deployment> {
+async fn deployment(client: &Client) -> Result<Deployment> {
     Ok(Api::<Deployment>::namespaced(client.clone(), NAMESPACE)
         .get("numo")
         .await?)
 }
 
-pub(crate) fn argument(deployment: &Deployment, name: &str) -> Option<String> {
+fn argument(deployment: &Deployment, name: &str) -> Option<String> {
     let spec = deployment.spec.as_ref()?.template.spec.as_ref()?;
     let env = spec.containers.first()?.env.as_ref()?;
     env.iter().find(|one| one.name == name)?.value.clone()
@@ -401,12 +401,6 @@ async fn there_and_back(client: &Client, site: &Site) -> Result<()> {
     labels_are_listed(client, site).await?;
     site.test(client).await?;
 
-    // By the Job of numo's image; by the numo that runs: uninstall.rs.
-    site.run(&["upgrade", "numo"], true, &["--set", "uninstall.by=Job"])?;
-    assert_eq!(
-        argument(&deployment(client).await?, "NUMO_UNINSTALL_JOB").as_deref(),
-        Some("off")
-    );
     site.uninstall(client).await?;
     assert!(
         Api::<Deployment>::namespaced(client.clone(), NAMESPACE)
@@ -420,11 +414,7 @@ async fn there_and_back(client: &Client, site: &Site) -> Result<()> {
     }
 
     // Installed again over what stayed, with an image that nobody can pull: the hook ends by itself, and says so.
-    let short = [
-        "--create-namespace",
-        "--set",
-        "uninstall.by=Job,uninstall.timeoutSeconds=10",
-    ];
+    let short = ["--create-namespace", "--set", "uninstall.timeoutSeconds=10"];
     site.run(&["install", "numo"], true, &short)?;
     budgets.get("all").await.context("custom resources survive")?;
     let failed = site
@@ -590,8 +580,6 @@ fn lint_finds_nothing_and_wrong_values_are_named() -> Result<()> {
             ("monitoring.alerts.for.NumoNodeHeld=soon", "NumoNodeHeld"),
             ("monitoring.alerts.thresholds.ruleErrors=many", "ruleErrors"),
             ("log.format=xml", "format"),
-            ("uninstall.by=Hand", "by"),
-            ("extraEnv[0].name=NUMO_UNINSTALL_JOB", "extraEnv"),
             ("machines.provider=cloud", "provider"),
             ("machines.copiedTaints={dedicated}", "copiedTaints"),
             ("machines.etcd.endpoints={http://10.0.0.1:2379}", "endpoints"),

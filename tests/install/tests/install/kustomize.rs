@@ -256,7 +256,7 @@ fn an_overlay_of_one_with_machines_has_no_right_and_no_flag_of_them() -> Result<
 }
 
 /// numo as a process, ended when it is dropped.
-pub(crate) struct Operator(pub(crate) Child);
+struct Operator(Child);
 
 impl Drop for Operator {
     fn drop(&mut self) {
@@ -285,7 +285,7 @@ fn start(kubeconfig: PathBuf, folder: &Path) -> Result<Operator> {
     Ok(Operator(child))
 }
 
-pub(crate) fn node(cluster: &Cluster) -> Result<()> {
+fn node(cluster: &Cluster) -> Result<()> {
     apply(
         cluster,
         &json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "worker-0", "labels": {"kubernetes.io/hostname": "worker-0"}}}),
@@ -311,7 +311,7 @@ pub(crate) fn node(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn maintenance(reason: &str) -> Value {
+fn maintenance(reason: &str) -> Value {
     json!({
         "apiVersion": "nodemaintenance.medik8s.io/v1beta1", "kind": "NodeMaintenance", "metadata": {"name": "fan"},
         "spec": {"nodeName": "worker-0", "reason": reason},

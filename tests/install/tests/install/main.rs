@@ -21,7 +21,6 @@ mod olm;
 mod oncall;
 mod several_clusters;
 mod source;
-mod uninstall;
 mod values;
 
 use std::{path::PathBuf, process::Command};

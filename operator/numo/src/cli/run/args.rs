@@ -231,10 +231,6 @@ pub struct RunArgs {
         action = clap::ArgAction::SetTrue
     )]
     pub(super) registries_on_loopback: bool,
-    /// Spec of Job numo-uninstall, as the Helm chart renders it: numo makes that Job, of which no pod runs, and restores everything once somebody
-    /// deletes it. "off" takes numo's finalizer off it [default: that Job is left alone]
-    #[arg(long, env = "NUMO_UNINSTALL_JOB", value_name = "JSON|off")]
-    pub(super) uninstall_job: Option<String>,
     /// Name of this instance in leases and events [default: host name and process id]
     #[arg(long, env = "NUMO_IDENTITY", value_name = "NAME")]
     pub(super) identity: Option<String>,

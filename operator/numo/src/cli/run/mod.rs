@@ -21,12 +21,11 @@ use crate::{
             artifact::ArtifactOptions,
             evaluator::{EvaluatorOptions, PrometheusServer},
         },
-        operator::{self, ProviderOption, UninstallOption},
+        operator::{self, ProviderOption},
         planner::Explain,
         project,
         provider::config::ProviderConfig,
         traces::TraceOptions,
-        uninstall::Restore,
         webhook::{WebhookCerts, WebhookOptions},
     },
 };
@@ -58,8 +57,8 @@ impl RunArgs {
     }
 }
 
-/// Runs the operator until SIGTERM or SIGINT. `explain` says what people are told of an owner, `restore` gives everything back.
-pub async fn run(args: RunArgs, explain: Explain, restore: Restore) -> Result<(), CliError> {
+/// Runs the operator until SIGTERM or SIGINT. `explain` says what people are told of an owner.
+pub async fn run(args: RunArgs, explain: Explain) -> Result<(), CliError> {
     can_run(std::env::consts::OS)?;
     start_log(&args)?;
     let metrics_address = address("--metrics-address", &args.metrics_address)?;
@@ -92,7 +91,6 @@ pub async fn run(args: RunArgs, explain: Explain, restore: Restore) -> Result<()
         traces,
         evaluator,
         explain,
-        uninstall: (uninstall(&args)?, restore),
     };
     let stopped = stopped_by_signal();
     // It holds the whole operator: on the stack it would be copied around.
@@ -256,21 +254,6 @@ fn provider(args: &RunArgs) -> Result<ProviderOption, CliError> {
         (_, Some(_)) => Err(CliError::Wrong(
             "--machine-provider-config: wanted --machine-provider component beside it".to_owned(),
         )),
-    }
-}
-
-/// By which Job Helm asks that everything be restored.
-fn uninstall(args: &RunArgs) -> Result<UninstallOption, CliError> {
-    match args.uninstall_job.as_deref() {
-        None | Some("") => Ok(UninstallOption::Unknown),
-        Some("off") => Ok(UninstallOption::Off),
-        Some(text) => serde_json::from_str(text)
-            .map(|spec| UninstallOption::Job(Box::new(spec)))
-            .map_err(|error| {
-                CliError::Wrong(format!(
-                    "--uninstall-job: {error}; wanted the spec of a Job as JSON, or off"
-                ))
-            }),
     }
 }
 
