@@ -1357,6 +1357,36 @@ fn a_job_of_another_hash_or_an_earlier_node_stands_for_nothing() {
 }
 
 #[test]
+fn a_job_that_has_the_name_and_that_nobody_deletes_is_a_persons_after_a_while() {
+    let taken = |since: i64, more: &str| {
+        two(&format!(
+            "plan concurrency:1 cordon finalizer
+             begun a Admitted made:-700 since:{since}
+             keeps a
+             planjob a running plan-uid:uid-before {more}"
+        ))
+    };
+    check(
+        &taken(-590, ""),
+        "node a PreRelease JobBeingDeleted ~ exists already
+         ends a ClusterItself
+         > nothing",
+    );
+    check(
+        &taken(-600, ""),
+        "node a PreRelease UpgradeCannotStart ~ delete it
+         ends a ClusterAdmin
+         > nothing",
+    );
+    check(
+        &taken(-600, "deleting"),
+        "node a PreRelease JobBeingDeleted
+         ends a ClusterItself
+         > nothing",
+    );
+}
+
+#[test]
 fn a_turn_that_was_made_for_another_cordon_is_made_anew() {
     check(
         &two("plan concurrency:1 cordon finalizer\n at b\n begun a Done in-service"),
