@@ -168,7 +168,7 @@ pub const WORDS: &[(&str, Seen, &str)] = &[
     (
         "NodeLeasesAvailable",
         Seen::Event,
-        "Node leases can be had again: the namespace medik8s-leases and the right to it are there.",
+        "Node leases are available again: the namespace medik8s-leases and the right to it are there.",
     ),
     (
         "NodeHeld",

@@ -4,15 +4,14 @@
 use crate::{
     action::{Action, Event, EventAction, Planned},
     decision::{Decision, Snapshot},
-    key::Key,
-    observed::{ChangeView, OwnerView},
+    observed::OwnerView,
     owner::Owner,
     turn::put_back::{self, AT_ONCE},
     why::{Cause, Why},
 };
 use jiff::Timestamp;
 use numo_api::{PutBack, Reason, Step};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether it is on the owner.
 pub(crate) fn is_on(owner: &Owner, view: OwnerView<'_>) -> bool {
@@ -78,29 +77,22 @@ pub(crate) fn settle(out: &mut Decision, snapshot: &Snapshot<'_>, view: OwnerVie
         }
         return;
     };
-    // A node that had its turn before has a journal, and begins in that.
-    let flies = |key: &Key| {
-        snapshot
-            .observed
-            .changes
-            .get(key)
-            .is_some_and(ChangeView::in_flight)
-    };
-    let begins = |one: &Planned| match &one.action {
-        Action::CreateChange { .. } => true,
-        Action::WriteJournal { key, status, .. } => status.step == Some(Step::Admitted) && !flies(key),
-        _ => adds(one),
-    };
-    out.actions.retain(|planned| !begins(planned));
+    let observed = snapshot.observed;
+    let begun = out.actions.iter().filter_map(|one| one.action.begins(observed));
+    let begun: BTreeSet<String> = begun.map(|spec| spec.node_name.clone()).collect();
+    out.actions
+        .retain(|one| one.action.begins(observed).is_none() && !adds(one));
     out.wake(at);
     let look = format!("{} -o yaml --show-managed-fields", owner.kubectl("get"));
     let why = Why::new(reason, message).of(Cause::Command(look));
-    let keys = || snapshot.observed.changes.keys();
     // Few of thousands begin, and only their journals are looked for.
-    let nodes = out.report.nodes.values_mut();
-    for node in nodes.filter(|node| node.why.reason == Reason::Admitting) {
-        let key = keys().find(|key| node.change.as_deref() == Some(&key.to_string()));
-        if !key.is_some_and(flies) {
+    let flies = |said: &str| {
+        let mut turns = observed.changes.values();
+        turns.any(|change| change.in_flight() && change.key.to_string() == said)
+    };
+    for (name, node) in &mut out.report.nodes {
+        let admits = || node.why.reason == Reason::Admitting && !node.change.as_deref().is_some_and(flies);
+        if begun.contains(name) || admits() {
             (node.step, node.why) = (Step::Selected, why.clone());
         }
     }

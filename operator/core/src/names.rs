@@ -197,6 +197,27 @@ mod tests {
         assert_ne!(hash(&["ab", "c"], 10), hash(&["a", "bc"], 10));
     }
 
+    /// A later numo finds what this one has made by its name: none of these may ever be another.
+    #[test]
+    fn names_stay_what_they_are() {
+        let run = run_id("owner", "4.17.0");
+        assert_eq!(run, "cca7d21911");
+        assert_eq!(node_hash("worker-0"), "c89a8853e6");
+        let change = change_name("Plan", "p", "owner", "node", &run);
+        assert_eq!(change, "plan-p-6ed9b448cb");
+        let identity = JobIdentity {
+            owner_uid: "owner",
+            node_uid: "node",
+            run: &run,
+            rule: "numo/quick",
+            phase: Phase::Pre,
+            round: 1,
+            attempt: 1,
+        };
+        assert_eq!(job_name("quick", &identity), "quick-943e781d47");
+        assert_eq!(evaluation(&identity, "rule"), "6af546ebd10c1c7180b8");
+    }
+
     #[test]
     fn job_names_fit_and_differ_by_attempt() {
         let identity = JobIdentity {

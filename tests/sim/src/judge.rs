@@ -108,10 +108,16 @@ fn breach(invariant: &str, message: impl std::fmt::Display) -> Verdict {
 
 /// 5: a node begins only if its owner cannot go without giving it back: by the finalizer that it has now, or had when that was decided.
 fn given_back(world: &World, seen: &Observed, owner: &Owner, node: &str) -> Verdict {
+    let finalizer = match owner.kind {
+        OwnerKind::NodeMaintenance(_) => "foregroundDeleteNodeMaintenance",
+        OwnerKind::MutexRunConfig | OwnerKind::Plan | OwnerKind::NodeVersion => {
+            "numo.openshift-optional.skrzypek.io/restore"
+        }
+    };
+    // Of one that is gone now, what was seen tells.
     let has = |all: &Observed| {
-        let finalizer = owner.kind.finalizer();
         let view = all.owner(owner);
-        view.is_none_or(|view| view.finalizers.iter().any(|found| found == finalizer))
+        view.is_some_and(|view| view.finalizers.iter().any(|found| found == finalizer))
     };
     if has(&world.truth) || has(seen) {
         return Ok(());

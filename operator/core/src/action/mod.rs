@@ -18,7 +18,7 @@ pub use self::{
     },
 };
 pub use crate::observed::FleetQuestion;
-use crate::{key::Key, owner::Owner};
+use crate::{key::Key, observed::Observed, owner::Owner};
 use jiff::Timestamp;
 use numo_api::{NodeChangeSpec, NodeChangeStatus, RunStatus, Step};
 
@@ -173,6 +173,19 @@ pub enum Action {
 }
 
 impl Action {
+    /// The turn that begins by it, for the first time or once more: one that was over may go on with the rules after the change.
+    pub(crate) fn begins<'a>(&'a self, observed: &'a Observed) -> Option<&'a NodeChangeSpec> {
+        match self {
+            Self::CreateChange { spec, .. } => Some(spec),
+            Self::WriteJournal { key, status, .. } => {
+                let begins = matches!(status.step, Some(Step::Admitted | Step::PostRules));
+                let known = observed.changes.get(key).filter(|change| !change.in_flight());
+                known.filter(|_| begins).map(|change| &change.spec)
+            }
+            _ => None,
+        }
+    }
+
     /// Whether something begins by it that cannot be taken back: a node is taken, cordoned, released or upgraded. What it was
     /// decided on, a Pass above all, grows old while other writes go first.
     pub fn disrupts(&self) -> bool {

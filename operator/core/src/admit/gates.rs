@@ -123,6 +123,14 @@ impl Against {
         self
     }
 
+    /// What is looked for last: where nothing else stands against the node, or a person asks about it.
+    pub fn or(mut self, why: impl FnOnce() -> Option<Why>) -> Self {
+        if self.asked || self.found.is_empty() {
+            self.found.extend(why());
+        }
+        self
+    }
+
     fn insert(&mut self, at: usize, mut more: Vec<Why>) {
         more.retain(|why| !self.found.contains(why));
         self.found.splice(at..at, more);

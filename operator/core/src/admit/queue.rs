@@ -260,9 +260,9 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
         let against = against.and_of_owner(|| queue.against_owner());
         let against = against.and_all(|| ledger::stops(observed, node));
         let against = against.and_all(|| ledger.refusals(node));
-        let worst = against.worst(&mut queue.out().report);
-        let worst = worst.or_else(|| unread(queue, one));
-        if let Some(why) = worst.or_else(|| name_taken(queue, one)) {
+        // Its reservation is made for these: of thousands few come so far.
+        let against = against.or(|| unread(queue, one)).or(|| name_taken(queue, one));
+        if let Some(why) = against.worst(&mut queue.out().report) {
             queue.wait(one, why);
             continue;
         }

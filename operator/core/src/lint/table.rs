@@ -110,14 +110,11 @@ fn check<'a>(
     planned: &Planned,
 ) -> Checked {
     let observed = seen.observed;
+    if let Some(spec) = planned.action.begins(observed) {
+        return begins(seen, owner, ledger, spec);
+    }
     match &planned.action {
-        Action::CreateChange { spec, .. } => begins(seen, owner, ledger, spec),
         Action::WriteJournal { key, status, .. } => match observed.changes.get(key) {
-            Some(change)
-                if !change.in_flight() && matches!(status.step, Some(Step::Admitted | Step::PostRules)) =>
-            {
-                begins(seen, owner, ledger, &change.spec)
-            }
             Some(change) => owner.write_journal(change, status.step),
             None => Ok(()),
         },
@@ -134,7 +131,8 @@ fn check<'a>(
         Action::CreateMaintenance(request) => drains_across(seen, owner, request),
         Action::DeleteMaintenance { name, uid } => deletes_maintenance(seen, name, uid),
         Action::Fleet(action) => owner.of_fleet(action),
-        Action::AddFinalizer { .. }
+        Action::CreateChange { .. }
+        | Action::AddFinalizer { .. }
         | Action::RemoveFinalizer { .. }
         | Action::DeleteChange { .. }
         | Action::RecordRun { .. }

@@ -54,8 +54,8 @@ pub(crate) fn unread(observed: &Observed, (node, owner): (&str, &str)) -> Option
     let mut machines = machines.map(|(place, machine)| ("Machine", place, &machine.object));
     let checks = observed.health_checks.iter();
     let checks = checks.map(|(place, check)| ("MachineHealthCheck", place, check));
-    let mut checks =
-        checks.filter(|(_, place, check)| is_unread(check) && pauses(observed, (node, owner))(place, check));
+    let pauses = pauses(observed, (node, owner));
+    let mut checks = checks.filter(|(_, place, check)| is_unread(check) && pauses(place, check));
     let unread = machines.find(|(_, _, object)| is_unread(object));
     let (kind, (api, key), _) = unread.or_else(|| checks.next())?;
     let (object, resource) = (format!("{kind} {key}"), kind.to_lowercase());

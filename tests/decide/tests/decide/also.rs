@@ -1,7 +1,7 @@
 //! All that stands against a node's turn, and in what order: the same for every kind of owner.
 
 use crate::cluster::{Cluster, now};
-use numo_api::Reason;
+use numo_api::{Reason, marks};
 use numo_core::{Snapshot, decide, report::Why};
 
 /// The reasons against node `a`, worst first, when a person asks about it.
@@ -12,7 +12,10 @@ fn against(text: &str) -> Vec<String> {
 
 /// The same with their words.
 fn said_against(text: &str) -> Vec<Why> {
-    let cluster = Cluster::parse(text);
+    all_against(&Cluster::parse(text))
+}
+
+fn all_against(cluster: &Cluster) -> Vec<Why> {
     let owner = cluster.owner();
     let decided = |asked| {
         let snapshot = Snapshot {
@@ -316,6 +319,34 @@ fn all_that_keeps_the_owner_as_a_whole_is_named() {
          maintenance b name:other finalizer
          turn b Held reason:RuleFailed of:other"#;
     assert_eq!(against(maintenance), ["Suspended", "FailureBudgetSpent"]);
+}
+
+/// Both are looked for last, and named all the same where something else stands against the node.
+#[test]
+fn a_mark_of_a_machine_and_a_name_that_is_taken_are_named_with_the_gates() {
+    let mut cluster = Cluster::parse(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 cordoned
+         node b worker 4.16.0
+         machine m of a openshift
+         run {order: Name} finalizer
+         change a PreRules pin:4.17.0",
+    );
+    for change in cluster.observed.changes.values_mut() {
+        "other".clone_into(&mut change.spec.owner_ref.uid);
+        "gone".clone_into(&mut change.spec.node_uid);
+    }
+    let mark = (marks::SHIELDED_BY.to_owned(), "a later form".to_owned());
+    for machine in cluster.observed.machines.values_mut() {
+        machine.object.annotations.extend([mark.clone()]);
+    }
+    let all = all_against(&cluster);
+    let reasons: Vec<&str> = all.iter().map(|why| why.reason.name()).collect();
+    assert_eq!(
+        reasons,
+        ["CordonedByOther", "MarkUnreadable", "JournalContradicts"]
+    );
 }
 
 /// That an owner has room for nobody is the same gate for every kind of owner.

@@ -1357,6 +1357,64 @@ fn a_job_of_another_hash_or_an_earlier_node_stands_for_nothing() {
 }
 
 #[test]
+fn a_job_that_has_the_name_and_that_nobody_deletes_is_a_persons_after_a_while() {
+    let taken = |since: i64, more: &str| {
+        two(&format!(
+            "plan concurrency:1 cordon finalizer
+             begun a Admitted made:-700 since:{since}
+             keeps a
+             planjob a running plan-uid:uid-before {more}"
+        ))
+    };
+    check(
+        &taken(-590, ""),
+        "node a PreRelease JobBeingDeleted ~ exists already
+         ends a ClusterItself
+         > nothing",
+    );
+    check(
+        &taken(-600, ""),
+        "node a PreRelease UpgradeCannotStart ~ delete it
+         ends a ClusterAdmin
+         > nothing",
+    );
+    check(
+        &taken(-600, "deleting"),
+        "node a PreRelease JobBeingDeleted
+         ends a ClusterItself
+         > nothing",
+    );
+}
+
+#[test]
+fn a_paused_job_that_does_not_go_is_a_persons_after_a_while() {
+    // The turn is given up, or it begins anew.
+    for (version, turn, hash) in [
+        ("v2", "begun a new hash:old to:v1\n keeps a", "hash:old"),
+        ("v1", "begun a new in-service\n keeps a in-service", ""),
+    ] {
+        let paused = |since: i64| {
+            two(&format!(
+                "plan version:{version} concurrency:1 cordon finalizer\n at b\n {turn}
+                 planjob a paused {hash} deleting deleting-since:{since}"
+            ))
+        };
+        check(
+            &paused(-590),
+            "node a Admitted JobBeingDeleted
+             ends a ClusterItself
+             > nothing",
+        );
+        check(
+            &paused(-600),
+            "node a Admitted JobBeingDeleted ~ it has been so since
+             ends a ClusterAdmin
+             > nothing",
+        );
+    }
+}
+
+#[test]
 fn a_turn_that_was_made_for_another_cordon_is_made_anew() {
     check(
         &two("plan concurrency:1 cordon finalizer\n at b\n begun a Done in-service"),

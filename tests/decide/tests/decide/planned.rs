@@ -9,7 +9,7 @@
 //! begun a new made:-2000                             a NodeChange that was made so long ago
 //! held a JobFailed                                   it is held
 //! kept a cordoned prior                              (after `begun`) its marks: shield and cordon mark
-//! planjob a running|complete|failed|paused           its Job; `runs:drain ended:-5 at:v0 deleting deleting-since:-5 prepares untouched`
+//! planjob a running|complete|failed|paused           its Job; `runs:drain ended:-5 at:v0 deleting deleting-since:-5 prepares untouched plan-uid:u`
 //! channel v2 at:-30 failed under-way                 what the channel answered
 //! secret s hash                                      a Secret
 //! rulejob r                                          a Job of a rule, for its present upgrade
@@ -397,7 +397,7 @@ impl Cluster {
         }
         let view = PlanJobView {
             uid: format!("job-{name}"),
-            plan_uid: UID.to_owned(),
+            plan_uid: line.option("plan-uid").unwrap_or(UID).to_owned(),
             plan: "p".to_owned(),
             node: name.to_owned(),
             version: line.option("to").unwrap_or("v1").to_owned(),

@@ -587,6 +587,43 @@ fn a_finalizer_that_is_taken_off_again_and_again_is_put_back_seldom_and_told() {
     }
 }
 
+/// A node that is changed and whose turn was over takes its turn again where its last rules are asked again.
+#[test]
+fn no_rule_after_the_change_is_asked_again_without_the_finalizer() {
+    let mut cluster = Cluster::parse(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.17.0
+         rule after Post policy:Skip
+         run bare {}
+         change a Skipped reason:SkippedByPolicy pin:4.17.0 entries:PreRules,Released verdict:after/Post/1/Failure generation:2 obeyed:1 directive:Retry",
+    );
+    let begins = |found: &Decision| {
+        let journal = |action: &Action| matches!(action, Action::WriteJournal { .. });
+        found.actions.iter().any(|planned| journal(&planned.action))
+    };
+    let adds = |found: &Decision| {
+        let finalizer = |action: &Action| matches!(action, Action::AddFinalizer { .. });
+        found.actions.iter().any(|planned| finalizer(&planned.action))
+    };
+    let found = decided(&cluster, 0);
+    assert!(begins(&found) && adds(&found), "{:#?}", found.actions);
+    let owner = cluster.owner();
+    let uid = cluster.observed.owner(&owner).expect("the owner").uid.to_owned();
+    let often = PutBack {
+        times: 9,
+        at: at(-10).to_string(),
+    };
+    cluster.observed.finalizers.insert(uid, often);
+    let found = decided(&cluster, 0);
+    assert!(!begins(&found) && !adds(&found), "{:#?}", found.actions);
+    let node = &found.report.nodes["a"];
+    assert_eq!(
+        (node.step, node.why.reason),
+        (Step::Selected, Reason::ForeignWriter)
+    );
+}
+
 /// Its node has its turn all the same: what is let go goes on, and what is drained is kept so.
 #[test]
 fn a_turn_goes_on_without_the_finalizer_of_its_owner() {

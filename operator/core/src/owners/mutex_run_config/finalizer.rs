@@ -33,8 +33,9 @@ pub fn drop_finalizer(decision: &mut RunDecision<'_>) {
 
 /// Whether marks are being taken back.
 fn takes_back(decision: &RunDecision<'_>) -> bool {
-    let mut planned = decision.out.actions.iter();
-    planned.any(|planned| restores(&planned.action))
+    let begins = |action: &Action| action.begins(decision.view.observed).is_some();
+    let mut planned = decision.out.actions.iter().map(|planned| &planned.action);
+    planned.any(|action| restores(action) && !begins(action))
 }
 
 /// Whether a write may be one that takes a mark back.

@@ -2,7 +2,7 @@
 //! run counts instead, as a journal does for a turn (`turn/put_back.rs`). What it is, is not said here.
 
 use super::{
-    gates::written::{STRIPPED, at_once, next},
+    gates::written::{at_once, next, stripped_words},
     run_decision::RunDecision,
     run_rules::{record_run, run_status},
 };
@@ -31,6 +31,12 @@ pub(super) fn count(decision: &mut RunDecision<'_>, chain: &str) {
     let mut status = run_status(view);
     let (noted, times) = put_back::once_more(status.put_back.as_ref(), view.now);
     status.put_back = Some(noted);
-    let told = || Event::warning(Reason::ForeignWriter.name(), EventAction::Restore, STRIPPED);
+    let told = || {
+        Event::warning(
+            Reason::ForeignWriter.name(),
+            EventAction::Restore,
+            stripped_words(),
+        )
+    };
     record_run(decision, chain, status, (times == at_once(view)).then(told));
 }

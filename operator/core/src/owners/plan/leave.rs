@@ -65,8 +65,9 @@ impl<'a> Pass<'a> {
         }
         if let Some((job, view)) = turn.job.filter(|(_, view)| view.paused && view.ended.is_none()) {
             self.delete_job(turn.node, job, view);
-            let why = Why::new(Reason::JobBeingDeleted, format!("Job {job} never began"));
-            self.say_turn(turn, step, why);
+            let what = format!("Job {job}, which never began, is being deleted");
+            let why = self.being_deleted(view, what);
+            self.say_turn(turn, turn.step(), why);
             return true;
         }
         self.end(turn, step, &why);
@@ -85,17 +86,22 @@ impl<'a> Pass<'a> {
         let paused = turn.job.filter(|(_, job)| job.paused && job.ended.is_none());
         let jobs: Vec<_> = failed.into_iter().chain(paused).collect();
         let message = "whether the Plan cordons has changed: its turn starts over";
-        let why = Why::new(Reason::Superseded, message);
         for (job, view) in &jobs {
             self.delete_job(turn.node, job, view);
         }
-        if jobs.is_empty() {
+        let oldest = jobs
+            .iter()
+            .min_by_key(|(_, view)| view.deleting.unwrap_or(self.now));
+        let why = if let Some((job, view)) = oldest {
+            self.being_deleted(view, format!("Job {job} is being deleted: {message}"))
+        } else {
             if let Some(patch) = cordon::given_back(turn.node, &self.view.uid) {
                 self.act(&turn.node.name, Action::PatchNode(patch), None);
             }
             self.release_lease(turn.node);
             self.forget(turn.node, turn.change);
-        }
+            Why::new(Reason::Superseded, message)
+        };
         self.say_turn(turn, turn.step(), why);
         true
     }

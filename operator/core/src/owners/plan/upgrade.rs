@@ -12,9 +12,10 @@ use crate::{
     ledger,
     observed::{JobEnd, NodeView, PlanJobView},
     text::counted,
+    time::{STUCK_SECONDS, later},
     turn::{
         closed,
-        journal::Journal,
+        journal::{self, Journal},
         steps::{Next, ON, STAY},
         ungated::{let_go_by_other, not_passed},
     },
@@ -70,7 +71,7 @@ impl<'a> Pass<'a> {
         );
         let known = self.jobs.get(&key).copied();
         let request = self.request(turn, parts);
-        if let Some(why) = self.in_the_way(known, &request) {
+        if let Some(why) = self.in_the_way(turn, known, &request.job) {
             self.say_turn(turn, Step::PreRelease, why);
             return false;
         }
@@ -89,17 +90,30 @@ impl<'a> Pass<'a> {
     }
 
     /// The Job that must go before one can be made. The node is not in `status.applying` for it: none is about to be made.
-    fn in_the_way(&mut self, known: Option<(&Key, &PlanJobView)>, request: &PlanJobRequest) -> Option<Why> {
+    fn in_the_way(&mut self, turn: &Turn<'a>, known: Option<(&Key, &PlanJobView)>, job: &Key) -> Option<Why> {
         if let Some((job, view)) = known {
             let what = format!("Job {job} is being deleted");
             return view.deleting.is_some().then(|| self.being_deleted(view, what));
         }
-        let (job, other) = (&request.job, self.observed.plan_jobs.get(&request.job)?);
+        let other = self.observed.plan_jobs.get(job)?;
         let what = format!(
-            "Job {job} exists already, for Node {} of Plan {}: it is waited for until it is gone",
+            "Job {job} exists already, for Node {} of Plan {}",
             other.node, other.plan
         );
-        Some(self.being_deleted(other, what))
+        if other.deleting.is_none() && !self.stale.iter().any(|(key, _)| *key == job) {
+            // Nobody may be about to delete it.
+            let since = journal::time(turn.change.status.since.as_deref());
+            let stuck = later(since.unwrap_or(self.now), STUCK_SECONDS);
+            if stuck <= self.now {
+                let message = format!(
+                    "{what}: delete it, and the upgrade of Node {} goes on",
+                    turn.node.name
+                );
+                return Some(Why::new(Reason::UpgradeCannotStart, message));
+            }
+            self.out.wake(stuck);
+        }
+        Some(self.being_deleted(other, format!("{what}: it is waited for until it is gone")))
     }
 
     /// The Job that prepares the node for numo's drain, while it runs.

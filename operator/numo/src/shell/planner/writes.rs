@@ -23,7 +23,7 @@ use numo_core::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Event: node leases can be had again.
+/// Event: node leases are available again.
 const LEASES_AGAIN: &str = "NodeLeasesAvailable";
 
 /// What is known of writes that were not taken.
@@ -204,7 +204,7 @@ impl Writes {
         }
     }
 
-    /// Node leases that cannot be had stop nothing, and are told once; so it is told that they can be had again.
+    /// Node leases that cannot be had stop nothing, and are told once; so it is told that they are available again.
     fn tell_no_leases(&mut self, context: &Context, owner: &Owner) {
         let unavailable = context.store.observed.settings.leases_unavailable.clone();
         if unavailable.is_some() == self.told_no_leases {
@@ -221,7 +221,7 @@ impl Writes {
             Event::warning(reason, EventAction::Admit, why)
         } else {
             let note = format!(
-                "leases of nodes can be had again in namespace {}",
+                "node leases are available again in namespace {}",
                 marks::LEASE_NAMESPACE
             );
             tracing::info!(reason = LEASES_AGAIN, "going on with node leases");

@@ -116,11 +116,13 @@ impl Store {
         let mut pods = self.pods.values().filter(|pod| pod.job == *key);
         let Some(job) = self.jobs.get(key) else {
             // A Job that was deleted goes at once, and its pods after it, in their own time.
-            return if let Some(pod) = pods.find(|pod| !pod.is_over) {
-                replace(&mut self.observed.jobs, key.clone(), outlived(pod.since))
-            } else {
-                self.observed.jobs.remove(key).is_some()
+            let Some(pod) = pods.find(|pod| !pod.is_over) else {
+                return self.observed.jobs.remove(key).is_some();
             };
+            // Until the pod is deleted too, all that tells is when the Job was first seen to be gone.
+            let known = self.observed.jobs.get(key).and_then(|job| job.deleting);
+            let since = pod.deleting.or(known).unwrap_or_else(Timestamp::now);
+            return replace(&mut self.observed.jobs, key.clone(), outlived(since));
         };
         let by_pod = pods.find_map(|pod| pod.trouble.clone());
         let by_event = || {

@@ -56,10 +56,7 @@ fn project_pod(object: &DynamicObject) -> Option<Object> {
     let pod = JobPodView {
         job: job_of(meta)?,
         trouble: pod_trouble(&object.data),
-        since: meta
-            .deletion_timestamp
-            .as_ref()
-            .map_or_else(|| created(meta), |at| at.0),
+        deleting: meta.deletion_timestamp.as_ref().map(|at| at.0),
         is_over: matches!(
             text(&object.data, "/status/phase").as_str(),
             "Succeeded" | "Failed"

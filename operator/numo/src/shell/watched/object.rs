@@ -162,8 +162,8 @@ pub struct JobPodView {
     pub job: Key,
     /// What keeps it from starting: reason and message.
     pub trouble: Option<(String, String)>,
-    /// Since when it is being deleted; when it was created, if it is not.
-    pub since: Timestamp,
+    /// Since when it is being deleted, if it is.
+    pub deleting: Option<Timestamp>,
     /// Whether nothing of it runs any more.
     pub is_over: bool,
 }

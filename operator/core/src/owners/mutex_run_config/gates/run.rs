@@ -394,12 +394,7 @@ fn foreign_writer(view: &RunView<'_>) -> Option<Why> {
         );
         Some(contested(Cause::Labels(node.name.clone()), message))
     };
-    let with_marks = || {
-        Some(contested(
-            Cause::Command(WRITERS.to_owned()),
-            stripped(view)?.to_owned(),
-        ))
-    };
+    let with_marks = || Some(contested(Cause::Command(WRITERS.to_owned()), stripped(view)?));
     unpaused_by_other(view)
         .or_else(reverted)
         .or_else(unmarked)

@@ -48,11 +48,16 @@ pub fn unlabelled_by_other<'a>(view: &RunView<'a>) -> Option<&'a NodeView> {
 
 /// For how long a run, or a node, is new (seconds): what it lacks then it never had.
 pub(crate) const NEW_SECONDS: i64 = 60;
-/// What is said of what somebody takes off with the mark that would count it.
-pub(crate) const STRIPPED: &str = "someone keeps taking off what numo puts on the MachineConfigPools and Nodes of this run, with the marks of it, and numo puts \
-                     it back once a minute; `kubectl get machineconfigpools,nodes -o yaml --show-managed-fields` tells who writes";
-/// The command that tells who does.
+/// The command that tells who takes off what numo puts on.
 pub(crate) const WRITERS: &str = "kubectl get machineconfigpools,nodes -o yaml --show-managed-fields";
+
+/// What is said of what somebody takes off with the mark that would count it.
+pub(crate) fn stripped_words() -> String {
+    format!(
+        "someone keeps taking off what numo puts on the MachineConfigPools and Nodes of this run, with the marks of it, and numo puts it back once \
+         a minute; `{WRITERS}` tells who writes"
+    )
+}
 
 fn of_run<'v>(view: &'v RunView<'_>) -> Option<&'v RunStatus> {
     view.run.status.run.as_ref().filter(|run| run.id == view.run_id)
@@ -79,8 +84,8 @@ pub(crate) fn was_there(view: &RunView<'_>, created: Option<Timestamp>) -> bool 
 }
 
 /// That somebody takes it off again and again, if so.
-pub(crate) fn stripped(view: &RunView<'_>) -> Option<&'static str> {
-    next(view).map(|_| STRIPPED)
+pub(crate) fn stripped(view: &RunView<'_>) -> Option<String> {
+    next(view).map(|_| stripped_words())
 }
 
 /// What tells whether a node's rule labels are those of this run.

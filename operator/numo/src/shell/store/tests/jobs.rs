@@ -123,6 +123,32 @@ fn a_rules_job_that_was_deleted_is_there_until_its_pods_have_ended() {
     assert_eq!(deleting(&store), None);
 }
 
+/// A rule may have run for long when its Job is deleted: the pod's age says nothing of how long that is gone.
+#[test]
+fn a_job_that_is_gone_is_so_since_it_was_seen_to_be_until_its_pod_is_deleted_too() {
+    let (mut store, began) = (Store::default(), jiff::Timestamp::now());
+    let labels = serde_json::json!({numo_api::marks::JOB_RUN: "r", "batch.kubernetes.io/job-name": "j"});
+    let job = serde_json::json!({"metadata": {"name": "j", "namespace": "ns", "uid": "u", "labels": labels}});
+    let mut pod = serde_json::json!({
+        "metadata": {"name": "j-1", "namespace": "ns", "labels": labels, "creationTimestamp": "2020-01-01T00:00:00Z"},
+        "status": {"phase": "Running"},
+    });
+    let key = Key::new("ns", "j");
+    let since = |store: &Store| store.observed.jobs.get(&key).and_then(|job| job.deleting);
+    store.see(Seen::Applied(Kind::Job, 1, item(Kind::Job, &job)));
+    store.see(Seen::Applied(Kind::Pod, 2, item(Kind::Pod, &pod)));
+    assert_eq!(since(&store), None);
+    store.see(Seen::Deleted(Kind::Job, key.clone(), 3));
+    let gone = since(&store);
+    assert!(gone.is_some_and(|at| at >= began), "{gone:?}");
+    store.see(Seen::Applied(Kind::Pod, 4, item(Kind::Pod, &pod)));
+    assert_eq!(since(&store), gone, "it is the same moment for ever");
+    let deleted = "2030-01-01T00:00:00Z";
+    pod["metadata"]["deletionTimestamp"] = serde_json::json!(deleted);
+    store.see(Seen::Applied(Kind::Pod, 5, item(Kind::Pod, &pod)));
+    assert_eq!(since(&store), Some(deleted.parse().unwrap()));
+}
+
 #[test]
 fn of_each_job_the_newest_event_is_kept_and_no_more_of_it_than_is_read() {
     let mut store = Store::new(Settings::default());
