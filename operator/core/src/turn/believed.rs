@@ -3,7 +3,7 @@
 
 use crate::{
     mark,
-    observed::{Annotated, ChangeView, Key, MachineApi, MachineView, Map, NodeView, Observed},
+    observed::{Annotated, ChangeView, Key, MachineApi, MachineView, Map, Observed},
 };
 use numo_api::marks;
 use std::{cell::OnceCell, collections::BTreeSet};
@@ -20,6 +20,8 @@ pub struct Believed<'a> {
     observed: &'a Observed,
     /// Nodes that went in their turn, by the uid of its owner.
     gone: OnceCell<BTreeSet<(&'a str, &'a str)>>,
+    /// Where the Machines are that Nodes name.
+    places: OnceCell<BTreeSet<(MachineApi, &'a str)>>,
 }
 
 impl<'a> Believed<'a> {
@@ -28,6 +30,7 @@ impl<'a> Believed<'a> {
         Self {
             observed,
             gone: OnceCell::new(),
+            places: OnceCell::new(),
         }
     }
 
@@ -61,14 +64,7 @@ impl<'a> Believed<'a> {
     /// Whether the MachineHealthCheck can see a Machine of this cluster: it is OpenShift's, or stands where Nodes have their
     /// Machines. None sees another namespace.
     pub fn is_check(&self, place: &Place) -> bool {
-        let is_there = |node: &NodeView| match place.0 {
-            MachineApi::OpenShift => {
-                let machine = node.annotation(marks::OPENSHIFT_MACHINE).split_once('/');
-                machine.is_some_and(|(namespace, _)| namespace == place.1.namespace)
-            }
-            MachineApi::ClusterApi => node.annotation(marks::CLUSTER_API_NAMESPACE) == place.1.namespace,
-        };
-        is_openshifts(place) || self.observed.nodes.values().any(is_there)
+        is_openshifts(place) || self.places().contains(&(place.0, place.1.namespace.as_str()))
     }
 
     fn gone(&self) -> &BTreeSet<(&'a str, &'a str)> {
@@ -78,6 +74,25 @@ impl<'a> Believed<'a> {
             let gone = changes.filter(|change| !is_there(change) && self.observed.is_trusted(change));
             gone.map(|change| (change.spec.owner_ref.uid.as_str(), change.spec.node_name.as_str()))
                 .collect()
+        })
+    }
+
+    fn places(&self) -> &BTreeSet<(MachineApi, &'a str)> {
+        self.places.get_or_init(|| {
+            let places = self.observed.nodes.values().flat_map(|node| {
+                let (openshift, _) = node
+                    .annotation(marks::OPENSHIFT_MACHINE)
+                    .split_once('/')
+                    .unwrap_or_default();
+                [
+                    (MachineApi::OpenShift, openshift),
+                    (
+                        MachineApi::ClusterApi,
+                        node.annotation(marks::CLUSTER_API_NAMESPACE),
+                    ),
+                ]
+            });
+            places.filter(|(_, namespace)| !namespace.is_empty()).collect()
         })
     }
 }
