@@ -353,7 +353,7 @@ reasons! {
     Upgrading: Node, "The Job of the node runs.";
     UpgradeStarting: Numo, "The Job of the node is about to start.";
     Prepared: Numo, "The Job that prepares the node for numo's drain is complete.";
-    UpgradeCannotStart: ClusterAdmin, "The Job of the node cannot start a pod.";
+    UpgradeCannotStart: ClusterAdmin, "The Job of the node cannot be made, or cannot start a pod.";
     JobFailed: ClusterAdmin, "The Job of the node failed, and no retry is left.";
     Rebooted: Numo, "The node rebooted under its Job: what came of it is judged by the node, or the Job runs once more.";
     JobLost: ClusterAdmin, "The Job of the node is gone, and nothing tells how it ended.";
