@@ -229,6 +229,16 @@ fn the_status_of_another_node_lets_nothing_go() {
     }
 }
 
+/// One that has lost the name of its Job may be another node's.
+#[test]
+fn a_pass_that_names_no_job_lets_nothing_go() {
+    for (text, _) in OWNERS {
+        let mut cluster = Cluster::parse(text);
+        journal(&mut cluster).status.verdicts[0].job = None;
+        check_cluster(&cluster, "> job before/Pre/2 of a");
+    }
+}
+
 #[test]
 fn a_journal_says_whose_it_is_with_each_step() {
     for (text, _) in OWNERS {
