@@ -48,6 +48,12 @@ impl ChangeView {
         let was_said = self.spec.directive.is_some() || self.generation > 1;
         !has_begun && was_said && !self.annotations.contains_key(marks::TURN)
     }
+
+    /// Whether the status was written for another NodeChange, or for this one before it was deleted and restored.
+    pub fn is_copied(&self) -> bool {
+        let written_for = self.status.node_change_uid.as_ref();
+        written_for.is_some_and(|uid| *uid != self.uid)
+    }
 }
 
 /// A node lease.
@@ -72,15 +78,12 @@ pub struct LeaseView {
 impl LeaseView {
     /// When its holder is to renew it: at half of its duration.
     pub fn renewal(&self) -> Timestamp {
-        self.renewed.map_or(Timestamp::UNIX_EPOCH, |at| {
-            later(at, self.duration_seconds / 2 + 1)
-        })
+        let half = self.duration_seconds / 2 + 1;
+        self.renewed.map_or(Timestamp::UNIX_EPOCH, |at| later(at, half))
     }
     /// Whether the lease no longer holds at `now` (the API server's time).
     pub fn expired(&self, now: Timestamp) -> bool {
-        self.holder.is_empty()
-            || self
-                .renewed
-                .is_none_or(|at| now.as_second() - at.as_second() > self.duration_seconds)
+        let is_over = |at: Timestamp| now.as_second() - at.as_second() > self.duration_seconds;
+        self.holder.is_empty() || self.renewed.is_none_or(is_over)
     }
 }

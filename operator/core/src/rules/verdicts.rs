@@ -69,10 +69,11 @@ pub(super) fn effective_policy(rule: &RuleView, phase: Phase) -> FailurePolicy {
     }
 }
 
-/// Whether a rule's Pass may still let a node go: it is no older than `passSeconds`, and of the rule as it is now. What a
-/// journal of an earlier numo has no edition of is asked for again.
+/// Whether a rule's Pass may still let a node go: it is no older than `passSeconds`, names the Job that it is of, and is of the
+/// rule as it is now. What a journal of an earlier numo has no edition of is asked for again.
 pub fn is_fresh(rule: &RuleView, verdict: &VerdictRecord, now: Timestamp) -> bool {
     verdict.outcome == Outcome::Pass
+        && (rule.is_asked || verdict.job.is_some())
         && verdict.edition.as_deref() == Some(rule.edition().as_str())
         && given_at(verdict).is_some_and(|at| is_recent(rule, at, now))
 }

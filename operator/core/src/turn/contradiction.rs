@@ -46,16 +46,20 @@ pub(crate) fn of_other(change: &ChangeView, owner: &Owner) -> Option<Why> {
     })
 }
 
-/// That the status of another NodeChange was copied to this one: a retry would go on with what that node was pinned to.
-pub(crate) fn copied(change: &ChangeView) -> Option<Why> {
-    let found = change.status.node_change_uid.as_ref()?;
-    (*found != change.uid).then(|| {
+/// That nothing may go by this journal: it is of a later format or another owner, or its status was copied. Who leaves gives back all the same
+/// what it took.
+pub(crate) fn unheeded(change: &ChangeView, owner: &Owner, is_left: bool) -> Option<Why> {
+    let copied = || {
         let problem = format!(
-            "status.nodeChangeUID: found {found:?}, wanted its own uid {}: the status of another NodeChange was copied to it",
-            change.uid
+            "status.nodeChangeUID: found {:?}, wanted its own uid {}: it was written for another NodeChange, or for this one before it was deleted \
+             and restored; `numo retry {}` starts its turn over",
+            change.status.node_change_uid.as_deref().unwrap_or_default(),
+            change.uid,
+            change.spec.node_name
         );
         why(change, &problem)
-    })
+    };
+    of_other(change, owner).or_else(|| (change.is_copied() && !is_left).then(copied))
 }
 
 /// What the journal of a turn says that cannot be so. `before` tells the steps one of which comes before a step of this owner; none of a
@@ -70,7 +74,7 @@ pub(crate) fn of(
 ) -> Option<Why> {
     let problem = of_attempts(change)
         .or_else(|| of_steps(change, before))
-        .or_else(|| (!is_released).then(|| of_times(change, now)).flatten())
+        .or_else(|| of_times(change, now).err().filter(|_| !is_released))
         .or_else(|| of_verdicts(&change.status.verdicts))
         .or_else(|| of_jobs(change))?;
     Some(why(change, &problem))
@@ -143,8 +147,9 @@ pub(crate) fn taken(change: &ChangeView, node: &str) -> Why {
 
 pub(crate) fn why(change: &ChangeView, problem: &str) -> Why {
     let message = format!(
-        "NodeChange {}: {problem}; numo leaves Node {} alone until this is corrected: fix it, or delete it, and numo looks at the node again",
-        change.key, change.spec.node_name
+        "NodeChange {}: {problem}; numo leaves Node {} alone until this is corrected: fix it, or `kubectl -n {} delete nodechange {}`, and numo \
+         looks at the node again",
+        change.key, change.spec.node_name, change.key.namespace, change.key.name
     );
     Why::new(Reason::JournalContradicts, message)
 }
@@ -153,15 +158,14 @@ pub(crate) fn why(change: &ChangeView, problem: &str) -> Why {
 fn of_attempts(change: &ChangeView) -> Option<String> {
     let status = &change.status;
     let attempt = status.attempt.max(1);
-    let ahead = |field: &str, found: i32| {
-        (found > attempt)
-            .then(|| format!("{field}: found attempt {found}, wanted at most {attempt} (status.attempt)"))
-    };
-    let mut entries = status.entries.iter();
-    let mut verdicts = status.verdicts.iter();
-    entries
-        .find_map(|entry| ahead("status.entries", entry.attempt))
-        .or_else(|| verdicts.find_map(|verdict| ahead("status.verdicts", verdict.round)))
+    let entries = status.entries.iter();
+    let entries = entries.map(|entry| ("status.entries", entry.attempt));
+    let verdicts = status.verdicts.iter();
+    let verdicts = verdicts.map(|verdict| ("status.verdicts", verdict.round));
+    let (field, found) = entries.chain(verdicts).find(|(_, found)| *found > attempt)?;
+    Some(format!(
+        "{field}: found attempt {found}, wanted at most {attempt} (status.attempt)"
+    ))
 }
 
 /// A node goes through steps that its owner has, and reaches none before what must come before it.
@@ -195,53 +199,37 @@ fn of_steps(change: &ChangeView, before: impl Fn(Step) -> Option<&'static [Step]
 }
 
 /// Times can be read, are in order, and have come.
-fn of_times(change: &ChangeView, now: Timestamp) -> Option<String> {
+fn of_times(change: &ChangeView, now: Timestamp) -> Result<(), String> {
     let status = &change.status;
-    let times = [
-        ("status.since", &status.since),
-        ("status.closedSince", &status.closed_since),
-    ];
-    let of_field = times.into_iter().find_map(|(field, time)| {
-        let time = time.as_deref()?;
-        wrong_time(field, time, now).err()
-    });
-    if of_field.is_some() {
-        return of_field;
+    let (since, closed) = (&status.since, &status.closed_since);
+    for (field, time) in [("status.since", since), ("status.closedSince", closed)] {
+        time.as_deref()
+            .map_or(Ok(now), |time| wrong_time(field, time, now))?;
     }
     let attempt = status.attempt.max(1);
     let mut last: Option<(Timestamp, &Entry)> = None;
     // What earlier attempts say is history.
-    for entry in status
-        .entries
-        .iter()
-        .filter(|entry| entry.attempt.max(1) == attempt)
-    {
-        let at = match wrong_time("status.entries", &entry.at, now) {
-            Ok(at) => at,
-            Err(problem) => return Some(problem),
-        };
+    let entries = status.entries.iter();
+    for entry in entries.filter(|entry| entry.attempt.max(1) == attempt) {
+        let at = wrong_time("status.entries", &entry.at, now)?;
         if let Some((_, earlier)) = last.filter(|(last, _)| later(at, APART_SECONDS) < *last) {
             let (step, at, before) = (entry.step.name(), &entry.at, earlier.step.name());
-            return Some(format!(
+            return Err(format!(
                 "status.entries: found {step} at {at}, wanted it after {before} at {}",
                 earlier.at
             ));
         }
         last = Some((at, entry));
     }
-    None
+    Ok(())
 }
 
 /// The time, or what is wrong with it.
 fn wrong_time(field: &str, found: &str, now: Timestamp) -> Result<Timestamp, String> {
     let at = journal::time(Some(found));
     let at = at.ok_or_else(|| format!("{field}: found {found:?}, wanted a time such as {now}"))?;
-    if !has_come(at, now) {
-        return Err(format!(
-            "{field}: found {found}, wanted a time that has come: it is {now}"
-        ));
-    }
-    Ok(at)
+    let early = || format!("{field}: found {found}, wanted a time that has come: it is {now}");
+    has_come(at, now).then_some(at).ok_or_else(early)
 }
 
 /// An attempt of a rule has one verdict.
@@ -259,12 +247,15 @@ fn of_verdicts(verdicts: &[VerdictRecord]) -> Option<String> {
     })
 }
 
-/// A verdict that lets the node go is of a Job of this turn: the name of a Job is made of owner, node and rule. After the release it may be
-/// the node that has the other one's place.
+/// A verdict is of a Job of this turn: the name of a Job is made of owner, node and rule. After the release the node is another one that
+/// has the place of the old one, if there is one.
 fn of_jobs(change: &ChangeView) -> Option<String> {
     let (spec, attempt) = (&change.spec, change.status.attempt.max(1));
+    let pin = change.status.pin.as_ref();
+    let has_heir = pin.is_some_and(|pin| pin.heir.is_some());
+    let is_of_heir = |one: &VerdictRecord| has_heir && one.phase.is_after_release();
     let verdicts = change.status.verdicts.iter();
-    let mut verdicts = verdicts.filter(|one| one.round == attempt && !one.phase.is_after_release());
+    let mut verdicts = verdicts.filter(|one| one.round == attempt && !is_of_heir(one));
     verdicts.find_map(|verdict| {
         let job = verdict.job.as_deref()?;
         let identity = JobIdentity {

@@ -23,27 +23,24 @@ fn asked(change: &ChangeView, action: DirectiveAction) -> Option<&Directive> {
     directive.filter(|directive| directive.action == action)
 }
 
-/// Whether nobody has acted on the directive yet.
+/// Whether nobody has acted on the directive yet. What another NodeChange has seen says nothing of that.
 fn is_fresh(change: &ChangeView) -> bool {
-    change.status.observed_generation.unwrap_or(1) < change.generation
+    let seen = change.status.observed_generation.filter(|_| !change.is_copied());
+    seen.unwrap_or(1) < change.generation
 }
 
 /// That a person holds the node, if so.
 pub(crate) fn held(change: &ChangeView) -> Option<Why> {
     let directive = asked(change, DirectiveAction::Hold)?;
-    Some(Why::new(
-        Reason::HeldByPerson,
-        persons_words("held", change, directive),
-    ))
+    let words = persons_words("held", change, directive);
+    Some(Why::new(Reason::HeldByPerson, words))
 }
 
 /// That a person leaves the node out, if so.
 pub(crate) fn skipped(change: &ChangeView) -> Option<Why> {
     let directive = asked(change, DirectiveAction::Skip)?;
-    Some(Why::new(
-        Reason::SkippedByPerson,
-        persons_words("skipped", change, directive),
-    ))
+    let words = persons_words("skipped", change, directive);
+    Some(Why::new(Reason::SkippedByPerson, words))
 }
 
 /// That a person gives the owner up with this node, if so.
@@ -92,10 +89,8 @@ pub fn retry_asked(change: &ChangeView) -> bool {
 /// The same, in words.
 pub(crate) fn retried(change: &ChangeView) -> Option<Why> {
     let directive = asked(change, DirectiveAction::Retry).filter(|_| is_fresh(change))?;
-    Some(Why::new(
-        Reason::Admitting,
-        persons_words("retried", change, directive),
-    ))
+    let words = persons_words("retried", change, directive);
+    Some(Why::new(Reason::Admitting, words))
 }
 
 /// The journal of the next attempt of a node, which begins with this step.
@@ -109,22 +104,17 @@ pub(crate) fn next_attempt<'a>(change: &'a ChangeView, step: Step, why: &Why, no
 
 /// At which step a node is that stays out ([`stays_out`]), and why; none of any other node.
 pub(crate) fn why_out(change: &ChangeView) -> Option<(Step, Why)> {
-    if !stays_out(change) {
-        return None;
-    }
+    let step = change.status.step.filter(|_| stays_out(change))?;
     let reason = journal::reason(change).unwrap_or(Reason::SkippedByPerson);
     let message = change.status.message.clone().unwrap_or_default();
-    Some((
-        change.status.step.unwrap_or(Step::Skipped),
-        Why::new(reason, message),
-    ))
+    Some((step, Why::new(reason, message)))
 }
 
 /// Whether a node was left out of what is asked for now, or failed for good, and nobody has asked for it since. One whose turn ended as
 /// nobody wanted it any more is taken up again once somebody does.
 pub(crate) fn stays_out(change: &ChangeView) -> bool {
     // One that was done and is behind again is done again.
-    let over = matches!(change.status.step, Some(Step::Skipped | Step::Failed));
+    let over = matches!(change.status.step, Some(Step::Skipped | Step::Failed)) && !change.is_copied();
     let again = [
         Reason::RunGivenUp,
         Reason::NotSelected,

@@ -31,6 +31,11 @@ impl<'a> Journal<'a> {
     /// Opens the journal as it was read.
     pub fn open(change: &'a ChangeView, now: Timestamp) -> Self {
         let mut status = change.status.clone();
+        if change.is_copied() {
+            // Nothing that another one says goes on as its own.
+            status = NodeChangeStatus::default();
+            status.attempt = change.status.attempt;
+        }
         status.journal_version = JOURNAL_VERSION;
         status.attempt = status.attempt.max(1);
         // Whatever is written down next: the turn goes on, or is closed anew (`turn/closed.rs`).
@@ -41,8 +46,6 @@ impl<'a> Journal<'a> {
     /// Enters a step, with the reason where the step alone does not tell. Of old entries the last that
     /// tell of a release are kept.
     pub fn enter(&mut self, step: Step, why: Option<&Why>) {
-        // Not as the journal is opened: where the API server drops the field, each pass would write it again.
-        self.status.node_change_uid = Some(self.change.uid.clone());
         self.status.step = Some(step);
         self.status.since = Some(self.now.to_string());
         self.status.reason = why.map(|why| why.reason.name().to_owned());
@@ -100,9 +103,11 @@ impl<'a> Journal<'a> {
         self.status.observed_generation = Some(self.change.generation);
     }
 
-    /// The write, if anything differs.
-    pub fn planned(self, event: Option<Event>) -> Option<Planned> {
-        (self.status != self.change.status).then(|| Planned {
+    /// The write, if anything differs. Whose status it is does not count: where the API server drops that, each pass would write it again.
+    pub fn planned(mut self, event: Option<Event>) -> Option<Planned> {
+        let differs = self.status != self.change.status;
+        self.status.node_change_uid = Some(self.change.uid.clone());
+        differs.then(|| Planned {
             chain: self.change.spec.node_name.clone(),
             action: Action::WriteJournal {
                 key: self.change.key.clone(),
@@ -252,6 +257,11 @@ pub(crate) fn written_at(change: &ChangeView, now: Timestamp) -> Timestamp {
     // A time that has not come is nothing to go by.
     let times = times.filter(|at| *at <= now).max();
     times.map_or(change.created, |at| at.max(change.created))
+}
+
+/// When the last rule of the node had its verdict.
+pub fn last_verdict(change: &ChangeView) -> Option<Timestamp> {
+    time(change.status.verdicts.last().map(|last| last.at.as_str()))
 }
 
 /// Parses a time the journal holds.

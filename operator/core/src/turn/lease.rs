@@ -2,7 +2,7 @@
 //! gives it back. When an owner does so is not said here.
 
 use crate::{
-    action::Action,
+    action::{Action, Planned},
     decision::Decision,
     observed::{LeaseView, NodeView, Observed},
     owner::OwnerKind,
@@ -148,6 +148,14 @@ pub(crate) fn upkeep<'a>(
     upkeep
 }
 
+/// Keeps the lease of a node that `holder` has; nothing is taken.
+pub(crate) fn keep(out: &mut Decision, seen: (&Observed, Timestamp), node: &NodeView, holder: &str) {
+    let kept = upkeep(seen.0, node, holder, (seen.1, seen.1));
+    kept.due.into_iter().for_each(|due| out.wake(due));
+    let renewal = kept.renews.map(|action| Planned::of(&node.name, action));
+    out.actions.extend(renewal);
+}
+
 /// Gives the lease of a node back, if `holder` has it.
 pub(crate) fn release(observed: &Observed, node: &str, holder: &str) -> Option<Action> {
     given_back(node, observed.leases.get(node)?, holder)
@@ -176,7 +184,6 @@ pub(crate) fn named_on(holder: &str) -> Option<(&str, &str)> {
 
 /// When a lease that nobody renews can be taken over.
 pub fn expiry(lease: &LeaseView) -> Timestamp {
-    lease
-        .renewed
-        .map_or(Timestamp::UNIX_EPOCH, |at| later(at, lease.duration_seconds + 1))
+    let end = |at| later(at, lease.duration_seconds + 1);
+    lease.renewed.map_or(Timestamp::UNIX_EPOCH, end)
 }

@@ -79,17 +79,13 @@ impl Phases<'_> {
     /// What the rules are asked about.
     pub fn subject<'s>(&'s self, node: &'s NodeView, change: &'s ChangeView) -> Subject<'s> {
         let status = &change.status;
-        let last = status
-            .verdicts
-            .last()
-            .and_then(|verdict| journal::time(Some(&verdict.at)));
         Subject {
             pool: self.pool,
             from_version: status.pin.as_ref().map_or("", |pin| pin.from_version.as_str()),
             to_version: self.to_version,
             run: &change.spec.target.run_id,
             round: status.attempt.max(1),
-            since: journal::time(status.since.as_deref()).max(last),
+            since: journal::time(status.since.as_deref()).max(journal::last_verdict(change)),
             waits: &status.rule_waits,
             ..Subject::waiting(self.owner, self.owner_uid, node, 0)
         }

@@ -4,11 +4,11 @@
 //! Each pass takes a node through the steps that are behind it, which ask nothing and write nothing, up to the one that it is at. Where
 //! a node is, is derived from what is seen: a crash between any two writes finds the same step.
 
+pub use super::journal::last_verdict;
 pub use super::node::{Next, ON, Parts, STAY, Turn, step_of};
 
 use crate::{
     action::{Action, Planned},
-    observed::ChangeView,
     probe::{self, Look},
     rules::{self, Progress},
     time::later,
@@ -17,6 +17,7 @@ use crate::{
         cordon::{self, Across},
         directive, failed,
         journal::{self, Journal},
+        lease,
         node::enter,
         own_drain,
         phases::Went,
@@ -91,14 +92,26 @@ fn keep_wave(turn: &mut impl Turn) -> Next {
     STAY
 }
 
-/// A journal that is not ours to go by is not written to either. What was taken goes back all the same where another NodeChange's was copied.
+/// A journal that is not ours to go by is not written to either; the lease is kept, as the node may be in mid-change. A retry begins anew where
+/// another status was copied.
 fn heed_other(turn: &mut impl Turn) -> Next {
     let is_left = turn.is_left();
     let Parts { phases, change, .. } = turn.parts();
-    let copied = || contradiction::copied(change).filter(|_| !is_left);
-    let Some(why) = contradiction::of_other(change, phases.owner).or_else(copied) else {
+    let Some(why) = contradiction::unheeded(change, phases.owner, is_left) else {
         return ON;
     };
+    let holder = turn.holding().and_then(|holding| holding.holder);
+    let (phases, node, change, out) = turn.parts().all();
+    if let Some(holder) = holder {
+        lease::keep(out, (phases.observed, phases.now), node, &holder);
+    }
+    let is_copied = contradiction::of_other(change, phases.owner).is_none();
+    if let Some(why) = directive::retried(change).filter(|_| is_copied) {
+        let journal = directive::next_attempt(change, Step::Admitted, &why, phases.now);
+        out.actions.extend(journal.planned(None));
+        turn.say(Step::Admitted, why);
+        return STAY;
+    }
     turn.say(Step::Held, why);
     STAY
 }
@@ -141,9 +154,8 @@ fn pass(turn: &mut impl Turn, phase: Phase, closed: Option<&Why>) -> Next {
 /// long, and one that changes the world for a drain that cannot pass has done it in vain.
 fn pass_the_last(turn: &mut impl Turn, closed: Option<&Why>) -> Next {
     let parts = turn.parts();
-    let progress = parts
-        .phases
-        .progress((parts.node, parts.change), Phase::PreRelease);
+    let at = (parts.node, parts.change);
+    let progress = parts.phases.progress(at, Phase::PreRelease);
     let begins = matches!(progress, Progress::Start(_) | Progress::Evaluate(_));
     if begins && closed.is_none() {
         probe_drain(turn, Step::PreRelease)?;
@@ -323,10 +335,4 @@ pub fn soak(turn: &mut impl Turn, from: Timestamp, soak_seconds: i64) -> Next {
     let message = format!("it keeps its turn until {end} (soakSeconds)");
     turn.say(Step::Soaked, Why::new(Reason::Soaking, message).until(end));
     STAY
-}
-
-/// When the last rule of the node had its verdict.
-pub fn last_verdict(change: &ChangeView) -> Option<Timestamp> {
-    let last = change.status.verdicts.last()?;
-    journal::time(Some(&last.at))
 }

@@ -241,7 +241,41 @@ impl Cluster {
                 cluster.finalize();
             }
         }
+        cluster.name_jobs();
         cluster
+    }
+
+    /// A Pass of a rule that runs Jobs names the one that it is of, as numo writes it. It is gone by now.
+    fn name_jobs(&mut self) {
+        let rules = &self.observed.rules;
+        let is_of_job = |verdict: &VerdictRecord| {
+            let mut rules = rules.values();
+            let rule = rules.find(|rule| rule.key.to_string() == verdict.rule);
+            verdict.outcome == Outcome::Pass && rule.is_some_and(|rule| !rule.is_asked)
+        };
+        for change in self.observed.changes.values_mut() {
+            let (spec, verdicts) = (&change.spec, &mut change.status.verdicts);
+            for verdict in verdicts.iter_mut().filter(|verdict| is_of_job(verdict)) {
+                let identity = JobIdentity {
+                    owner_uid: &spec.owner_ref.uid,
+                    node_uid: &spec.node_uid,
+                    run: &spec.target.run_id,
+                    rule: &verdict.rule,
+                    phase: verdict.phase,
+                    round: verdict.round,
+                    attempt: verdict.attempt,
+                };
+                let job = names::job_name("gone", &identity);
+                verdict.job = Some(format!("{NAMESPACE}/{job}"));
+            }
+        }
+        let runs = self.observed.runs.values_mut();
+        for run in runs.filter_map(|run| run.status.run.as_mut()) {
+            let verdicts = run.verdicts.iter_mut();
+            for verdict in verdicts.filter(|verdict| is_of_job(verdict)) {
+                verdict.job = Some(format!("{NAMESPACE}/gone"));
+            }
+        }
     }
 
     /// A run whose marks are there has its finalizer; `run bare` has lost it.

@@ -10,6 +10,7 @@ use numo_core::{
     action::{Action, FleetAction, NodePurpose},
     names::{self, JobIdentity},
     observed::ChangeView,
+    turn::journal::Journal,
 };
 
 /// A node of each kind of owner whose rules have passed: the next step lets it go.
@@ -214,18 +215,189 @@ fn the_status_of_another_node_lets_nothing_go() {
         let job = names::job_name("earlier", &identity);
         change.status.verdicts[0].job = Some(format!("numo/{job}"));
         check_cluster(&cluster, goes_on);
-        // After the release the node that has its place is asked about.
+        // After the release the node that has its place is asked about, where there is one.
         let change = journal(&mut cluster);
         let mut of_heir = change.status.verdicts[0].clone();
         (of_heir.phase, of_heir.job) = (Phase::Post, Some("numo/before-0123456789".to_owned()));
         change.status.verdicts.push(of_heir);
-        check_cluster(&cluster, goes_on);
+        check_cluster(
+            &cluster,
+            "node a Held JournalContradicts ~ of MutexRule numo/before in phase Post, wanted one that ran for this turn",
+        );
+        let mut with_heir = cluster.clone();
+        let pin = &mut journal(&mut with_heir).status.pin;
+        pin.get_or_insert_default().heir = Some("b".to_owned());
+        let why = &decision(&with_heir).report.nodes["a"].why;
+        assert_ne!(why.reason, Reason::JournalContradicts, "{}", why.message);
+        journal(&mut cluster).status.verdicts.pop();
         // Of an attempt before it is history.
         let change = journal(&mut cluster);
         change.status.verdicts[0].round = 0;
         change.status.verdicts[0].job = Some("numo/another".to_owned());
         let why = &decision(&cluster).report.nodes["a"].why;
         assert_ne!(why.reason, Reason::JournalContradicts, "{}", why.message);
+    }
+}
+
+/// One that has lost the name of its Job may be another node's.
+#[test]
+fn a_pass_that_names_no_job_lets_nothing_go() {
+    for (text, _) in OWNERS {
+        let mut cluster = Cluster::parse(text);
+        journal(&mut cluster).status.verdicts[0].job = None;
+        check_cluster(&cluster, "> job before/Pre/2 of a");
+    }
+}
+
+/// The status is of another NodeChange, which has seen more than this one.
+fn copied(text: &str) -> Cluster {
+    let mut cluster = Cluster::parse(text);
+    let status = &mut journal(&mut cluster).status;
+    status.node_change_uid = Some("another".to_owned());
+    status.observed_generation = Some(9);
+    cluster
+}
+
+/// The node may be in mid-change: no other operator is to take it meanwhile.
+#[test]
+fn the_lease_of_a_node_whose_journal_is_not_gone_by_is_kept() {
+    let is_renewed = |cluster: &Cluster| {
+        let planned = decision(cluster).actions;
+        let mut actions = planned.iter().map(|planned| &planned.action);
+        actions.any(|action| matches!(action, Action::RenewLease { node, .. } if node == "a"))
+    };
+    for (text, _) in OWNERS {
+        let mut cluster = copied(text);
+        let Some(lease) = cluster.observed.leases.get_mut("a") else {
+            continue;
+        };
+        lease.renewed = Some(at(-2000));
+        assert!(is_renewed(&cluster), "copied: {text}");
+        journal(&mut cluster).status.node_change_uid = None;
+        let mut later = cluster.clone();
+        journal(&mut later).status.journal_version = 2;
+        assert!(is_renewed(&later), "of a later numo: {text}");
+        if cluster.observed.plans.is_empty() {
+            let mut twice = cluster.clone();
+            let mut other = journal(&mut twice).clone();
+            other.key.name.push_str("-b");
+            twice.observed.changes.insert(other.key.clone(), other);
+            assert!(is_renewed(&twice), "twice: {text}");
+            "gone".clone_into(&mut journal(&mut cluster).spec.node_name);
+            assert!(is_renewed(&cluster), "misnamed: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_retry_begins_anew_with_nothing_of_a_status_that_was_copied() {
+    for (text, _) in OWNERS {
+        let mut cluster = copied(text);
+        let change = journal(&mut cluster);
+        change.generation = 2;
+        change.spec.directive = Some(numo_api::Directive {
+            action: numo_api::DirectiveAction::Retry,
+            reason: None,
+            by: None,
+        });
+        let uid = change.uid.clone();
+        let found = decision(&cluster);
+        assert!(
+            !found.actions.iter().any(|planned| is_disruptive(&planned.action)),
+            "{:#?}",
+            found.actions
+        );
+        let written = found
+            .actions
+            .into_iter()
+            .find_map(|planned| match planned.action {
+                Action::WriteJournal { status, .. } => Some(*status),
+                _ => None,
+            });
+        let written = written.expect("a journal");
+        assert_eq!(written.node_change_uid, Some(uid), "{text}");
+        assert_eq!(
+            (written.attempt, written.step),
+            (2, Some(Step::Admitted)),
+            "{text}"
+        );
+        assert_eq!((written.pin, written.verdicts), (None, Vec::new()), "{text}");
+        assert_eq!(written.observed_generation, Some(2), "{text}");
+    }
+}
+
+/// What was said of another node leaves none out.
+#[test]
+fn a_node_is_not_left_out_by_a_status_that_was_copied() {
+    for text in [
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0
+         run finalizer {}
+         change a Skipped reason:SkippedByPerson",
+        "node a worker 4.16.0
+         plan concurrency:1 finalizer
+         begun a Skipped reason:SkippedByPerson",
+    ] {
+        check(text, "node a Skipped SkippedByPerson");
+        check_cluster(&copied(text), "not node a Skipped");
+        let planned = decision(&copied(text)).actions;
+        let written = planned.into_iter().find_map(|planned| match planned.action {
+            Action::WriteJournal { status, .. } => Some(*status),
+            _ => None,
+        });
+        if let Some(written) = written {
+            let steps: Vec<Step> = written.entries.iter().map(|entry| entry.step).collect();
+            assert_eq!(steps, [Step::Admitted], "{text}");
+        }
+    }
+}
+
+/// A node that is gone frees its place, unless a machine or a member of etcd is named for it.
+#[test]
+fn a_node_that_is_gone_needs_no_person_for_a_status_that_was_copied() {
+    let gone = |more: &str| {
+        let mut cluster = copied(&format!(
+            "node a worker v0
+             node b worker v0
+             version img2 finalizer
+             host a img1
+             host b img1
+             group w image:img2
+             groups w
+             replacing a PreRules {more}"
+        ));
+        cluster.observed.nodes.remove("a");
+        cluster
+    };
+    let planned = decision(&gone("")).actions;
+    let ended = planned.iter().any(|planned| match &planned.action {
+        Action::WriteJournal { status, .. } => status.step == Some(Step::Failed),
+        _ => false,
+    });
+    assert!(ended, "{planned:#?}");
+    check_cluster(&gone("machine:m-b"), "node a Held JournalContradicts");
+}
+
+#[test]
+fn a_journal_says_whose_it_is_with_each_write() {
+    for (text, _) in OWNERS {
+        let mut cluster = Cluster::parse(text);
+        let change = journal(&mut cluster);
+        change.status.journal_version = 1;
+        let change = &*change;
+        let written = |edit: fn(&mut Journal<'_>)| {
+            let mut journal = Journal::open(change, at(0));
+            edit(&mut journal);
+            match journal.planned(None)?.action {
+                Action::WriteJournal { status, .. } => status.node_change_uid,
+                _ => None,
+            }
+        };
+        // Where the API server drops it, each pass would write it again.
+        assert_eq!(written(|_| ()), None, "{text}");
+        let noted = written(|journal| journal.status.log_tail = Some("a".to_owned()));
+        assert_eq!(noted.as_ref(), Some(&change.uid), "{text}");
     }
 }
 

@@ -169,6 +169,7 @@ impl Member<'_> {
     /// was only given up with the run may begin again.
     pub fn left_out(&self) -> Option<&ChangeView> {
         self.change.filter(|change| match change.status.step {
+            _ if change.is_copied() => false,
             Some(Step::Skipped) => true,
             Some(Step::Failed) => change.status.reason.as_deref() != Some(Reason::RunGivenUp.name()),
             _ => false,

@@ -14,7 +14,7 @@ use crate::{
     turn::{
         contradiction, failed,
         journal::{self, Journal},
-        machine,
+        lease, machine,
         node::Holding,
         phases::{At, Phases},
         shield,
@@ -72,7 +72,11 @@ pub fn advance_all<'m>(decision: &mut RunDecision<'m>, pass: &Pass<'_, 'm>) {
         let misnamed = || contradiction::misnamed(view.observed, change).map(|(_, why)| why);
         let doubt = twice.get(member.node.uid.as_str()).cloned().or_else(misnamed);
         match doubt.filter(|_| pass.leaving.is_none()) {
-            Some(why) => decision.report(member, Step::Held, why),
+            Some(why) => {
+                let seen = (view.observed, view.now);
+                lease::keep(&mut decision.out, seen, member.node, &view.holder);
+                decision.report(member, Step::Held, why);
+            }
             None => advance(decision, pass, member, change),
         }
     }

@@ -66,15 +66,9 @@ impl Pass<'_> {
     }
 
     /// Keeps the lease of a node that has its turn to the end of its soak; nothing new is taken.
-    pub(super) fn keep_lease(&mut self, node: &NodeView, change: &ChangeView) {
-        let times = (change.created, self.now);
-        let lease = lease::upkeep(self.observed, node, marks::MAINTENANCE_HOLDER, times);
-        if let Some(due) = lease.due {
-            self.wake(due);
-        }
-        if let Some(renewal) = lease.renews {
-            self.act(renewal, None);
-        }
+    pub(super) fn keep_lease(&mut self, node: &NodeView) {
+        let seen = (self.observed, self.now);
+        lease::keep(&mut self.out, seen, node, marks::MAINTENANCE_HOLDER);
     }
 
     /// Somebody took the lease while the node was in maintenance: after a while the node is theirs.

@@ -126,8 +126,8 @@ impl crate::pass::Pass for Pass<'_> {
             self.say(Step::Held, Why::new(Reason::InvalidField, message), None);
             // Another operator would take a node that is closed.
             let turn = self.turn().zip(self.observed.nodes.get(self.node));
-            if let Some((change, node)) = turn {
-                self.keep_lease(node, change);
+            if let Some((_, node)) = turn {
+                self.keep_lease(node);
             }
         } else {
             return ON;
@@ -138,7 +138,8 @@ impl crate::pass::Pass for Pass<'_> {
 
     fn advance_turns(&mut self) {
         let node = self.observed.nodes.get(self.node);
-        if let Some((change, why)) = node.and_then(|node| self.doubt(node)) {
+        if let Some((node, (change, why))) = node.and_then(|node| Some((node, self.doubt(node)?))) {
+            self.keep_lease(node);
             self.say(Step::Held, why, Some(change));
             self.over = true;
             return;

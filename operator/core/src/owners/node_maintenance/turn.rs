@@ -275,7 +275,7 @@ impl steps::Turn for Turn<'_, '_> {
         let since = since.and_then(journal::time).unwrap_or(self.pass.now);
         let next = steps::soak(self, since, soak_seconds);
         if next.is_break() {
-            self.pass.keep_lease(self.node, self.change);
+            self.pass.keep_lease(self.node);
         }
         next
     }

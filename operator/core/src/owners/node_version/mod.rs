@@ -49,11 +49,11 @@ use crate::{
     drain::DrainOptions,
     finalizer,
     observed::{NodeVersionView, NodeView, Observed},
-    owner::Owner,
+    owner::{Owner, OwnerKind},
     report::{NodeVersionReport, RunPhase},
     suspended,
     turn::{
-        contradiction, directive, job, journal,
+        contradiction, directive, job, journal, lease,
         steps::{Next, ON, STAY},
     },
     verdict::Answers,
@@ -163,7 +163,13 @@ impl crate::pass::Pass for Pass<'_> {
             let twice = twice.get(change.spec.node_uid.as_str());
             let doubt = twice.map(|why| (name, why.clone())).or_else(misnamed);
             match doubt.filter(|_| self.leaving.is_none()) {
-                Some((name, why)) => self.say(name, Step::Held, why, Some(change)),
+                Some((name, why)) => {
+                    if let Some(node) = self.observed.nodes.get(name) {
+                        let holder = lease::holder_of(OwnerKind::NodeVersion, &self.view.uid);
+                        lease::keep(&mut self.out, (self.observed, self.now), node, &holder);
+                    }
+                    self.say(name, Step::Held, why, Some(change));
+                }
                 None => self.advance(change),
             }
         }

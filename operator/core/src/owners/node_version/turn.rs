@@ -62,13 +62,16 @@ impl<'a> Pass<'a> {
 
     /// Moves a node that has its turn one step further.
     pub(super) fn advance(&mut self, change: &'a ChangeView) {
-        let copied = || contradiction::copied(change).filter(|_| self.leaving.is_none());
-        if let Some(why) = contradiction::of_other(change, self.owner).or_else(copied) {
-            return self.say(&change.spec.node_name, Step::Held, why, Some(change));
-        }
         let donor = self.observed.node_of(change);
         if donor.is_none() && journal::entered(change, Step::Released).is_none() {
-            return self.end_gone(change);
+            // A machine or a member of etcd that a copied status names is left alone.
+            let pin = change.status.pin.as_ref();
+            let names_none = pin.is_none_or(|pin| pin.provider_id.is_none() && pin.heir_member.is_none());
+            let ends = names_none || self.leaving.is_some();
+            return match contradiction::unheeded(change, self.owner, ends) {
+                Some(why) => self.say(&change.spec.node_name, Step::Held, why, Some(change)),
+                None => self.end_gone(change),
+            };
         }
         let pin = change.status.pin.as_ref();
         let heir = pin.and_then(|pin| self.observed.nodes.get(pin.heir.as_deref()?));
@@ -89,8 +92,10 @@ impl<'a> Pass<'a> {
 
     /// Ends the turn of a node that is gone and whose place no node has: it was to go, or the new one is gone too.
     fn finish_alone(&mut self, change: &'a ChangeView) {
+        let is_left = self.leaving.is_some();
         let doubt = || contradiction::of(change, self.now, true, <Going<'_, '_> as steps::Turn>::before);
-        if let Some(why) = self.leaving.is_none().then(doubt).flatten() {
+        let unheeded = contradiction::unheeded(change, self.owner, is_left);
+        if let Some(why) = unheeded.or_else(|| doubt().filter(|_| !is_left)) {
             return self.say(&change.spec.node_name, Step::Held, why, Some(change));
         }
         if journal::entered(change, Step::Changed).is_none() {

@@ -206,6 +206,7 @@ impl Wait<'_> {
                 )]
             }
             Reason::MarkUnreadable => self.command().unwrap_or_else(|| self.of_nodes("edit")),
+            Reason::JournalContradicts => self.of_journals(),
             _ => return None,
         };
         Some(all)
@@ -244,6 +245,18 @@ impl Wait<'_> {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Of a NodeChange that contradicts itself: it is looked at, and deleted, with which its turn starts over.
+    fn of_journals(&self) -> Vec<String> {
+        let shown = self.of_each("NodeChange", |name| {
+            let (place, name) = self.placed_name(name);
+            format!("kubectl -n {place} get nodechange {name} -o yaml")
+        });
+        let deleted = self.of_each("NodeChange", |name| {
+            placed("delete", "nodechange", name, &self.owner.key.namespace)
+        });
+        shown.into_iter().chain(deleted).collect()
     }
 
     fn edit(&self) -> Vec<String> {
@@ -409,6 +422,14 @@ mod tests {
         assert_eq!(first(Reason::NodeBusy)[..2], ["numo explain a", "numo retry a"]);
         assert_eq!(first(Reason::NodeNotDone), ["kubectl describe node a"]);
         assert_eq!(first(Reason::MarkUnreadable), ["kubectl edit node a"]);
+        let message = "NodeChange numo/run-a-1: status.nodeChangeUID: found \"b\", wanted its own uid c: it was written for another NodeChange, or";
+        assert_eq!(
+            commands(&look, Some("a"), Reason::JournalContradicts, message),
+            [
+                "kubectl -n numo get nodechange run-a-1 -o yaml",
+                "kubectl -n numo delete nodechange run-a-1"
+            ]
+        );
         let jobs = format!("kubectl -n ops describe jobs,pods -l {}=upgrade", marks::PLAN);
         assert_eq!(first(Reason::JobBeingDeleted), [jobs.as_str()]);
         let message = "rule ops/backup, phase Pre, attempt 1, Job jobs/backup-1 is being deleted, or a pod of it still runs";
