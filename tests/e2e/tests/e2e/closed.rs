@@ -124,6 +124,7 @@ async fn a_run_that_breaks_between_two_upgrades_holds_its_pools() -> Result<()> 
 
 /// The shortest way to lose a gate: one letter in the target, between two upgrades.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_pool_that_is_misspelt_between_two_upgrades_is_held() -> Result<()> {
     const NEXT: &str = "4.18.0";
     let stage = set(workers(2), Vec::new()).await?;

@@ -71,6 +71,7 @@ async fn mixed(mco: McoVersion, spec: Value) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn pools_of_4_16_go_by_desired_config() -> Result<()> {
     mixed(McoVersion::V4_16, json!({})).await
 }
@@ -82,6 +83,7 @@ async fn pools_of_4_16_go_through_the_canary() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn pools_of_4_20_go_through_the_canary() -> Result<()> {
     mixed(McoVersion::V4_20, canary()).await
 }

@@ -435,6 +435,7 @@ async fn paused_between_runs(world: WorldSpec, spec: Value) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn a_pause_of_another_operator_between_runs_is_a_veto_until_it_lifts_it() -> Result<()> {
     paused_between_runs(workers(2), json!({})).await
 }

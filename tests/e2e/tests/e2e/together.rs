@@ -299,6 +299,7 @@ async fn no_more_nodes_are_let_go_than_the_canary_takes_up() -> Result<()> {
 
 /// Two runs share a canary: the second waits for the first with its own pools paused, and then goes through it.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "for the night: cargo xtask test --night"]
 async fn of_two_runs_that_share_a_canary_the_second_waits_with_its_pools_paused() -> Result<()> {
     let world = WorldSpec {
         pools: vec![PoolSpec::new("worker", 2), PoolSpec::new("infra", 2)],
