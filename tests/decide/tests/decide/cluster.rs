@@ -210,6 +210,20 @@ fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         .collect()
 }
 
+/// The name of the Job that a verdict in the journal of a turn is of, of a rule that was called so when the Job was made.
+pub(crate) fn job_of(rule: &str, spec: &NodeChangeSpec, verdict: &VerdictRecord) -> String {
+    let identity = JobIdentity {
+        owner_uid: &spec.owner_ref.uid,
+        node_uid: &spec.node_uid,
+        run: &spec.target.run_id,
+        rule: &verdict.rule,
+        phase: verdict.phase,
+        round: verdict.round,
+        attempt: verdict.attempt,
+    };
+    names::job_name(rule, &identity)
+}
+
 impl Cluster {
     /// Reads a cluster.
     pub fn parse(text: &str) -> Self {
@@ -256,16 +270,7 @@ impl Cluster {
         for change in self.observed.changes.values_mut() {
             let (spec, verdicts) = (&change.spec, &mut change.status.verdicts);
             for verdict in verdicts.iter_mut().filter(|verdict| is_of_job(verdict)) {
-                let identity = JobIdentity {
-                    owner_uid: &spec.owner_ref.uid,
-                    node_uid: &spec.node_uid,
-                    run: &spec.target.run_id,
-                    rule: &verdict.rule,
-                    phase: verdict.phase,
-                    round: verdict.round,
-                    attempt: verdict.attempt,
-                };
-                let job = names::job_name("gone", &identity);
+                let job = job_of("gone", spec, verdict);
                 verdict.job = Some(format!("{NAMESPACE}/{job}"));
             }
         }

@@ -2,16 +2,26 @@
 //! cordoned, evicted or uncordoned on its word, whatever it says.
 
 use crate::{
-    cluster::{Cluster, at},
+    cluster::{Cluster, at, job_of},
     words::{check, check_cluster, decision},
 };
 use numo_api::{Entry, NodeChangeStatus, Outcome, Phase, Pin, Reason, Step, VerdictRecord, machines::Goal};
 use numo_core::{
+    Decision,
     action::{Action, FleetAction, NodePurpose},
-    names::{self, JobIdentity},
     observed::ChangeView,
     turn::journal::Journal,
 };
+
+/// The journal that is written.
+fn written(found: Decision) -> NodeChangeStatus {
+    let mut actions = found.actions.into_iter();
+    let written = actions.find_map(|planned| match planned.action {
+        Action::WriteJournal { status, .. } => Some(*status),
+        _ => None,
+    });
+    written.expect("a journal")
+}
 
 /// A node of each kind of owner whose rules have passed: the next step lets it go.
 const OWNERS: [(&str, &str); 4] = [
@@ -202,17 +212,8 @@ fn the_status_of_another_node_lets_nothing_go() {
         let change = journal(&mut cluster);
         change.status.node_change_uid = Some(change.uid.clone());
         let (spec, verdict) = (&change.spec, &change.status.verdicts[0]);
-        let identity = JobIdentity {
-            owner_uid: &spec.owner_ref.uid,
-            node_uid: &spec.node_uid,
-            run: &spec.target.run_id,
-            rule: &verdict.rule,
-            phase: verdict.phase,
-            round: 1,
-            attempt: 1,
-        };
         // Whatever the Jobs of the rule were called at that time.
-        let job = names::job_name("earlier", &identity);
+        let job = job_of("earlier", spec, verdict);
         change.status.verdicts[0].job = Some(format!("numo/{job}"));
         check_cluster(&cluster, goes_on);
         // After the release the node that has its place is asked about, where there is one.
@@ -307,14 +308,7 @@ fn a_retry_begins_anew_with_nothing_of_a_status_that_was_copied() {
             "{:#?}",
             found.actions
         );
-        let written = found
-            .actions
-            .into_iter()
-            .find_map(|planned| match planned.action {
-                Action::WriteJournal { status, .. } => Some(*status),
-                _ => None,
-            });
-        let written = written.expect("a journal");
+        let written = written(found);
         assert_eq!(written.node_change_uid, Some(uid), "{text}");
         assert_eq!(
             (written.attempt, written.step),
@@ -573,14 +567,7 @@ fn a_turn_that_was_made_at_a_time_that_has_not_come_begins_anew() {
         let why = &found.report.nodes["a"].why;
         assert_eq!(why.reason, Reason::Admitting, "{text}");
         assert!(why.message.contains("the clock was put back"), "{}", why.message);
-        let written = found
-            .actions
-            .into_iter()
-            .find_map(|planned| match planned.action {
-                Action::WriteJournal { status, .. } => Some(*status),
-                _ => None,
-            });
-        let written = written.expect("a journal");
+        let written = written(found);
         assert_eq!(
             (written.attempt, written.step),
             (2, Some(Step::Admitted)),

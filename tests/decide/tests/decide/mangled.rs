@@ -2,13 +2,12 @@
 //! that it would not do on the word of the sound one. Of every kind of owner, in every part of a turn, for every field of the status, its step,
 //! the spec and the annotations.
 
-use crate::cluster::{Cluster, at};
+use crate::cluster::{Cluster, at, job_of};
 use numo_api::{NodeChangeSpec, NodeChangeStatus, Step, marks};
 use numo_core::{
     Snapshot,
     action::{Action, FleetAction, NodePurpose, PoolPurpose},
     decide, invariant,
-    names::{self, JobIdentity},
     observed::{ChangeView, Key},
 };
 use serde_json::{Value, json};
@@ -227,16 +226,7 @@ fn signed(change: &mut ChangeView) {
     let status = &mut change.status;
     status.node_change_uid = status.step.map(|_| change.uid.clone());
     for verdict in &mut status.verdicts {
-        let identity = JobIdentity {
-            owner_uid: &change.spec.owner_ref.uid,
-            node_uid: &change.spec.node_uid,
-            run: &change.spec.target.run_id,
-            rule: &verdict.rule,
-            phase: verdict.phase,
-            round: verdict.round,
-            attempt: verdict.attempt,
-        };
-        verdict.job = Some(format!("numo/{}", names::job_name("before", &identity)));
+        verdict.job = Some(format!("numo/{}", job_of("before", &change.spec, verdict)));
     }
 }
 
@@ -308,24 +298,30 @@ fn removed(whole: &Value, path: &str) -> Value {
     whole
 }
 
-/// Every status in which one thing is other than in this one, in words. That the step is another one is no fault of the journal: where a
-/// node is, it says.
-fn mangled(sound: &NodeChangeStatus, other: Option<&NodeChangeStatus>) -> Vec<(String, NodeChangeStatus)> {
-    let whole = serde_json::to_value(sound).expect("JSON");
-    let of_other = other.map(|other| serde_json::to_value(other).expect("JSON"));
+/// The value with one thing gone, or other than it is, in words.
+fn other_values(whole: &Value, of_other: Option<&Value>) -> Vec<(String, Value)> {
     let mut all = Vec::new();
-    paths(&whole, "", &mut all);
-    let mut found: Vec<(String, Value)> = Vec::new();
+    paths(whole, "", &mut all);
+    let mut found = Vec::new();
     for path in all {
-        found.push((format!("without {path}"), removed(&whole, &path)));
+        found.push((format!("without {path}"), removed(whole, &path)));
         let value = whole.pointer(&path).expect("it is there");
-        let of_other = of_other.as_ref().and_then(|other| other.pointer(&path));
+        let of_other = of_other.and_then(|other| other.pointer(&path));
         for other in others(value, of_other) {
             let mut whole = whole.clone();
             *whole.pointer_mut(&path).expect("it is there") = other.clone();
             found.push((format!("{path} is {other}"), whole));
         }
     }
+    found
+}
+
+/// Every status in which one thing is other than in this one, in words. That the step is another one is no fault of the journal: where a
+/// node is, it says.
+fn mangled(sound: &NodeChangeStatus, other: Option<&NodeChangeStatus>) -> Vec<(String, NodeChangeStatus)> {
+    let whole = serde_json::to_value(sound).expect("JSON");
+    let of_other = other.map(|other| serde_json::to_value(other).expect("JSON"));
+    let mut found = other_values(&whole, of_other.as_ref());
     if let Some(mut of_other) = of_other {
         found.push(("the status of the other".to_owned(), of_other.clone()));
         of_other.as_object_mut().expect("fields").remove("nodeChangeUID");
@@ -369,19 +365,7 @@ fn mangled_spec(sound: &NodeChangeSpec, other: Option<&NodeChangeSpec>) -> Vec<(
     let of_other = other.map(|other| serde_json::to_value(other).expect("JSON"));
     // What is absent, and may be there.
     whole["inService"] = sound.in_service.into();
-    let mut all = Vec::new();
-    paths(&whole, "", &mut all);
-    let mut found: Vec<(String, Value)> = Vec::new();
-    for path in all {
-        found.push((format!("without {path}"), removed(&whole, &path)));
-        let value = whole.pointer(&path).expect("it is there");
-        let of_other = of_other.as_ref().and_then(|other| other.pointer(&path));
-        for other in others(value, of_other) {
-            let mut whole = whole.clone();
-            *whole.pointer_mut(&path).expect("it is there") = other.clone();
-            found.push((format!("{path} is {other}"), whole));
-        }
-    }
+    let mut found = other_values(&whole, of_other.as_ref());
     found.extend(of_other.map(|of_other| ("the spec of the other".to_owned(), of_other)));
     let read = found.into_iter().filter_map(|(what, value)| {
         let spec: NodeChangeSpec = serde_json::from_value(value).ok()?;
@@ -390,7 +374,8 @@ fn mangled_spec(sound: &NodeChangeSpec, other: Option<&NodeChangeSpec>) -> Vec<(
     read.collect()
 }
 
-const STEPS: [Option<Step>; 17] = [
+/// Every step, and none.
+pub(crate) const STEPS: [Option<Step>; 17] = [
     None,
     Some(Step::Selected),
     Some(Step::Admitted),

@@ -1,11 +1,12 @@
 //! What others do to what is seen, in no order that a cluster would have.
 
 use super::{dice::Dice, mangle::mangle};
-use crate::cluster::{RUN_UID, hours};
-use jiff::{SignedDuration, Timestamp};
-use numo_api::{
-    Directive, DirectiveAction, MutexApprovalSpec, MutexApprovalStatus, Step, marks, marks::openshift,
+use crate::{
+    cluster::{RUN_UID, hours},
+    mangled::STEPS,
 };
+use jiff::{SignedDuration, Timestamp};
+use numo_api::{Directive, DirectiveAction, MutexApprovalSpec, MutexApprovalStatus, marks, marks::openshift};
 use numo_core::{
     Owner,
     observed::{
@@ -311,25 +312,7 @@ impl Scene<'_> {
                 "journal goes"
             }
             2 | 3 => {
-                change.status.step = dice.one_of(&[
-                    None,
-                    Some(Step::Selected),
-                    Some(Step::Admitted),
-                    Some(Step::PreRules),
-                    Some(Step::Cordoned),
-                    Some(Step::Drained),
-                    Some(Step::PreRelease),
-                    Some(Step::Released),
-                    Some(Step::Changed),
-                    Some(Step::Ready),
-                    Some(Step::Uncordoned),
-                    Some(Step::PostRules),
-                    Some(Step::Soaked),
-                    Some(Step::Done),
-                    Some(Step::Held),
-                    Some(Step::Failed),
-                    Some(Step::Skipped),
-                ]);
+                change.status.step = dice.one_of(&STEPS);
                 "step"
             }
             4 => {
