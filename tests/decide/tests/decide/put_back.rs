@@ -57,6 +57,15 @@ fn decided(cluster: &Cluster, after: i64) -> Decision {
     found
 }
 
+/// Gives node a the Machine that it has in the other cluster, with what sees that.
+fn with_machines(cluster: &mut Cluster, around: Cluster) {
+    let seen = around.observed.nodes["a"].annotations[marks::OPENSHIFT_MACHINE].clone();
+    let annotations = &mut node(cluster).annotations;
+    annotations.insert(marks::OPENSHIFT_MACHINE.to_owned(), seen);
+    cluster.observed.machines = around.observed.machines;
+    cluster.observed.health_checks = around.observed.health_checks;
+}
+
 fn node(cluster: &mut Cluster) -> &mut NodeView {
     cluster.observed.nodes.get_mut("a").expect("node a")
 }
@@ -667,12 +676,7 @@ fn a_mark_of_a_machine_that_cannot_be_read_is_written_over_by_nobody() {
             for mut cluster in [turn(kind), waiting(kind)] {
                 let around =
                     Cluster::parse("node a worker v0\n machine m of a openshift label:x\n healthcheck h");
-                let seen = around.observed.nodes["a"].annotations[marks::OPENSHIFT_MACHINE].clone();
-                node(&mut cluster)
-                    .annotations
-                    .insert(marks::OPENSHIFT_MACHINE.to_owned(), seen);
-                cluster.observed.machines = around.observed.machines;
-                cluster.observed.health_checks = around.observed.health_checks;
+                with_machines(&mut cluster, around);
                 let mut goes = cluster.clone();
                 let mark = (marks::SHIELDED_BY.to_owned(), value.to_owned());
                 let mut machines = cluster.observed.machines.values_mut();
@@ -729,12 +733,7 @@ fn a_run_heeds_the_marks_of_the_health_checks_that_it_pauses_and_no_others() {
             let around = Cluster::parse(&format!(
                 "node a worker v0\n machine m of a openshift label:x\n healthcheck h selects:{selects}"
             ));
-            let seen = around.observed.nodes["a"].annotations[marks::OPENSHIFT_MACHINE].clone();
-            node(&mut cluster)
-                .annotations
-                .insert(marks::OPENSHIFT_MACHINE.to_owned(), seen);
-            cluster.observed.machines = around.observed.machines;
-            cluster.observed.health_checks = around.observed.health_checks;
+            with_machines(&mut cluster, around);
             let run = cluster.observed.runs.values_mut().next().expect("a run");
             run.spec.pause_health_checks = pauses;
             let check = cluster.observed.health_checks.values_mut().next();
