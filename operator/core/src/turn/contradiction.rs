@@ -247,13 +247,13 @@ fn of_verdicts(verdicts: &[VerdictRecord]) -> Option<String> {
     })
 }
 
-/// A verdict is of a Job of this turn: the name of a Job is made of owner, node and rule. After the release the node is another one that
-/// has the place of the old one, if there is one.
+/// A verdict is of a Job of this turn: the name of a Job is made of owner, node and rule. After the release of a node that is replaced the
+/// node is another one, which has its place, or had it before it was lost, too.
 fn of_jobs(change: &ChangeView) -> Option<String> {
     let (spec, attempt) = (&change.spec, change.status.attempt.max(1));
     let pin = change.status.pin.as_ref();
-    let has_heir = pin.is_some_and(|pin| pin.heir.is_some());
-    let is_of_heir = |one: &VerdictRecord| has_heir && one.phase.is_after_release();
+    let is_replaced = pin.is_some_and(|pin| pin.heir.is_some() || pin.provider_id.is_some());
+    let is_of_heir = |one: &VerdictRecord| is_replaced && one.phase.is_after_release();
     let verdicts = change.status.verdicts.iter();
     let mut verdicts = verdicts.filter(|one| one.round == attempt && !is_of_heir(one));
     verdicts.find_map(|verdict| {

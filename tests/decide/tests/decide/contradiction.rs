@@ -225,11 +225,15 @@ fn the_status_of_another_node_lets_nothing_go() {
             &cluster,
             "node a Held JournalContradicts ~ of MutexRule numo/before in phase Post, wanted one that ran for this turn",
         );
-        let mut with_heir = cluster.clone();
-        let pin = &mut journal(&mut with_heir).status.pin;
-        pin.get_or_insert_default().heir = Some("b".to_owned());
-        let why = &decision(&with_heir).report.nodes["a"].why;
-        assert_ne!(why.reason, Reason::JournalContradicts, "{}", why.message);
+        // The node that had its place may be lost since: its machine is the one that was replaced.
+        for is_lost in [false, true] {
+            let mut replaced = cluster.clone();
+            let pin = journal(&mut replaced).status.pin.get_or_insert_default();
+            pin.heir = (!is_lost).then(|| "b".to_owned());
+            pin.provider_id = is_lost.then(|| "m-a".to_owned());
+            let why = &decision(&replaced).report.nodes["a"].why;
+            assert_ne!(why.reason, Reason::JournalContradicts, "{}", why.message);
+        }
         journal(&mut cluster).status.verdicts.pop();
         // Of an attempt before it is history.
         let change = journal(&mut cluster);
