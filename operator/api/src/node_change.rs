@@ -208,12 +208,27 @@ pub struct RuleWait {
     /// The attempt of the node it belongs to.
     pub round: i32,
     /// UID of the rule, and its generation: one that is edited or created again has its whole time.
+    #[serde(rename = "ruleUID", default)]
     #[schemars(length(max = 64))]
     pub rule_uid: String,
-    /// See `ruleUid`.
+    /// Deprecated: `ruleUID` under its name before 0.1.0. It is written for an earlier numo that takes over in mid-run.
+    #[serde(rename = "ruleUid", default)]
+    #[schemars(length(max = 64))]
+    pub earlier_rule_uid: String,
+    /// See `ruleUID`.
     pub generation: i64,
     /// When it was evaluated first.
     pub since: String,
+}
+
+impl RuleWait {
+    /// UID of the rule, whichever version wrote it.
+    pub fn rule_uid(&self) -> &str {
+        match self.rule_uid.as_str() {
+            "" => &self.earlier_rule_uid,
+            uid => uid,
+        }
+    }
 }
 
 /// What somebody takes off a node that has its turn, as numo has put it back: shield, marks or lease.
@@ -241,9 +256,13 @@ pub struct Pin {
     #[schemars(length(max = 128))]
     pub from_version: String,
     /// Boot of the node before its change, as `status.nodeInfo.bootID` has it. (Plan)
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "bootID", default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub boot_id: Option<String>,
+    /// Deprecated: `bootID` under its name before 0.1.0. It is written for an earlier numo that takes over in mid-run. (Plan)
+    #[serde(rename = "bootId", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub earlier_boot_id: Option<String>,
     /// The owner's generation that the node's Job was made from. (Plan)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
@@ -275,6 +294,13 @@ pub struct Pin {
     /// the spec as it is by then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terms: Option<Terms>,
+}
+
+impl Pin {
+    /// Boot of the node before its change, whichever version wrote it.
+    pub fn boot_id(&self) -> Option<&str> {
+        self.boot_id.as_deref().or(self.earlier_boot_id.as_deref())
+    }
 }
 
 /// What an owner's spec said when a node was admitted.

@@ -503,15 +503,15 @@ mod tests {
         }
     }
 
-    /// `adr/0027-two-spellings-stay.md`: what is stored under these two names is read by versions on both sides of an upgrade.
+    /// `adr/0052-one-spelling.md`: two names of before 0.1.0 stand beside theirs, for versions on both sides of an upgrade.
     #[test]
-    fn acronyms_are_written_in_capitals_but_for_two() {
+    fn acronyms_are_written_in_capitals_and_two_other_names_are_deprecated() {
         const ACRONYMS: [&str; 8] = ["Id", "Uid", "Url", "Tls", "Dns", "Http", "Pdb", "Ca"];
         let mut odd = std::collections::BTreeSet::new();
         let is_own = |crd: &CustomResourceDefinition| crd.spec.group.ends_with("skrzypek.io");
         for mut crd in crds::all().into_iter().filter(is_own) {
             for schema in schemas(&mut crd) {
-                each("", schema, &mut |name, _| {
+                each("", schema, &mut |name, field| {
                     let mut words = ACRONYMS
                         .into_iter()
                         .flat_map(|word| name.match_indices(word).map(move |(at, _)| at + word.len()));
@@ -519,6 +519,8 @@ mod tests {
                     let ends =
                         |at: usize| !name[at..].starts_with(|letter: char| letter.is_ascii_lowercase());
                     if words.any(ends) {
+                        let said = field.description.as_deref().unwrap_or_default();
+                        assert!(said.starts_with("Deprecated: "), "{name}: {said}");
                         odd.insert(name.to_owned());
                     }
                 });

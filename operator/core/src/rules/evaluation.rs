@@ -89,7 +89,7 @@ fn noted(attempt: &Attempt<'_>) -> Option<Timestamp> {
         noted.rule == attempt.name
             && (noted.phase, noted.attempt, noted.round)
                 == (attempt.phase, attempt.number, attempt.subject.round)
-            && (&noted.rule_uid, noted.generation) == (&attempt.rule.uid, attempt.rule.generation)
+            && (noted.rule_uid(), noted.generation) == (attempt.rule.uid.as_str(), attempt.rule.generation)
     };
     let noted = attempt.subject.waits.iter().find(is_it)?;
     noted.since.parse().ok()
@@ -103,6 +103,7 @@ fn wait(attempt: &Attempt<'_>, since: Timestamp) -> RuleWait {
         attempt: attempt.number,
         round: attempt.subject.round,
         rule_uid: attempt.rule.uid.clone(),
+        earlier_rule_uid: attempt.rule.uid.clone(),
         generation: attempt.rule.generation,
         since: since.to_string(),
     }

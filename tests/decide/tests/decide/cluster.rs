@@ -1017,16 +1017,15 @@ impl Cluster {
 
     fn noted(&mut self, line: &Line<'_>) {
         let mut parts = line.word(1).split('/');
+        let uid = rule_uid(line.word(1).split('/').next().expect("a rule"));
+        let uid = format!("{}{uid}", line.option("of-uid").unwrap_or_default());
         let wait = RuleWait {
             rule: rule_key(parts.next().expect("a rule")).to_string(),
             phase: phase(parts.next().expect("a phase")),
             attempt: parts.next().and_then(|n| n.parse().ok()).expect("an attempt"),
             round: i32::try_from(line.number("round", 1)).expect("small"),
-            rule_uid: format!(
-                "{}{}",
-                line.option("of-uid").unwrap_or_default(),
-                rule_uid(line.word(1).split('/').next().expect("a rule"))
-            ),
+            rule_uid: uid.clone(),
+            earlier_rule_uid: uid,
             generation: line.number("of-generation", 1),
             since: at(line.number("noted", line.number("first", -60))).to_string(),
         };

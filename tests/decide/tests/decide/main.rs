@@ -69,6 +69,7 @@ mod replacement;
 mod replacing;
 mod rules;
 mod sentences;
+mod spelling;
 mod standoff;
 mod stepped;
 mod stop;

@@ -289,6 +289,7 @@ impl Cluster {
             since: Some(since.clone()),
             pin: line.option("boot").map(|boot| Pin {
                 boot_id: Some(boot.to_owned()),
+                earlier_boot_id: Some(boot.to_owned()),
                 from_version: line.option("of").unwrap_or("v0").to_owned(),
                 generation: Some(line.number("made-from", 1)),
                 failed_job: line.option("failed-job").map(str::to_owned),

@@ -54,8 +54,8 @@ fn failures(change: &ChangeView) -> usize {
 /// once.
 fn cut_short(turn: &Turn<'_>, (job, view): (&Key, &PlanJobView)) -> Option<String> {
     let (node, pin, reboots) = (turn.node, turn.pin(), reboots(turn));
-    let rebooted = pin.boot_id.as_deref().is_some_and(|boot| boot != node.boot_id);
-    let unseen = pin.boot_id.is_none() && turn.entered(Step::Released).is_none() && !view.prepares;
+    let rebooted = pin.boot_id().is_some_and(|boot| boot != node.boot_id);
+    let unseen = pin.boot_id().is_none() && turn.entered(Step::Released).is_none() && !view.prepares;
     if rebooted && reboots < REBOOTS {
         let name = &node.name;
         return Some(format!(
@@ -216,9 +216,11 @@ impl<'a> Pass<'a> {
 
     /// Where the node was before its Job, for the judgement after it.
     pub(super) fn pinned(&self, turn: &Turn<'a>) -> Pin {
+        let boot_id = Some(turn.node.boot_id.clone()).filter(|id| !id.is_empty());
         Pin {
             from_version: turn.node.kubelet_version.clone(),
-            boot_id: Some(turn.node.boot_id.clone()).filter(|id| !id.is_empty()),
+            boot_id: boot_id.clone(),
+            earlier_boot_id: boot_id,
             generation: Some(self.view.generation),
             ..turn.pin()
         }
