@@ -77,13 +77,13 @@ fn a_journal_of_either_spelling_is_gone_on_with() {
 /// A numo that is rolled back reads what is written now: it knows the old names, and one of them is required there.
 #[test]
 fn what_is_written_has_both_spellings() {
-    let wait = &journaled(WAITS)["ruleWaits"][0];
+    let wait = &journaled(&format!("{WAITS} new"))["ruleWaits"][0];
     assert_eq!(wait["ruleUID"], wait["ruleUid"]);
     assert_ne!(wait["ruleUID"], json!(""));
     let begins = "node a worker v0 kubelet:v0 boot:b1
-         plan concurrency:1 finalizer applying:a
-         begun a Drained
-         keeps a in-service
+         plan concurrency:1 cordon finalizer applying:a
+         begun a new
+         keeps a
          planjob a running";
     let pin = &journaled(begins)["pin"];
     assert_eq!((&pin["bootID"], &pin["bootId"]), (&json!("b1"), &json!("b1")));
