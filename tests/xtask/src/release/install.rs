@@ -16,7 +16,7 @@ use super::{
     binary::Platform,
     image::{Image, Labels, Layer},
     layout::Layout,
-    page, publisher,
+    notes, page, publisher,
 };
 use crate::step;
 
@@ -176,7 +176,7 @@ pub fn files(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The chart as an archive in `to`, and as an artifact; returns its descriptor.
-pub fn chart(facts: &Facts, layout: &Layout, to: &Path, image: &str) -> Result<Value> {
+pub fn chart(facts: &Facts, layout: &Layout, to: &Path, image: &str, changes: &str) -> Result<Value> {
     let staged = tempfile::tempdir()?;
     let from = step::root().join(CHART);
     let mut head = None;
@@ -186,6 +186,7 @@ pub fn chart(facts: &Facts, layout: &Layout, to: &Path, image: &str) -> Result<V
         match name.as_str() {
             "Chart.yaml" => {
                 text = about(facts, &with_image(CHART, &text, facts, image)?)?;
+                text = for_artifact_hub(&text, &facts.version, changes)?;
                 head = numo_install::objects(&text)?.into_iter().next();
             }
             "values.yaml" => text = by_digest(&text, image)?,
@@ -229,6 +230,40 @@ fn about(facts: &Facts, text: &str) -> Result<String> {
         }
     }
     Ok(text)
+}
+
+/// Chart.yaml with what Artifact Hub shows of this version: what it changes, and whether it comes before a 1.0.0.
+fn for_artifact_hub(text: &str, version: &str, changes: &str) -> Result<String> {
+    let (mut out, mut inside, mut set) = (String::new(), false, 0);
+    for line in text.lines() {
+        inside &= line.starts_with("    ");
+        if inside {
+            continue;
+        }
+        match line.trim_end() {
+            "  artifacthub.io/changes: |" => {
+                inside = true;
+                set += 1;
+                let _ = writeln!(out, "{line}");
+                for change in notes::of_chart(changes) {
+                    let _ = writeln!(out, "    - {change}");
+                }
+            }
+            found if found.starts_with("  artifacthub.io/prerelease: ") => {
+                set += 1;
+                let is_early = version.starts_with("0.") || version.contains('-');
+                let _ = writeln!(out, "  artifacthub.io/prerelease: \"{is_early}\"");
+            }
+            _ => {
+                let _ = writeln!(out, "{line}");
+            }
+        }
+    }
+    ensure!(
+        set == 2,
+        "{CHART}/Chart.yaml: artifacthub.io/changes and artifacthub.io/prerelease are not there"
+    );
+    Ok(out)
 }
 
 /// values.yaml that names the image by its digest.

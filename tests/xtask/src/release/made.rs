@@ -168,7 +168,7 @@ fn artifacts(parts: &Parts, to: &Path, layout: &Layout, licences: &str) -> Resul
     install::manifests(facts, to, &images)?;
     install::beside(facts, to)?;
     let platforms: Vec<Platform> = for_images(parts).map(|(platform, _)| *platform).collect();
-    let chart = install::chart(facts, layout, to, &images.plain)?;
+    let chart = install::chart(facts, layout, to, &images.plain, &parts.changes)?;
     let [bundle, catalog] = install::bundle(facts, layout, &to.join("olm"), &images.openshift, &platforms)?;
     all.push(Named::new(
         "chart",

@@ -3,6 +3,7 @@
 use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::{Value, json};
 
 use super::Facts;
 
@@ -79,6 +80,40 @@ fn short(section: &str, changelog: &str) -> String {
         "Entries in the [changelog]({changelog}): {}.{upgrade}",
         counted.join(", ")
     )
+}
+
+/// The same as Artifact Hub takes it of a chart: what each entry does, and its first sentence. Of more than a page of them how many each
+/// heading has.
+pub fn of_chart(section: &str) -> Vec<Value> {
+    let is_long = section.lines().count() > PAGE;
+    let mut all = Vec::new();
+    for part in section.split("### ").skip(1) {
+        let (heading, entries) = part.split_once('\n').unwrap_or((part, ""));
+        let kind = match heading.trim() {
+            "Added" => "added",
+            "Fixed" => "fixed",
+            _ => "changed",
+        };
+        let entries = format!("\n{entries}");
+        let entries: Vec<String> = entries.split("\n- ").skip(1).map(first_sentence).collect();
+        let said = match entries.len() {
+            0 => Vec::new(),
+            number if is_long => vec![format!(
+                "{number} entries below {}, in the changelog",
+                heading.trim()
+            )],
+            _ => entries,
+        };
+        all.extend(said.iter().map(|one| json!({"kind": kind, "description": one})));
+    }
+    all
+}
+
+/// Of an entry over several lines, without its links.
+fn first_sentence(entry: &str) -> String {
+    let text = entry.split_whitespace().collect::<Vec<_>>().join(" ");
+    let end = [". ", " ([", ": "].iter().filter_map(|end| text.find(end)).min();
+    text[..end.unwrap_or(text.len())].trim_end_matches('.').to_owned()
 }
 
 /// The notes of a release.

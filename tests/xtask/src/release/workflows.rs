@@ -189,8 +189,12 @@ fn dependabot_looks_at_every_lock_file() {
     };
     for (ecosystem, file) in [("cargo", "Cargo.lock"), ("gomod", "go.mod")] {
         let listed = listed(&[file, &format!("**/{file}")]);
+        // The lock of a rule that somebody begins has no manifest beside it, and dependabot fails where there is none.
+        let manifest = if file == "go.mod" { file } else { "Cargo.toml" };
+        let has_manifest = |path: &&str| root().join(path).with_file_name(manifest).is_file();
         let mut wanted: Vec<String> = listed
             .lines()
+            .filter(has_manifest)
             .map(|path| format!("/{}", path.trim_end_matches(file).trim_end_matches('/')))
             .collect();
         wanted.sort();

@@ -9,7 +9,7 @@ use numo_plugin_tests::programs;
 use serde_json::{Value, json};
 
 use super::{
-    super::{archive, install, made as parts, ready},
+    super::{archive, install, made as parts, notes, ready},
     Made, REGISTRY, helm, made, version,
 };
 use crate::step::root;
@@ -98,6 +98,49 @@ fn what_a_release_names_is_in_it_by_its_digest() {
             .contains(&format!("oci://{REGISTRY}/charts/numo"))
     );
     ready::has_no_placeholder(&made.at(""), &all).unwrap();
+}
+
+/// Artifact Hub shows what this version changes, and an icon that the docs have.
+#[test]
+fn the_chart_says_what_changes() {
+    let made = made();
+    let manifest = made.named(&format!("{REGISTRY}/charts/numo:{}", version()));
+    let manifest = made.layout().document(&manifest).unwrap();
+    let head = made.layout().blob(&manifest["config"]).unwrap();
+    let chart: Value = serde_json::from_slice(&head).unwrap();
+    assert_eq!(chart["annotations"]["artifacthub.io/prerelease"], "true");
+    let changes = chart["annotations"]["artifacthub.io/changes"].as_str().unwrap();
+    let changes = objects(changes).unwrap().remove(0);
+    let kinds: Vec<&Value> = changes
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| &one["kind"])
+        .collect();
+    assert_eq!(kinds, ["added", "changed", "fixed", "changed"]);
+    let first = changes[0]["description"].as_str().unwrap();
+    assert!(
+        first.ends_with(" entries below Added, in the changelog"),
+        "{first}"
+    );
+    let icon = chart["icon"].as_str().unwrap();
+    let path = icon.strip_prefix("https://docs.numo.internal/").unwrap();
+    let of_the_docs = fs::read(root().join("operator/docs").join(path)).unwrap();
+    assert_eq!(of_the_docs, fs::read(root().join("deploy/olm/icon.svg")).unwrap());
+}
+
+#[test]
+fn a_short_section_is_shown_by_its_entries() {
+    let section = "### Added\n\n- A thing that\n  works. More of it.\n- Another ([page](x.md))\n\n### Upgrade\n\n- Do this: first\n";
+    assert_eq!(
+        json!(notes::of_chart(section)),
+        json!([
+            {"kind": "added", "description": "A thing that works"},
+            {"kind": "added", "description": "Another"},
+            {"kind": "changed", "description": "Do this"},
+        ])
+    );
+    assert!(notes::of_chart("First version.").is_empty());
 }
 
 /// The commands of the pages need no file that a release lacks, and Artifact Hub finds who owns the chart.
