@@ -54,7 +54,7 @@ impl Beside {
         let success = self.child.wait()?.success();
         let said = String::from_utf8_lossy(&fs::read(&self.said)?).into_owned();
         print!("{said}");
-        let counts = said.lines().last().and_then(Counts::of_last_line);
+        let counts = Counts::of_end(&said);
         let counts = counts.with_context(|| format!("{} ended without a count", self.part))?;
         Ok(Ended { counts, success })
     }

@@ -15,6 +15,8 @@ use start::by_clippy;
 pub struct Compiled {
     /// Executables of tests.
     pub tests: Vec<Test>,
+    /// Programs.
+    pub programs: Vec<Program>,
     /// How many warnings there are, those of before included where nothing has changed since.
     pub warnings: usize,
 }
@@ -26,6 +28,17 @@ pub struct Test {
     pub folder: PathBuf,
     /// The target's name.
     pub target: String,
+    /// The target's kind: a library and a program may have the same name.
+    pub kind: String,
+    /// Where it is.
+    pub executable: PathBuf,
+}
+
+/// A program of a package.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// The folder of its package.
+    pub folder: PathBuf,
     /// Where it is.
     pub executable: PathBuf,
 }
@@ -47,6 +60,8 @@ struct Message {
 #[derive(Deserialize)]
 struct Target {
     name: String,
+    #[serde(default)]
+    kind: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -79,6 +94,7 @@ pub fn whole(cargo: Command, features: &[&str]) -> Result<Compiled> {
     let stdout = child.stdout.take().context("cargo's output")?;
     let mut compiled = Compiled {
         tests: Vec::new(),
+        programs: Vec::new(),
         warnings: 0,
     };
     for line in BufReader::new(stdout).lines() {
@@ -100,17 +116,27 @@ impl Compiled {
             }
             eprint!("{}", said.rendered.as_deref().unwrap_or_default());
         }
-        self.tests.extend(test(message));
+        let _ = self.take_executable(message);
     }
-}
 
-fn test(message: Message) -> Option<Test> {
-    let is_test = message.reason == "compiler-artifact" && message.profile?.test;
-    Some(Test {
-        folder: message.manifest_path.parent()?.to_owned(),
-        target: message.target?.name,
-        executable: message.executable.filter(|_| is_test)?,
-    })
+    fn take_executable(&mut self, message: Message) -> Option<()> {
+        let executable = message
+            .executable
+            .filter(|_| message.reason == "compiler-artifact")?;
+        let folder = message.manifest_path.parent()?.to_owned();
+        if message.profile?.test {
+            let target = message.target?;
+            self.tests.push(Test {
+                folder,
+                target: target.name,
+                kind: target.kind.into_iter().next().unwrap_or_default(),
+                executable,
+            });
+        } else {
+            self.programs.push(Program { folder, executable });
+        }
+        Some(())
+    }
 }
 
 #[cfg(test)]
@@ -120,6 +146,7 @@ mod tests {
     fn compiled(line: &str) -> Compiled {
         let mut compiled = Compiled {
             tests: Vec::new(),
+            programs: Vec::new(),
             warnings: 0,
         };
         compiled.take(line);
@@ -130,19 +157,29 @@ mod tests {
     fn only_test_executables_are_run() {
         let line = |test: bool, executable: &str| {
             format!(
-                r#"{{"reason":"compiler-artifact","manifest_path":"/x/Cargo.toml","target":{{"name":"sim"}},"profile":{{"test":{test}}},"executable":{executable}}}"#
+                r#"{{"reason":"compiler-artifact","manifest_path":"/x/Cargo.toml","target":{{"name":"sim","kind":["lib"]}},"profile":{{"test":{test}}},"executable":{executable}}}"#
             )
         };
-        let tests = compiled(&line(true, r#""/x/target/sim""#)).tests;
+        let found = compiled(&line(true, r#""/x/target/sim""#));
+        assert!(found.programs.is_empty());
         assert_eq!(
-            tests,
+            found.tests,
             [Test {
                 folder: "/x".into(),
                 target: "sim".to_owned(),
+                kind: "lib".to_owned(),
                 executable: "/x/target/sim".into()
             }]
         );
-        assert!(compiled(&line(false, r#""/x/target/sim""#)).tests.is_empty());
+        let found = compiled(&line(false, r#""/x/target/sim""#));
+        assert!(found.tests.is_empty());
+        assert_eq!(
+            found.programs,
+            [Program {
+                folder: "/x".into(),
+                executable: "/x/target/sim".into()
+            }]
+        );
         assert!(compiled(&line(true, "null")).tests.is_empty());
         assert!(
             compiled(r#"{"reason":"build-finished","success":true}"#)

@@ -11,6 +11,8 @@ pub struct Counts {
     pub passed: u32,
     pub failed: u32,
     pub skipped: u32,
+    /// How many of those that passed did so in an earlier run, and were left out in this one.
+    pub before: u32,
     /// The names of those that failed beside others, and passed when they were run again alone. They count as passed.
     pub starved: Vec<String>,
 }
@@ -18,12 +20,17 @@ pub struct Counts {
 /// What is said of each of [`Counts::starved`].
 pub const STARVED_WORDS: &str = "failed beside others, passed alone";
 
+/// What is said of the number of tests that were left out.
+const BEFORE_WORDS: &str =
+    " of them passed before, with the same programs and files: left out (cargo xtask test --again runs them)";
+
 impl std::fmt::Display for Counts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self {
             passed,
             failed,
             skipped,
+            before: _,
             starved: _,
         } = self;
         write!(f, "{passed} passed, {failed} failed, {skipped} skipped")
@@ -35,6 +42,7 @@ impl Counts {
         self.passed += other.passed;
         self.failed += other.failed;
         self.skipped += other.skipped;
+        self.before += other.before;
         self.starved.extend(other.starved);
     }
 
@@ -58,9 +66,44 @@ impl Counts {
             passed: number()?,
             failed: number()?,
             skipped: number()?,
+            before: 0,
             starved: Vec::new(),
         })
     }
+
+    /// Counts what passed in an earlier run.
+    pub const fn add_before(&mut self, number: u32) {
+        self.passed += number;
+        self.before += number;
+    }
+
+    /// The line before the last one, where tests were left out: `2,410 of them passed before, …`.
+    pub fn line_before(&self) -> Option<String> {
+        (self.before > 0).then(|| format!("{}{BEFORE_WORDS}", with_commas(self.before)))
+    }
+
+    /// Reads the end of what a run of this program said: the last line, and the one before it.
+    pub fn of_end(said: &str) -> Option<Self> {
+        let mut lines = said.lines().rev();
+        let mut counts = Self::of_last_line(lines.next()?)?;
+        let number = lines.next().and_then(|line| line.strip_suffix(BEFORE_WORDS));
+        let number = number.and_then(|number| number.replace(',', "").parse().ok());
+        counts.before = number.unwrap_or_default();
+        Some(counts)
+    }
+}
+
+/// `2410` as `2,410`.
+fn with_commas(number: u32) -> String {
+    let digits = number.to_string();
+    let mut written = String::new();
+    for (at, digit) in digits.char_indices() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            written.push(',');
+        }
+        written.push(digit);
+    }
+    written
 }
 
 /// How a program full of tests ended.
@@ -69,25 +112,46 @@ pub struct Said {
     pub success: bool,
     /// The names of those that failed.
     pub failed: Vec<String>,
+    /// Whether it ended as a program with tests does, and named each that failed. Else what it said of the others is worth nothing.
+    pub ended: bool,
 }
 
 /// Runs tests, passing on what they print and counting their results.
-pub fn counted(mut command: Command, counts: &mut Counts) -> Result<Said> {
+pub fn counted(command: Command, counts: &mut Counts) -> Result<Said> {
+    counted_each(command, counts, &mut |_| {})
+}
+
+/// The same, telling the name of each that passes as soon as it has.
+pub fn counted_each(mut command: Command, counts: &mut Counts, passes: &mut dyn FnMut(&str)) -> Result<Said> {
     let mut child = command.stdout(Stdio::piped()).spawn().context("run the tests")?;
     let stdout = child.stdout.take().context("the tests' output")?;
-    let mut failed = Vec::new();
+    let (mut failed, mut ended) = (Vec::new(), false);
     for line in BufReader::new(stdout).lines() {
         let line = line?;
         println!("{line}");
         failed.extend(failed_test(&line).map(ToOwned::to_owned));
+        if let Some(name) = passed_test(&line) {
+            passes(name);
+        }
         if let Some(result) = parse_result(&line) {
+            ended = result.failed as usize == failed.len();
             counts.add(result);
         }
     }
+    let code = child.wait()?.code();
     Ok(Said {
-        success: child.wait()?.success(),
+        success: code == Some(0),
+        ended: ended && (code == Some(0) || code == Some(FAILED) && !failed.is_empty()),
         failed,
     })
+}
+
+/// The code with which a program ends of whose tests one has failed.
+const FAILED: i32 = 101;
+
+/// Reads `test plans::one_by_one ... ok`.
+fn passed_test(line: &str) -> Option<&str> {
+    line.strip_prefix("test ")?.strip_suffix(" ... ok")
 }
 
 /// Reads `test plans::one_by_one ... FAILED`.
@@ -123,7 +187,7 @@ mod tests {
                 passed: 7,
                 failed: 1,
                 skipped: 2,
-                starved: Vec::new()
+                ..Counts::default()
             })
         );
         assert_eq!(parse_result("test something ... ok"), None);
@@ -135,7 +199,7 @@ mod tests {
             passed: 7,
             failed: 1,
             skipped: 2,
-            starved: Vec::new(),
+            ..Counts::default()
         };
         assert_eq!(
             Counts::of_last_line("7 passed, 1 failed, 2 skipped"),
@@ -149,6 +213,64 @@ mod tests {
         ] {
             assert_eq!(Counts::of_last_line(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn how_many_passed_before_is_said_before_the_last_line_and_read_back() {
+        let mut counts = Counts {
+            passed: 55,
+            ..Counts::default()
+        };
+        assert_eq!(counts.line_before(), None);
+        counts.add_before(2410);
+        assert_eq!(counts.to_string(), "2465 passed, 0 failed, 0 skipped");
+        let line = counts.line_before().unwrap();
+        assert_eq!(
+            line,
+            "2,410 of them passed before, with the same programs and files: left out (cargo xtask test --again runs them)"
+        );
+        assert_eq!(
+            Counts::of_end(&format!("x\n{line}\n{counts}\n")),
+            Some(counts.clone())
+        );
+        counts.before = 0;
+        assert_eq!(
+            Counts::of_end(&format!("x\nanother line\n{counts}\n")),
+            Some(counts)
+        );
+        assert_eq!(Counts::of_end(&line), None);
+        for (number, written) in [(7, "7"), (123, "123"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(with_commas(number), written);
+        }
+    }
+
+    /// What a program says before it crashes is no result: not even of those that passed.
+    #[test]
+    fn only_a_program_that_ends_as_tests_do_has_results() {
+        let run = |script: &str| {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", script]);
+            let mut passed = Vec::new();
+            let said = counted_each(shell, &mut Counts::default(), &mut |name| {
+                passed.push(name.to_owned());
+            });
+            (said.unwrap().ended, passed.join(" "))
+        };
+        let passes = "echo 'test plans::one ... ok'";
+        let fails = "echo 'test plans::two ... FAILED'";
+        let result = |failed: u8| format!("echo 'test result: x. 1 passed; {failed} failed; 0 ignored'");
+        let one = "plans::one".to_owned();
+        for (script, ended) in [
+            (format!("{passes}; {}", result(0)), true),
+            (format!("{passes}; {fails}; {}; exit 101", result(1)), true),
+            (format!("{passes}; {}; exit 101", result(1)), false),
+            (format!("{passes}; {}; exit 1", result(0)), false),
+            (format!("{passes}; exit 0"), false),
+            (format!("{passes}; kill -9 $$"), false),
+        ] {
+            assert_eq!(run(&script), (ended, one.clone()), "{script}");
+        }
+        assert_eq!(passed_test("test plans::two ... FAILED"), None);
     }
 
     /// A failure is only taken back where the same test has passed since.

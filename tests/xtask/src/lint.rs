@@ -21,7 +21,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         failed |= !step::succeeds(&mut command)?;
     }
     match deny_step(arguments.deny)? {
-        Some(mut command) => failed |= !step::succeeds(&mut command)?,
+        Some(is_sound) => failed |= !is_sound,
         None => eprintln!("{DENY_IS_MISSING}"),
     }
     Ok(if failed {
@@ -68,13 +68,17 @@ pub fn plugins(mut command: Command) -> Command {
     command
 }
 
-/// The check of dependencies, or nothing where its tool is missing and not asked for.
-pub fn deny_step(wanted: bool) -> Result<Option<Command>> {
+/// Checks the dependencies of every workspace, also after one has failed; nothing where the tool is missing and not asked for.
+pub fn deny_step(wanted: bool) -> Result<Option<bool>> {
     if !deny::is_installed() {
         if !wanted && !step::is_ci() {
             return Ok(None);
         }
         deny::install()?;
     }
-    Ok(Some(deny::check()))
+    let mut is_sound = true;
+    for folder in deny::WORKSPACES {
+        is_sound &= step::succeeds(&mut deny::check(folder))?;
+    }
+    Ok(Some(is_sound))
 }

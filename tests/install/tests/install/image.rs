@@ -128,9 +128,9 @@ fn the_image_is_built_pushed_pulled_and_runs_as_any_user_on_a_read_only_root() -
 
     let kept = root().join("target/image");
     fs::create_dir_all(&kept)?;
-    // A new file: what runs there may be running.
-    let _ = fs::remove_file(kept.join("numo"));
-    fs::copy(image.join("numo"), kept.join("numo"))?;
+    // A new file, and a whole one: what lies there may be running, and others look for it.
+    fs::copy(image.join("numo"), kept.join("numo.new"))?;
+    fs::rename(kept.join("numo.new"), kept.join("numo"))?;
     Ok(())
 }
 
