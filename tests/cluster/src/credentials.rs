@@ -22,7 +22,7 @@ pub enum User {
     Admin,
     /// The simulated nodes, kubelets, MCO and clouds.
     World,
-    /// A person with kubectl.
+    /// A person with kubectl, by the name that kubeadm gives the first of them.
     Person,
     /// A GitOps tool that re-applies what is in git.
     GitOps,
@@ -37,7 +37,7 @@ impl User {
         match self {
             Self::Admin => "admin",
             Self::World => "world",
-            Self::Person => "person",
+            Self::Person => "kubernetes-admin",
             Self::GitOps => "gitops",
         }
     }

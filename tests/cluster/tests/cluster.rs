@@ -134,7 +134,7 @@ async fn users_are_told_apart() {
         note,
         [
             ("world", "world", "create", 201),
-            ("person", "person", "patch", 200)
+            ("kubernetes-admin", "kubernetes-admin", "patch", 200)
         ]
     );
     let manager = "system:kube-controller-manager";

@@ -349,7 +349,7 @@ impl Stage {
     /// Merges a patch into a run.
     pub async fn patch_run(&self, name: &str, patch: Value) -> Result<()> {
         let params = PatchParams {
-            field_manager: Some("person".to_owned()),
+            field_manager: Some("kubernetes-admin".to_owned()),
             ..PatchParams::default()
         };
         let api: Api<MutexRunConfig> = Api::namespaced(self.person.clone(), NAMESPACE);

@@ -1,6 +1,7 @@
 //! The table of values in the chart's page, made from `values.yaml`: a comment above a key is its row.
 
 use anyhow::{Context as _, Result};
+use serde_json::Value;
 use std::fmt::Write as _;
 
 use crate::read;
@@ -11,7 +12,7 @@ const VALUES: &str = "deploy/helm/numo/values.yaml";
 const BEGIN: &str = "<!-- Made from values.yaml by `cargo xtask manifests`; do not edit. -->\n";
 const END: &str = "<!-- The end of what is made. -->\n";
 /// Longer defaults are told in `values.yaml` alone.
-const LONGEST: usize = 60;
+const LONGEST: usize = 120;
 
 /// The page with the table of now.
 pub(super) fn page() -> Result<String> {
@@ -21,9 +22,15 @@ pub(super) fn page() -> Result<String> {
         .context("the page has no begin of the table")?;
     let (_, after) = rest.split_once(END).context("the page has no end of the table")?;
     let mut table = "| value | default | what it is |\n|---|---|---|\n".to_owned();
-    for (path, default, comment) in rows(&read(VALUES)?) {
-        let default = if default.is_empty() {
-            String::new()
+    let values = read(VALUES)?;
+    let parsed = crate::objects(&values)?.into_iter().next().unwrap_or_default();
+    for (path, default, comment) in rows(&values) {
+        let default = match default.as_str() {
+            "" => block(&parsed, &path),
+            default => default.to_owned(),
+        };
+        let default = if default.len() > LONGEST {
+            "see `values.yaml`".to_owned()
         } else {
             format!("`{default}`")
         };
@@ -34,6 +41,26 @@ pub(super) fn page() -> Result<String> {
         );
     }
     Ok(format!("{before}{BEGIN}\n{table}\n{END}{after}"))
+}
+
+/// A default over several lines, in one.
+fn block(values: &Value, path: &str) -> String {
+    let found = values.pointer(&format!("/{}", path.replace('.', "/")));
+    found.map(inline).unwrap_or_default()
+}
+
+fn inline(value: &Value) -> String {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields
+                .iter()
+                .map(|(name, one)| format!("{name}: {}", inline(one)));
+            format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
+        }
+        Value::Array(list) => format!("[{}]", list.iter().map(inline).collect::<Vec<_>>().join(", ")),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
 }
 
 /// Path, default and comment of each key that has a comment.
@@ -54,9 +81,7 @@ fn rows(values: &str) -> Vec<(String, String, String)> {
             path.truncate((line.len() - bare.len()) / 2);
             path.push(key);
             if !comment.is_empty() {
-                let default = default.trim();
-                let default = if default.len() > LONGEST { "" } else { default };
-                rows.push((path.join("."), default.to_owned(), comment.join(" ")));
+                rows.push((path.join("."), default.trim().to_owned(), comment.join(" ")));
             }
         }
         comment.clear();
@@ -66,7 +91,8 @@ fn rows(values: &str) -> Vec<(String, String, String)> {
 
 #[cfg(test)]
 mod tests {
-    use super::rows;
+    use super::{block, rows};
+    use serde_json::json;
 
     #[test]
     fn a_comment_is_the_row_of_the_key_below_it() {
@@ -76,5 +102,11 @@ mod tests {
             (path.to_owned(), default.to_owned(), comment.to_owned())
         };
         assert_eq!(found, [row("a.b", "3", "One, two."), row("d", "", "A list.")]);
+    }
+
+    #[test]
+    fn a_default_over_several_lines_is_told_in_one() {
+        let values = json!({"a": {"b": {"c": {"d": true, "e": ["x", 1]}}}});
+        assert_eq!(block(&values, "a.b"), "{c: {d: true, e: [x, 1]}}");
     }
 }

@@ -98,7 +98,9 @@ async fn paused_pool_never_rolls_but_for_the_node_that_is_told_to() -> Result<()
         .log()
         .into_iter()
         .find(|e| e.subject == "worker-1" && matches!(e.event, Event::DesiredConfigSet { .. }));
-    assert!(matches!(released.unwrap().event, Event::DesiredConfigSet { by, .. } if by == "person"));
+    assert!(
+        matches!(released.unwrap().event, Event::DesiredConfigSet { by, .. } if by == "kubernetes-admin")
+    );
     let pool = world.state().pools["worker"].clone();
     assert_eq!((pool.paused, pool.machines, pool.updated_machines), (true, 3, 1));
     let breaches = world
