@@ -239,6 +239,9 @@ impl<'g> Keeper<'g> {
 
     /// The executable has ended; as it should or not, in which case nobody knows what its words were worth.
     pub fn end(self, as_it_should: bool) {
+        if self.kept == self.before {
+            return;
+        }
         let (why, kept) = if !as_it_should {
             ("the executable did not end as tests do", self.before)
         } else if self.given.is_still(self.package) {
