@@ -153,6 +153,8 @@ pub(crate) fn keep(out: &mut Decision, seen: (&Observed, Timestamp), node: &Node
     let kept = upkeep(seen.0, node, holder, (seen.1, seen.1));
     kept.due.into_iter().for_each(|due| out.wake(due));
     let renewal = kept.renews.map(|action| Planned::of(&node.name, action));
+    // A node may have two turns.
+    let renewal = renewal.filter(|renewal| !out.actions.contains(renewal));
     out.actions.extend(renewal);
 }
 
