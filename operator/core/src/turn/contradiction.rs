@@ -6,8 +6,11 @@ use crate::{
     observed::{ChangeView, LeaseView, NodeView, Observed},
     owner::Owner,
     time::later,
-    turn::journal::{self, JOURNAL_VERSION},
-    why::Why,
+    turn::{
+        directive,
+        journal::{self, JOURNAL_VERSION},
+    },
+    why::{Left, Why},
 };
 use jiff::Timestamp;
 use numo_api::{Entry, Reason, Step, VerdictRecord};
@@ -46,9 +49,9 @@ pub(crate) fn of_other(change: &ChangeView, owner: &Owner) -> Option<Why> {
     })
 }
 
-/// That nothing may go by this journal: it is of a later format or another owner, or its status was copied. Who leaves gives back all the same
-/// what it took.
-pub(crate) fn unheeded(change: &ChangeView, owner: &Owner, is_left: bool) -> Option<Why> {
+/// That nothing may go by this journal: it is of a later format or another owner, or its status was copied. An owner that goes for good gives back
+/// all the same what it took. One that was given up stays, and waits for a person: the node may be in mid-change, and nothing tells of it.
+pub(crate) fn unheeded(change: &ChangeView, owner: &Owner, left: Left) -> Option<Why> {
     let copied = || {
         let problem = format!(
             "status.nodeChangeUID: found {:?}, wanted its own uid {}: it was written for another NodeChange, or for this one before it was deleted \
@@ -59,7 +62,7 @@ pub(crate) fn unheeded(change: &ChangeView, owner: &Owner, is_left: bool) -> Opt
         );
         why(change, &problem)
     };
-    of_other(change, owner).or_else(|| (change.is_copied() && !is_left).then(copied))
+    of_other(change, owner).or_else(|| (change.is_copied() && left != Left::Going).then(copied))
 }
 
 /// What the journal of a turn says that cannot be so. `before` tells the steps one of which comes before a step of this owner; none of a
@@ -148,8 +151,12 @@ pub(crate) fn taken(change: &ChangeView, node: &str) -> Why {
 pub(crate) fn why(change: &ChangeView, problem: &str) -> Why {
     let message = format!(
         "NodeChange {}: {problem}; numo leaves Node {} alone until this is corrected: fix it, or `kubectl -n {} delete nodechange {}`, and numo \
-         looks at the node again",
-        change.key, change.spec.node_name, change.key.namespace, change.key.name
+         looks at the node again{}",
+        change.key,
+        change.spec.node_name,
+        change.key.namespace,
+        change.key.name,
+        directive::unheard(change)
     );
     Why::new(Reason::JournalContradicts, message)
 }

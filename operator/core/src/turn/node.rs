@@ -12,7 +12,7 @@ use crate::{
         lease,
         phases::{At, Phases},
     },
-    why::Why,
+    why::{Left, Why},
 };
 use jiff::Timestamp;
 use numo_api::{Phase, Pin, Step};
@@ -98,9 +98,13 @@ pub trait Turn {
     fn note_taking(&mut self) {}
     /// Carries out what a person says of the node.
     fn obey(&mut self) -> Next;
-    /// Whether the owner is being left. What it took goes back then, whatever a journal says.
+    /// Whether the owner is being left. What it took goes back then, whatever a journal of this node says.
+    fn left(&self) -> Left {
+        Left::No
+    }
+    /// The same, for whatever reason.
     fn is_left(&self) -> bool {
-        false
+        self.left() != Left::No
     }
     /// Whether a node that is changed stays where it is while a person holds it. Who leaves waits for nobody.
     fn heeds_hold(&self) -> bool {

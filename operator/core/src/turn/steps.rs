@@ -95,9 +95,9 @@ fn keep_wave(turn: &mut impl Turn) -> Next {
 /// A journal that is not ours to go by is not written to either; the lease is kept, as the node may be in mid-change. A retry begins anew where
 /// another status was copied.
 fn heed_other(turn: &mut impl Turn) -> Next {
-    let is_left = turn.is_left();
+    let left = turn.left();
     let Parts { phases, change, .. } = turn.parts();
-    let Some(why) = contradiction::unheeded(change, phases.owner, is_left) else {
+    let Some(why) = contradiction::unheeded(change, phases.owner, left) else {
         return ON;
     };
     let holder = turn.holding().and_then(|holding| holding.holder);

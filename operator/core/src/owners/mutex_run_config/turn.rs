@@ -22,7 +22,7 @@ use crate::{
         ungated::not_passed,
     },
     verdict::Question,
-    why::Why,
+    why::{Left, Why},
 };
 use jiff::Timestamp;
 use numo_api::{
@@ -311,9 +311,9 @@ impl steps::Turn for Turn<'_, '_> {
         self.decision.report(self.member, step, why);
     }
 
-    /// Nothing has happened yet to a node that is not pinned: its turn may end without lease and shield.
+    /// Nothing has happened yet to a node that is not pinned, unless its journal was lost in mid-change: its turn may end without lease and shield.
     fn end_if_unwanted(&mut self) -> Next {
-        if self.change.status.pin.is_some() {
+        if self.change.status.pin.is_some() || self.member.is_moving || self.in_canary() {
             return ON;
         }
         if self.gives_up() || admit::obeys_directive(self.decision, self.member, self.change) {
@@ -371,8 +371,8 @@ impl steps::Turn for Turn<'_, '_> {
         ON
     }
 
-    fn is_left(&self) -> bool {
-        self.pass.leaving.is_some()
+    fn left(&self) -> Left {
+        Left::of(self.pass.leaving)
     }
 
     fn heeds_hold(&self) -> bool {

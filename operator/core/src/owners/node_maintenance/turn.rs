@@ -28,7 +28,7 @@ use crate::{
         steps::{self, Next, ON, Parts, STAY},
         withdrawn,
     },
-    why::Why,
+    why::{Left, Why},
 };
 use jiff::Timestamp;
 use numo_api::{Phase, Reason, Step};
@@ -163,8 +163,12 @@ impl steps::Turn for Turn<'_, '_> {
         ON
     }
 
-    fn is_left(&self) -> bool {
-        self.pass.view.deleting
+    fn left(&self) -> Left {
+        if self.pass.view.deleting {
+            Left::Going
+        } else {
+            Left::No
+        }
     }
 
     fn before(step: Step) -> Option<&'static [Step]> {

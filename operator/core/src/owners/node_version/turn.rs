@@ -32,7 +32,7 @@ use crate::{
         steps::{self, Next, ON, Parts, STAY},
         withdrawn,
     },
-    why::Why,
+    why::{Left, Why},
 };
 use numo_api::{
     Phase, Pin, Reason, Step,
@@ -67,8 +67,12 @@ impl<'a> Pass<'a> {
             // A machine or a member of etcd that a copied status names is left alone.
             let pin = change.status.pin.as_ref();
             let names_none = pin.is_none_or(|pin| pin.provider_id.is_none() && pin.heir_member.is_none());
-            let ends = names_none || self.leaving.is_some();
-            return match contradiction::unheeded(change, self.owner, ends) {
+            let left = if names_none {
+                Left::Going
+            } else {
+                Left::of(self.leaving.as_ref())
+            };
+            return match contradiction::unheeded(change, self.owner, left) {
                 Some(why) => self.say(&change.spec.node_name, Step::Held, why, Some(change)),
                 None => self.end_gone(change),
             };
@@ -94,7 +98,7 @@ impl<'a> Pass<'a> {
     fn finish_alone(&mut self, change: &'a ChangeView) {
         let is_left = self.leaving.is_some();
         let doubt = || contradiction::of(change, self.now, true, <Going<'_, '_> as steps::Turn>::before);
-        let unheeded = contradiction::unheeded(change, self.owner, is_left);
+        let unheeded = contradiction::unheeded(change, self.owner, Left::of(self.leaving.as_ref()));
         if let Some(why) = unheeded.or_else(|| doubt().filter(|_| !is_left)) {
             return self.say(&change.spec.node_name, Step::Held, why, Some(change));
         }
@@ -435,8 +439,8 @@ impl steps::Turn for Going<'_, '_> {
         self.stay_aborted()
     }
 
-    fn is_left(&self) -> bool {
-        self.pass.leaving.is_some()
+    fn left(&self) -> Left {
+        Left::of(self.pass.leaving.as_ref())
     }
 
     /// A node that was released goes, with its marks.

@@ -31,7 +31,7 @@ use crate::{
         steps::{self, Next, ON, Parts, STAY},
         withdrawn,
     },
-    why::Why,
+    why::{Left, Why},
 };
 use numo_api::{Phase, Pin, Reason, Step};
 use std::borrow::Cow;
@@ -228,8 +228,8 @@ impl steps::Turn for Going<'_, '_> {
         ON
     }
 
-    fn is_left(&self) -> bool {
-        self.pass.leaving.is_some()
+    fn left(&self) -> Left {
+        Left::of(self.pass.leaving.as_ref())
     }
 
     /// A Job that runs comes to its end, which is to be seen.
