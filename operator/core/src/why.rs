@@ -44,28 +44,6 @@ pub enum Cause {
     Command(String),
 }
 
-/// Whether an owner is being left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Left {
-    /// It is not.
-    No,
-    /// A person or a rule has given it up. It is there, and may be taken up again.
-    GivenUp,
-    /// It goes for good.
-    Going,
-}
-
-impl Left {
-    /// Of an owner that is left for this reason, if it is.
-    pub(crate) fn of(leaving: Option<&Why>) -> Self {
-        match leaving {
-            None => Self::No,
-            Some(why) if why.reason == Reason::Aborted => Self::GivenUp,
-            Some(_) => Self::Going,
-        }
-    }
-}
-
 /// A reason, and the sentence that names object, field, found and wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Why {

@@ -71,10 +71,8 @@ pub(super) fn effective_policy(rule: &RuleView, phase: Phase) -> FailurePolicy {
 
 /// Whether a rule's Pass may still let a node go: it is no older than `passSeconds`, names the Job that it is of, and is of the
 /// rule as it is now. What a journal of an earlier numo has no edition of is asked for again.
-///
-/// A Pass of a rule without Jobs says of no node or run whose it is. In a status that an earlier numo wrote, which names no NodeChange, one that was
-/// copied from another node is believed for `passSeconds`, then: to ask it again would never end where the API server does not store whose a
-/// status is, and times tell nothing, as both nodes had their turn when it was given. The next write of this numo says whose it is.
+/// A Pass without a Job names no node. In a status of an earlier numo, which names no NodeChange either, one of another node is believed for
+/// `passSeconds`: times tell nothing, as both had their turns, and to ask again would never end where the API server drops whose a status is.
 pub fn is_fresh(rule: &RuleView, verdict: &VerdictRecord, now: Timestamp) -> bool {
     verdict.outcome == Outcome::Pass
         && (rule.is_asked || verdict.job.is_some())

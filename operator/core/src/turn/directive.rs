@@ -31,10 +31,9 @@ fn is_fresh(change: &ChangeView) -> bool {
 
 /// That nobody acts on what a person wants of a node that is left alone, in words.
 pub(crate) fn unheard(change: &ChangeView) -> String {
-    let said = change.spec.directive.as_ref().filter(|_| is_fresh(change));
-    let said = said.filter(|directive| directive.action != DirectiveAction::Hold);
-    said.map_or_else(String::new, |directive| {
-        let action = directive.action;
+    let said = change.spec.directive.as_ref().map(|directive| directive.action);
+    let said = said.filter(|action| *action != DirectiveAction::Hold && is_fresh(change));
+    said.map_or_else(String::new, |action| {
         format!(
             "; spec.directive {action:?} is not carried out before that, as the node may be in mid-change"
         )

@@ -5,7 +5,10 @@ use crate::{
     cluster::{Cluster, at, job_of},
     words::{check, check_cluster, decision},
 };
-use numo_api::{Entry, NodeChangeStatus, Outcome, Phase, Pin, Reason, Step, VerdictRecord, machines::Goal};
+use numo_api::{
+    Entry, NodeChangeStatus, Outcome, Phase, Pin, Reason, Step, VerdictRecord, conditions::Actor,
+    machines::Goal,
+};
 use numo_core::{
     Decision,
     action::{Action, FleetAction, NodePurpose, PoolPurpose},
@@ -385,6 +388,40 @@ fn nobody_skips_or_aborts_a_node_whose_status_was_copied() {
     }
 }
 
+/// The operator that numo replaces is gone, and turns that stood still beside it go on: not those whose journal is not gone by.
+#[test]
+fn a_journal_that_is_not_gone_by_is_not_written_once_the_rival_is_gone() {
+    for text in OWNERS.map(|(text, _)| text) {
+        let later = |cluster: &mut Cluster| journal(cluster).status.journal_version = 2;
+        let copied = |cluster: &mut Cluster| {
+            journal(cluster).status.node_change_uid = Some("another".to_owned());
+        };
+        for contradict in [later as fn(&mut Cluster), copied] {
+            let mut cluster = Cluster::parse(text);
+            contradict(&mut cluster);
+            journal(&mut cluster).status.reason = Some(Reason::ForeignController.name().to_owned());
+            check_cluster(&cluster, "node a Held JournalContradicts\n > nothing");
+        }
+    }
+}
+
+/// It stood back, and a later numo wrote so.
+#[test]
+fn no_turn_begins_in_a_journal_that_a_later_numo_wrote() {
+    for text in OWNERS.map(|(text, _)| text) {
+        let mut cluster = Cluster::parse(text);
+        let status = &mut journal(&mut cluster).status;
+        (status.step, status.journal_version) = (Some(Step::Selected), 2);
+        let found = decision(&cluster);
+        let writes = |action: &Action| matches!(action, Action::WriteJournal { .. });
+        let written = found.actions.iter().find(|planned| writes(&planned.action));
+        assert_eq!(written, None, "{text}");
+        journal(&mut cluster).status.journal_version = 1;
+        let written = decision(&cluster).actions;
+        assert!(written.iter().any(|planned| writes(&planned.action)), "{text}");
+    }
+}
+
 /// An owner that is deleted must not wait for a person for ever.
 #[test]
 fn an_owner_that_is_deleted_waits_for_no_status_that_was_copied() {
@@ -504,7 +541,29 @@ fn a_node_that_is_gone_needs_no_person_for_a_status_that_was_copied() {
         _ => false,
     });
     assert!(ended, "{planned:#?}");
-    check_cluster(&gone("machine:m-b"), "node a Held JournalContradicts");
+    let mut names_one = gone("machine:m-b");
+    check_cluster(&names_one, "node a Held JournalContradicts");
+    // A person goes on without that machine.
+    said(journal(&mut names_one), numo_api::DirectiveAction::Retry);
+    let journaled = written(decision(&names_one));
+    assert_eq!((journaled.step, &journaled.pin), (Some(Step::Failed), &None));
+}
+
+/// Others wait for the node, and for a person with it.
+#[test]
+fn who_waits_for_a_node_whose_status_was_copied_is_told_to_wait_for_a_person() {
+    let mut cluster = Cluster::parse(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 desired:4.17.0 turn
+         node b worker 4.16.0
+         run finalizer {maxUnavailable: 1}
+         change a Released pin:4.17.0 entries:PreRules,Released",
+    );
+    let who = |cluster: &Cluster| decision(cluster).report.nodes["b"].why.who();
+    assert_eq!(who(&cluster), Actor::OtherNode);
+    journal(&mut cluster).status.node_change_uid = Some("another".to_owned());
+    assert_eq!(who(&cluster), Actor::ClusterAdmin);
 }
 
 #[test]

@@ -22,7 +22,7 @@ use crate::{
         ungated::not_passed,
     },
     verdict::Question,
-    why::{Left, Why},
+    why::Why,
 };
 use jiff::Timestamp;
 use numo_api::{
@@ -371,8 +371,8 @@ impl steps::Turn for Turn<'_, '_> {
         ON
     }
 
-    fn left(&self) -> Left {
-        Left::of(self.pass.leaving)
+    fn leaving(&self) -> Option<Reason> {
+        self.pass.leaving.map(|why| why.reason)
     }
 
     fn heeds_hold(&self) -> bool {

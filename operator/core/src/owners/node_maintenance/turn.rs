@@ -28,7 +28,7 @@ use crate::{
         steps::{self, Next, ON, Parts, STAY},
         withdrawn,
     },
-    why::{Left, Why},
+    why::Why,
 };
 use jiff::Timestamp;
 use numo_api::{Phase, Reason, Step};
@@ -163,12 +163,8 @@ impl steps::Turn for Turn<'_, '_> {
         ON
     }
 
-    fn left(&self) -> Left {
-        if self.pass.view.deleting {
-            Left::Going
-        } else {
-            Left::No
-        }
+    fn leaving(&self) -> Option<Reason> {
+        self.pass.view.deleting.then_some(Reason::Deleting)
     }
 
     fn before(step: Step) -> Option<&'static [Step]> {

@@ -31,7 +31,7 @@ use crate::{
         steps::{self, Next, ON, Parts, STAY},
         withdrawn,
     },
-    why::{Left, Why},
+    why::Why,
 };
 use numo_api::{Phase, Pin, Reason, Step};
 use std::borrow::Cow;
@@ -228,13 +228,13 @@ impl steps::Turn for Going<'_, '_> {
         ON
     }
 
-    fn left(&self) -> Left {
-        Left::of(self.pass.leaving.as_ref())
+    fn leaving(&self) -> Option<Reason> {
+        self.pass.leaving.as_ref().map(|why| why.reason)
     }
 
     /// A Job that runs comes to its end, which is to be seen.
     fn heeds_marks(&self) -> bool {
-        !self.is_left() && (!self.is_released() || self.turn.tells_of_change())
+        self.leaving().is_none() && (!self.is_released() || self.turn.tells_of_change())
     }
 
     fn before(step: Step) -> Option<&'static [Step]> {
