@@ -89,9 +89,6 @@ pub struct Intent<'a> {
     pub hold_always: bool,
     /// Whether a node that failed after it was let go is tainted.
     pub quarantine: bool,
-    /// Whether MachineHealthChecks are paused while nodes are in flight: all of them, or none; by default those of
-    /// OpenShift that select the Machine of a node of this run.
-    pub pause_health_checks: Option<bool>,
     /// Why nothing new begins by the owner's own wish.
     pub suspended: Option<Why>,
     /// What is wrong, in the order of the spec.
@@ -163,7 +160,6 @@ impl<'a> Intent<'a> {
             any_config: spec.trigger == Some(Trigger::AnyConfig),
             hold_always: spec.hold == Some(HoldPools::Always) && spec.trigger == Some(Trigger::AnyConfig),
             quarantine: spec.quarantine == Some(Quarantine::Taint),
-            pause_health_checks: spec.pause_health_checks,
             suspended: stopped(run, observed),
             problems,
         }

@@ -11,6 +11,7 @@ use crate::{
     owner::{Means, OwnerKind},
     text::clip,
     time::later,
+    turn::contradiction::unheeded,
     turn::journal::{self, Journal},
     why::Why,
 };
@@ -38,6 +39,8 @@ pub(crate) fn finish<'c>(
     uid: &str,
 ) {
     let changes = changes.into_iter().filter(|change| change.in_flight());
+    // Nothing is written to a journal that is not gone by.
+    let changes = changes.filter(|change| unheeded(change, snapshot.owner, None).is_none());
     let changes: Vec<&ChangeView> = changes.collect();
     let Some(why) = rival else {
         return forget(out, &changes, snapshot.now);

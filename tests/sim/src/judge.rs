@@ -4,6 +4,7 @@
 
 mod approvals;
 mod asked;
+mod copied;
 mod domains;
 mod drain;
 mod end;
@@ -131,6 +132,7 @@ fn given_back(world: &World, seen: &Observed, owner: &Owner, node: &str) -> Verd
 impl Judge {
     /// Judges one write that was just carried out. `seen` is what the operator saw when it decided.
     pub fn after(&mut self, world: &World, seen: &Observed, owner: &Owner, action: &Action) -> Verdict {
+        copied::left_alone(world, seen, owner, action)?;
         // What a person says of a turn that has no step yet takes it back; taken back itself, it gives the turn again.
         let said = seen.changes.values();
         let said = said.filter(|change| change.status.step.is_none() && change.spec.directive.is_some());

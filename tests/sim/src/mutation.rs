@@ -192,11 +192,15 @@ pub enum Mutation {
     BeginsWithoutFinalizer,
     /// Finalizers stay.
     KeepsFinalizers,
+    /// A status that was copied counts as one's own.
+    BelievesCopies,
+    /// A machine is gone of which the provider refuses to say how it stands, or does not know.
+    BelievesDoubtedProviders,
 }
 
 impl Mutation {
     /// Every one, with what the judge's verdict begins with.
-    pub const ALL: [(Self, &'static [&'static str]); 85] = [
+    pub const ALL: [(Self, &'static [&'static str]); 87] = [
         (Self::AsksNoRule, &["invariant 1:"]),
         (Self::BelievesOldPasses, &["invariant 1:"]),
         (Self::IgnoresBudgets, &["invariant 2:"]),
@@ -282,6 +286,8 @@ impl Mutation {
         (Self::GrowsJournals, &["invariant bounds:"]),
         (Self::BeginsWithoutFinalizer, &["invariant 5:"]),
         (Self::KeepsFinalizers, &["invariant 4:"]),
+        (Self::BelievesCopies, &["invariant copied:"]),
+        (Self::BelievesDoubtedProviders, &["invariant machine:"]),
     ];
 
     /// Whether it breaks what is decided about machines: only a NodeVersion has any.
@@ -297,6 +303,7 @@ impl Mutation {
                 | Self::IgnoresAutoscaler
                 | Self::ReplacesWorkersFirst
                 | Self::TakesMembersOut
+                | Self::BelievesDoubtedProviders
         )
     }
 
@@ -399,8 +406,12 @@ impl Mutation {
                 versions.for_each(|one| one.spec.surge = serde_json::from_value(100.into()).ok());
             }
             Self::IgnoresAutoscaler => machines::hide_autoscaler(&mut view),
+            Self::BelievesDoubtedProviders => machines::take_unknown_for_gone(&mut view),
             Self::ShieldsNoMachine => view.machines.clear(),
             Self::BeginsWithoutFinalizer => put_finalizers(&mut view),
+            Self::BelievesCopies => view.changes.values_mut().for_each(|change| {
+                change.status.node_change_uid = Some(change.uid.clone());
+            }),
             Self::SkipsDrain => view.pods.values_mut().for_each(std::collections::BTreeMap::clear),
             _ => return None,
         }

@@ -286,6 +286,10 @@ impl Simulation {
 
     fn whole(&mut self) -> Result<(), String> {
         self.until(self.storm)?;
+        // Whoever has such a turn started over has to look at the node: nothing tells what was done to it, and a cordon may stay.
+        if self.world.people.has_copied {
+            return Ok(());
+        }
         self.calm();
         self.rest()?;
         self.legitimate()?;

@@ -299,10 +299,10 @@ fn unread<'a, Q: Queue<'a>>(queue: &Q, one: Q::One) -> Option<Why> {
     machine::unread(observed, (&of.node_name, &of.owner_ref.uid))
 }
 
-/// Why the turn of a node that has no journal cannot be written down, if so: something else has its name.
+/// Why the turn of a node cannot be written down, if so: a later numo wrote its journal, or something else has the name of one that has none.
 fn name_taken<'a, Q: Queue<'a>>(queue: &Q, one: Q::One) -> Option<Why> {
-    if queue.change(one).is_some() {
-        return None;
+    if let Some(change) = queue.change(one) {
+        return contradiction::of_later(change);
     }
     let (observed, ..) = queue.seen();
     let (key, _) = queue.reservation(one);

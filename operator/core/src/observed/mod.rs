@@ -204,21 +204,6 @@ impl Observed {
         (node.uid == change.spec.node_uid).then_some(node)
     }
 
-    /// The owners, by uid, that pause the MachineHealthChecks that see their nodes in flight: each does, unless a MutexRunConfig says
-    /// otherwise.
-    pub fn pause_health_checks(&self) -> BTreeSet<&str> {
-        let runs = self.runs.values();
-        let runs = runs.filter(|run| run.spec.pause_health_checks != Some(false));
-        let plans = self.plans.values().map(|plan| plan.uid.as_str());
-        let maintenances = self.maintenances.values().map(|view| view.uid.as_str());
-        let versions = self.fleet.versions.values().map(|view| view.uid.as_str());
-        runs.map(|run| run.uid.as_str())
-            .chain(plans)
-            .chain(maintenances)
-            .chain(versions)
-            .collect()
-    }
-
     /// Whether this owner, by uid, pauses all MachineHealthChecks while a node of its is in flight, or none; none where it says neither.
     pub fn told_to_pause(&self, owner_uid: &str) -> Option<bool> {
         let run = self.runs.values().find(|run| run.uid == owner_uid)?;

@@ -71,6 +71,8 @@ pub(super) fn effective_policy(rule: &RuleView, phase: Phase) -> FailurePolicy {
 
 /// Whether a rule's Pass may still let a node go: it is no older than `passSeconds`, names the Job that it is of, and is of the
 /// rule as it is now. What a journal of an earlier numo has no edition of is asked for again.
+/// A Pass without a Job names no node. In a status of an earlier numo, which names no NodeChange either, one of another node is believed for
+/// `passSeconds`: times tell nothing, as both had their turns, and to ask again would never end where the API server drops whose a status is.
 pub fn is_fresh(rule: &RuleView, verdict: &VerdictRecord, now: Timestamp) -> bool {
     verdict.outcome == Outcome::Pass
         && (rule.is_asked || verdict.job.is_some())

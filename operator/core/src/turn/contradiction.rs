@@ -6,7 +6,10 @@ use crate::{
     observed::{ChangeView, LeaseView, NodeView, Observed},
     owner::Owner,
     time::later,
-    turn::journal::{self, JOURNAL_VERSION},
+    turn::{
+        directive,
+        journal::{self, JOURNAL_VERSION},
+    },
     why::Why,
 };
 use jiff::Timestamp;
@@ -21,45 +24,41 @@ pub(crate) fn has_come(at: Timestamp, now: Timestamp) -> bool {
     at <= later(now, APART_SECONDS)
 }
 
-/// That the journal is of a later format, or of another owner: nothing may be written to it either.
-pub(crate) fn of_other(change: &ChangeView, owner: &Owner) -> Option<Why> {
+/// That the journal is of a later format: it is not read, and not written to.
+pub(crate) fn of_later(change: &ChangeView) -> Option<Why> {
     let found = change.status.journal_version;
-    if found > JOURNAL_VERSION {
-        return Some(why(
-            change,
-            &format!(
-                "status.journalVersion: found {found}, wanted at most {JOURNAL_VERSION}: a later numo wrote it"
-            ),
-        ));
-    }
-    let of = &change.spec.owner_ref;
-    let is_ours = of.kind == owner.kind.name() && of.name == owner.key.name;
-    (!is_ours).then(|| {
-        let problem = format!(
-            "spec.ownerRef: found {} {}, wanted {} {}, whose uid it has",
-            of.kind,
-            of.name,
-            owner.kind.name(),
-            owner.key.name
-        );
-        why(change, &problem)
-    })
+    let wanted = format!("wanted at most {JOURNAL_VERSION}: a later numo wrote it");
+    (found > JOURNAL_VERSION).then(|| why(change, &format!("status.journalVersion: found {found}, {wanted}")))
 }
 
-/// That nothing may go by this journal: it is of a later format or another owner, or its status was copied. Who leaves gives back all the same
-/// what it took.
-pub(crate) fn unheeded(change: &ChangeView, owner: &Owner, is_left: bool) -> Option<Why> {
-    let copied = || {
+/// The same, or that it is of another owner: nothing may be written to it either.
+pub(crate) fn of_other(change: &ChangeView, owner: &Owner) -> Option<Why> {
+    let (of, kind, name) = (&change.spec.owner_ref, owner.kind.name(), &owner.key.name);
+    let of_owner = || {
         let problem = format!(
-            "status.nodeChangeUID: found {:?}, wanted its own uid {}: it was written for another NodeChange, or for this one before it was deleted \
-             and restored; `numo retry {}` starts its turn over",
-            change.status.node_change_uid.as_deref().unwrap_or_default(),
-            change.uid,
-            change.spec.node_name
+            "spec.ownerRef: found {} {}, wanted {kind} {name}, whose uid it has",
+            of.kind, of.name
         );
         why(change, &problem)
     };
-    of_other(change, owner).or_else(|| (change.is_copied() && !is_left).then(copied))
+    let is_ours = of.kind == kind && of.name == *name;
+    of_later(change).or_else(|| (!is_ours).then(of_owner))
+}
+
+/// That nothing may go by this journal: it is of a later format or another owner, or its status was copied. An owner that goes for good gives back
+/// all the same what it took. One that was given up stays, and waits for a person: the node may be in mid-change, and nothing tells of it.
+pub(crate) fn unheeded(change: &ChangeView, owner: &Owner, leaving: Option<Reason>) -> Option<Why> {
+    let copied = || {
+        let (node, uid) = (&change.spec.node_name, &change.uid);
+        let found = change.status.node_change_uid.as_deref().unwrap_or_default();
+        let problem = format!(
+            "status.nodeChangeUID: found {found:?}, wanted its own uid {uid}: it was written for another NodeChange, or for this one before it was \
+             deleted and restored; `numo retry {node}` starts its turn over"
+        );
+        why(change, &problem)
+    };
+    let stays = leaving.is_none_or(|reason| reason == Reason::Aborted);
+    of_other(change, owner).or_else(|| (change.is_copied() && stays).then(copied))
 }
 
 /// What the journal of a turn says that cannot be so. `before` tells the steps one of which comes before a step of this owner; none of a
@@ -146,10 +145,11 @@ pub(crate) fn taken(change: &ChangeView, node: &str) -> Why {
 }
 
 pub(crate) fn why(change: &ChangeView, problem: &str) -> Why {
+    let (key, node, unheard) = (&change.key, &change.spec.node_name, directive::unheard(change));
     let message = format!(
-        "NodeChange {}: {problem}; numo leaves Node {} alone until this is corrected: fix it, or `kubectl -n {} delete nodechange {}`, and numo \
-         looks at the node again",
-        change.key, change.spec.node_name, change.key.namespace, change.key.name
+        "NodeChange {key}: {problem}; numo leaves Node {node} alone until this is corrected: fix it, or `kubectl -n {} delete nodechange {}`, and numo \
+         looks at the node again{unheard}",
+        key.namespace, key.name
     );
     Why::new(Reason::JournalContradicts, message)
 }

@@ -29,6 +29,17 @@ fn is_fresh(change: &ChangeView) -> bool {
     seen.unwrap_or(1) < change.generation
 }
 
+/// That nobody acts on what a person wants of a node that is left alone, in words.
+pub(crate) fn unheard(change: &ChangeView) -> String {
+    let said = change.spec.directive.as_ref().map(|directive| directive.action);
+    let said = said.filter(|action| *action != DirectiveAction::Hold && is_fresh(change));
+    said.map_or_else(String::new, |action| {
+        format!(
+            "; spec.directive {action:?} is not carried out before that, as the node may be in mid-change"
+        )
+    })
+}
+
 /// That a person holds the node, if so.
 pub(crate) fn held(change: &ChangeView) -> Option<Why> {
     let directive = asked(change, DirectiveAction::Hold)?;

@@ -148,12 +148,13 @@ pub(crate) fn upkeep<'a>(
     upkeep
 }
 
-/// Keeps the lease of a node that `holder` has; nothing is taken.
+/// Keeps the lease of a node that `holder` has, be it for two turns; nothing is taken.
 pub(crate) fn keep(out: &mut Decision, seen: (&Observed, Timestamp), node: &NodeView, holder: &str) {
     let kept = upkeep(seen.0, node, holder, (seen.1, seen.1));
     kept.due.into_iter().for_each(|due| out.wake(due));
     let renewal = kept.renews.map(|action| Planned::of(&node.name, action));
-    out.actions.extend(renewal);
+    out.actions
+        .extend(renewal.filter(|renewal| !out.actions.contains(renewal)));
 }
 
 /// Gives the lease of a node back, if `holder` has it.

@@ -12,7 +12,7 @@ use crate::{
     why::Why,
 };
 use numo_api::marks;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What keeps remediation off a Machine.
 pub(crate) const MACHINE_SHIELD: [(&str, &str); 1] = [(marks::SKIP_REMEDIATION, "")];
@@ -30,19 +30,19 @@ pub fn selects(
 }
 
 /// Whether a MachineHealthCheck knows no other way to leave a node alone than to be paused: one of OpenShift that selects its Machine.
-pub(crate) fn sees(observed: &Observed, node: &str, check: (&(MachineApi, Key), &Annotated)) -> bool {
+fn sees(observed: &Observed, node: &str, check: (&(MachineApi, Key), &Annotated)) -> bool {
     let mut machines = observed.machines_of(node);
     check.0.0 == MachineApi::OpenShift && machines.any(|machine| selects(check, machine))
 }
 
-/// Which MachineHealthChecks an owner pauses while this node is in flight: those that see it, unless the owner says that it pauses all that
-/// are believed, or none.
-fn pauses<'a>(
+/// Which MachineHealthChecks an owner pauses while a node is in flight: those that see it, unless the owner says that it pauses all that are
+/// believed, or none. One that can see no Machine of a Node is somebody else's, whatever the owner says.
+pub(crate) fn pauses<'a>(
     observed: &'a Observed,
-    (node, owner): (&'a str, &str),
-) -> impl Fn(&(MachineApi, Key), &Annotated) -> bool + use<'a> {
+    owner: &str,
+) -> impl Fn(&str, (&(MachineApi, Key), &Annotated)) -> bool + use<'a> {
     let (believed, told) = (Believed::of(observed), observed.told_to_pause(owner));
-    move |place, check| match told {
+    move |node, (place, check)| match told {
         Some(all) => all && believed.is_check(place),
         None => sees(observed, node, (place, check)),
     }
@@ -54,8 +54,8 @@ pub(crate) fn unread(observed: &Observed, (node, owner): (&str, &str)) -> Option
     let mut machines = machines.map(|(place, machine)| ("Machine", place, &machine.object));
     let checks = observed.health_checks.iter();
     let checks = checks.map(|(place, check)| ("MachineHealthCheck", place, check));
-    let pauses = pauses(observed, (node, owner));
-    let mut checks = checks.filter(|(_, place, check)| is_unread(check) && pauses(place, check));
+    let pauses = pauses(observed, owner);
+    let mut checks = checks.filter(|(_, place, check)| is_unread(check) && pauses(node, (place, check)));
     let unread = machines.find(|(_, _, object)| is_unread(object));
     let (kind, (api, key), _) = unread.or_else(|| checks.next())?;
     let (object, resource) = (format!("{kind} {key}"), kind.to_lowercase());
@@ -70,7 +70,7 @@ fn is_unread(object: &Annotated) -> bool {
 /// What keeps remediation off a node: its Machine is shielded, and the MachineHealthChecks that the owner pauses are paused. A shield or a
 /// pause of somebody else is enough: two owners that took it from each other would write for ever.
 pub(crate) fn shields(observed: &Observed, (node, owner): (&str, &str)) -> Vec<Action> {
-    let pauses = pauses(observed, (node, owner));
+    let pauses = pauses(observed, owner);
     let has_turn = |of: &str| {
         let mut turns = observed.changing();
         turns.any(|change| change.spec.node_name == node && change.spec.owner_ref.uid == of)
@@ -88,7 +88,7 @@ pub(crate) fn shields(observed: &Observed, (node, owner): (&str, &str)) -> Vec<A
     let is_paused = |check: &Annotated| check.annotations.contains_key(marks::HEALTH_CHECK_PAUSED);
     let checks = observed.health_checks.iter();
     let checks = checks.filter(|(_, check)| !is_paused(check) && !is_unread(check));
-    let checks = checks.filter(|(place, check)| pauses(place, check));
+    let checks = checks.filter(|check| pauses(node, *check));
     let checks = checks.map(|(place, check)| {
         let changes = on(&check.annotations, owner, &HEALTH_CHECK_PAUSE);
         patch(place, check, MachinePurpose::PauseHealthCheck, changes)
@@ -155,11 +155,12 @@ fn heir<'a>(
     if place.0 != MachineApi::OpenShift {
         return None;
     }
-    let pausing = observed.pause_health_checks();
+    let seen: BTreeSet<&str> = observed.owners().map(|(_, view)| view.uid).collect();
+    let pauses = |of: &str| seen.contains(of) && observed.told_to_pause(of) != Some(false);
     let turns: BTreeMap<&str, &str> = observed
         .changing()
         .map(|change| (change.spec.node_name.as_str(), change.spec.owner_ref.uid.as_str()))
-        .filter(|(_, of)| *of != owner && pausing.contains(of))
+        .filter(|(_, of)| *of != owner && pauses(of))
         .collect();
     let mut machines = observed.machines.iter().filter(|machine| {
         turns.contains_key(machine.1.node.as_str())

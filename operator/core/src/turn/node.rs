@@ -15,7 +15,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Phase, Pin, Step};
+use numo_api::{Phase, Pin, Reason, Step};
 use std::ops::ControlFlow;
 
 /// Whether a turn goes on with its next step in this pass.
@@ -92,19 +92,19 @@ pub trait Turn {
     }
     /// Whether a mark of the node that cannot be read keeps the turn from going on. Who leaves waits for nobody.
     fn heeds_marks(&self) -> bool {
-        !self.is_left()
+        self.leaving().is_none()
     }
     /// Notes that lease and shield are being taken.
     fn note_taking(&mut self) {}
     /// Carries out what a person says of the node.
     fn obey(&mut self) -> Next;
-    /// Whether the owner is being left. What it took goes back then, whatever a journal says.
-    fn is_left(&self) -> bool {
-        false
+    /// Why the owner is being left, if it is. What it took goes back then, whatever a journal says.
+    fn leaving(&self) -> Option<Reason> {
+        None
     }
     /// Whether a node that is changed stays where it is while a person holds it. Who leaves waits for nobody.
     fn heeds_hold(&self) -> bool {
-        !self.is_left()
+        self.leaving().is_none()
     }
     /// The steps one of which a node has gone through before this one, as its journal remembers; none of a step that no node of this
     /// owner goes through.

@@ -95,9 +95,9 @@ fn keep_wave(turn: &mut impl Turn) -> Next {
 /// A journal that is not ours to go by is not written to either; the lease is kept, as the node may be in mid-change. A retry begins anew where
 /// another status was copied.
 fn heed_other(turn: &mut impl Turn) -> Next {
-    let is_left = turn.is_left();
+    let leaving = turn.leaving();
     let Parts { phases, change, .. } = turn.parts();
-    let Some(why) = contradiction::unheeded(change, phases.owner, is_left) else {
+    let Some(why) = contradiction::unheeded(change, phases.owner, leaving) else {
         return ON;
     };
     let holder = turn.holding().and_then(|holding| holding.holder);
@@ -119,7 +119,7 @@ fn heed_other(turn: &mut impl Turn) -> Next {
 /// Nothing is done to a node on the word of a journal that contradicts itself. After what a person says of it: a retry begins anew, and so
 /// does a turn of which the API server itself tells that its clock was put back.
 fn doubt<T: Turn>(turn: &mut T) -> Next {
-    if turn.is_left() {
+    if turn.leaving().is_some() {
         return ON;
     }
     let is_released = turn.is_released();

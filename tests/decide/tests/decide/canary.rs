@@ -4,7 +4,10 @@ use crate::{
     cluster::Cluster,
     words::{check, check_cluster, decision},
 };
-use numo_api::marks::{self, openshift};
+use numo_api::{
+    conditions::Actor,
+    marks::{self, openshift},
+};
 use numo_core::mark;
 
 const RULE: &str = "label:mutexrule.openshift-optional.skrzypek.io/backup.numo";
@@ -307,6 +310,42 @@ fn everything_is_given_back_in_the_order_that_moves_no_node() {
     check(&cluster("", "", ""), "> finalizer 1 off");
 }
 
+/// Its nodes would be in another pool without their rule labels, and roll there.
+#[test]
+fn nodes_keep_their_labels_while_nothing_tells_the_selector_that_their_pool_had() {
+    for run in ["", "deleting"] {
+        let mut cluster = Cluster::parse(&format!(
+            "cluster 4.17.0
+             pool worker 4.17.0
+             pool canary 4.17.0
+             pool infra 4.17.0 ours selected
+             node a infra 4.17.0 {RULE} labelled:run-uid
+             rule backup Pre
+             run finalizer {run} {{canary: {{name: canary}}}}
+             change a Done"
+        ));
+        check_cluster(&cluster, "> unselect infra infra");
+        let told = [("{", "MarkUnreadable"), ("", "ForeignWriter")];
+        for (value, reason) in told {
+            let pool = cluster.observed.pools.get_mut("infra").expect("the pool");
+            let key = numo_api::marks::PRIOR_NODE_SELECTOR;
+            if value.is_empty() {
+                pool.annotations.remove(key);
+            } else {
+                pool.annotations.insert(key.to_owned(), value.to_owned());
+            }
+            check_cluster(
+                &cluster,
+                &format!("hold {reason} ~ MachineConfigPool infra\n > nothing"),
+            );
+        }
+        // Somebody has put it back.
+        let pool = cluster.observed.pools.get_mut("infra").expect("the pool");
+        pool.selector = serde_json::json!({"matchLabels": {"node-role.kubernetes.io/infra": ""}});
+        check_cluster(&cluster, "> unlabel a -backup");
+    }
+}
+
 #[test]
 fn a_node_left_in_the_canary_goes_home_before_selectors_are_restored() {
     // Someone deleted its NodeChange, or it never came back and the run was left.
@@ -435,6 +474,29 @@ fn a_canary_that_is_rendered_again_is_paused_at_once() {
         .replace("pool worker 4.17.0", "pool worker 4.17.0b"),
         "hold WaitingForTurn\n > unpause canary",
     );
+}
+
+/// The others wait for a person, if the node that is in it does.
+#[test]
+fn a_canary_that_is_paused_for_a_node_that_is_held_is_a_persons() {
+    let text = set_up(
+        "4.16.0 desired:4.17.0 to:canary released:4.17.0 labelled:run-uid turn",
+        "change a Released pin:4.17.0 entries:PreRules,Released verdict:backup/Pre/1/Pass",
+    )
+    .replace("pool canary 4.17.0", "pool canary 4.17.0b ours")
+    .replace("pool worker 4.17.0", "pool worker 4.17.0b");
+    let mut cluster = Cluster::parse(&text);
+    let hold = |cluster: &Cluster| decision(cluster).report.hold.expect("a hold");
+    let told = hold(&cluster);
+    assert!(
+        told.message.contains("MachineConfigPool canary is paused until"),
+        "{}",
+        told.message
+    );
+    assert_eq!(told.who(), Actor::OtherNode);
+    let change = cluster.observed.changes.values_mut().next().expect("a journal");
+    change.status.node_change_uid = Some("another".to_owned());
+    assert_eq!(hold(&cluster).who(), Actor::ClusterAdmin);
 }
 
 #[test]

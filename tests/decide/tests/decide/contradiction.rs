@@ -5,10 +5,13 @@ use crate::{
     cluster::{Cluster, at, job_of},
     words::{check, check_cluster, decision},
 };
-use numo_api::{Entry, NodeChangeStatus, Outcome, Phase, Pin, Reason, Step, VerdictRecord, machines::Goal};
+use numo_api::{
+    Entry, NodeChangeStatus, Outcome, Phase, Pin, Reason, Step, VerdictRecord, conditions::Actor,
+    machines::Goal,
+};
 use numo_core::{
     Decision,
-    action::{Action, FleetAction, NodePurpose},
+    action::{Action, FleetAction, NodePurpose, PoolPurpose},
     observed::ChangeView,
     turn::journal::Journal,
 };
@@ -282,14 +285,182 @@ fn the_lease_of_a_node_whose_journal_is_not_gone_by_is_kept() {
         let mut later = cluster.clone();
         journal(&mut later).status.journal_version = 2;
         assert!(is_renewed(&later), "of a later numo: {text}");
-        if cluster.observed.plans.is_empty() {
-            let mut twice = cluster.clone();
-            let mut other = journal(&mut twice).clone();
+        let mut twice = cluster.clone();
+        let mut other = journal(&mut twice).clone();
+        other.key.name.push_str("-b");
+        twice.observed.changes.insert(other.key.clone(), other);
+        assert!(is_renewed(&twice), "twice: {text}");
+        "gone".clone_into(&mut journal(&mut cluster).spec.node_name);
+        assert!(is_renewed(&cluster), "misnamed: {text}");
+    }
+    // A Plan whose nodes stay in service has no lease: here is one that cordons.
+    let closed = Cluster::parse(
+        "node a worker 4.16.0
+         plan concurrency:1 cordon finalizer applying:a
+         begun a Released boot:b1 entered:Cordoned
+         keeps a cordoned done
+         planjob a running",
+    );
+    for contradict in [
+        (|cluster| {
+            let mut other = journal(cluster).clone();
             other.key.name.push_str("-b");
-            twice.observed.changes.insert(other.key.clone(), other);
-            assert!(is_renewed(&twice), "twice: {text}");
-            "gone".clone_into(&mut journal(&mut cluster).spec.node_name);
-            assert!(is_renewed(&cluster), "misnamed: {text}");
+            cluster.observed.changes.insert(other.key.clone(), other);
+        }) as fn(&mut Cluster),
+        |cluster| "gone".clone_into(&mut journal(cluster).spec.node_name),
+    ] {
+        let mut cluster = closed.clone();
+        contradict(&mut cluster);
+        let lease = cluster.observed.leases.get_mut("a").expect("a lease");
+        lease.renewed = Some(at(-2000));
+        let planned = decision(&cluster).actions;
+        let renewals = planned
+            .iter()
+            .filter(|planned| matches!(planned.action, Action::RenewLease { .. }));
+        assert_eq!(renewals.count(), 1, "{planned:#?}");
+    }
+}
+
+/// A node in mid-change, of each kind of owner.
+const IN_MID_CHANGE: [&str; 4] = [
+    "cluster 4.17.0
+     pool worker 4.17.0 ours
+     node a worker 4.16.0 desired:4.17.0 turn
+     run finalizer {drainProbe: false}
+     change a Admitted",
+    "node a worker 4.16.0
+     plan concurrency:1 cordon finalizer applying:a
+     begun a Admitted
+     keeps a cordoned
+     planjob a running",
+    "node a worker 4.16.0
+     maintenance a finalizer phase:Running
+     kept a cordoned
+     turn a Admitted
+     pods a",
+    "node a worker v0
+     node b worker v0
+     version img2 finalizer
+     host a img1 heir:b
+     host b img2 donor:a
+     group w image:img2
+     groups w
+     replacing a Admitted cordoned
+     pods a",
+];
+
+/// What a person wants of the node whose journal this is.
+fn said(change: &mut ChangeView, action: numo_api::DirectiveAction) {
+    change.generation = 2;
+    change.spec.directive = Some(numo_api::Directive {
+        action,
+        reason: None,
+        by: None,
+    });
+}
+
+/// What takes from a node, or frees, what numo has put on it, or ends its turn.
+fn gives_back(action: &Action) -> bool {
+    match action {
+        Action::PatchNode(patch) => !matches!(patch.purpose, NodePurpose::Shield | NodePurpose::Replace),
+        Action::PatchPool(patch) => patch.purpose == PoolPurpose::Unpause,
+        Action::ReleaseLease { .. } | Action::RemoveFinalizer { .. } => true,
+        Action::WriteJournal { status, .. } => status.step.is_some_and(Step::is_terminal),
+        _ => is_disruptive(action),
+    }
+}
+
+/// Nobody knows what was done to it.
+#[test]
+fn nobody_skips_or_aborts_a_node_whose_status_was_copied() {
+    use numo_api::DirectiveAction::{Abort, Skip};
+    for text in IN_MID_CHANGE.into_iter().chain(OWNERS.map(|(text, _)| text)) {
+        for action in [Skip, Abort] {
+            let mut cluster = copied(text);
+            said(journal(&mut cluster), action);
+            let found = decision(&cluster);
+            let given_back = found.actions.iter().find(|planned| gives_back(&planned.action));
+            assert_eq!(given_back, None, "{action:?}: {text}");
+            let words = format!("spec.directive {action:?} is not carried out before that");
+            check_cluster(&cluster, &format!("node a Held JournalContradicts ~ {words}"));
+            let message = &found.report.nodes["a"].why.message;
+            assert!(
+                message.contains("`numo retry a` starts its turn over"),
+                "{message}"
+            );
+        }
+    }
+}
+
+/// The operator that numo replaces is gone, and turns that stood still beside it go on: not those whose journal is not gone by.
+#[test]
+fn a_journal_that_is_not_gone_by_is_not_written_once_the_rival_is_gone() {
+    for text in OWNERS.map(|(text, _)| text) {
+        let later = |cluster: &mut Cluster| journal(cluster).status.journal_version = 2;
+        let copied = |cluster: &mut Cluster| {
+            journal(cluster).status.node_change_uid = Some("another".to_owned());
+        };
+        for contradict in [later as fn(&mut Cluster), copied] {
+            let mut cluster = Cluster::parse(text);
+            contradict(&mut cluster);
+            journal(&mut cluster).status.reason = Some(Reason::ForeignController.name().to_owned());
+            check_cluster(&cluster, "node a Held JournalContradicts\n > nothing");
+        }
+    }
+}
+
+/// It stood back, and a later numo wrote so.
+#[test]
+fn no_turn_begins_in_a_journal_that_a_later_numo_wrote() {
+    for text in OWNERS.map(|(text, _)| text) {
+        let mut cluster = Cluster::parse(text);
+        let status = &mut journal(&mut cluster).status;
+        (status.step, status.journal_version) = (Some(Step::Selected), 2);
+        let found = decision(&cluster);
+        let writes = |action: &Action| matches!(action, Action::WriteJournal { .. });
+        let written = found.actions.iter().find(|planned| writes(&planned.action));
+        assert_eq!(written, None, "{text}");
+        journal(&mut cluster).status.journal_version = 1;
+        let written = decision(&cluster).actions;
+        assert!(written.iter().any(|planned| writes(&planned.action)), "{text}");
+    }
+}
+
+/// An owner that is deleted must not wait for a person for ever.
+#[test]
+fn an_owner_that_is_deleted_waits_for_no_status_that_was_copied() {
+    for text in OWNERS.map(|(text, _)| text) {
+        let mut cluster = copied(text);
+        let observed = &mut cluster.observed;
+        observed.runs.values_mut().for_each(|run| run.deleting = true);
+        observed.plans.values_mut().for_each(|plan| plan.deleting = true);
+        let maintenances = observed.maintenances.values_mut();
+        maintenances.for_each(|one| one.deleting = true);
+        let versions = observed.fleet.versions.values_mut();
+        versions.for_each(|one| one.deleting = true);
+        let found = decision(&cluster);
+        assert!(!found.actions.is_empty(), "{text}");
+        assert_ne!(
+            found.report.nodes["a"].why.reason,
+            Reason::JournalContradicts,
+            "{text}"
+        );
+    }
+}
+
+/// Its journal tells nothing of what was done to the node, as a person had its turn started over: what is seen of the node does.
+#[test]
+fn a_node_in_mid_change_that_has_lost_its_journal_is_not_given_back() {
+    use numo_api::DirectiveAction::{Abort, Skip};
+    for text in [IN_MID_CHANGE[0], IN_MID_CHANGE[1]] {
+        for action in [Skip, Abort] {
+            let mut cluster = Cluster::parse(text);
+            let change = journal(&mut cluster);
+            change.status.attempt = 2;
+            said(change, action);
+            let found = decision(&cluster);
+            let given_back = found.actions.iter().find(|planned| gives_back(&planned.action));
+            assert_eq!(given_back, None, "{action:?}: {text}");
         }
     }
 }
@@ -374,7 +545,29 @@ fn a_node_that_is_gone_needs_no_person_for_a_status_that_was_copied() {
         _ => false,
     });
     assert!(ended, "{planned:#?}");
-    check_cluster(&gone("machine:m-b"), "node a Held JournalContradicts");
+    let mut names_one = gone("machine:m-b");
+    check_cluster(&names_one, "node a Held JournalContradicts");
+    // A person goes on without that machine.
+    said(journal(&mut names_one), numo_api::DirectiveAction::Retry);
+    let journaled = written(decision(&names_one));
+    assert_eq!((journaled.step, &journaled.pin), (Some(Step::Failed), &None));
+}
+
+/// Others wait for the node, and for a person with it.
+#[test]
+fn who_waits_for_a_node_whose_status_was_copied_is_told_to_wait_for_a_person() {
+    let mut cluster = Cluster::parse(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 desired:4.17.0 turn
+         node b worker 4.16.0
+         run finalizer {maxUnavailable: 1}
+         change a Released pin:4.17.0 entries:PreRules,Released",
+    );
+    let who = |cluster: &Cluster| decision(cluster).report.nodes["b"].why.who();
+    assert_eq!(who(&cluster), Actor::OtherNode);
+    journal(&mut cluster).status.node_change_uid = Some("another".to_owned());
+    assert_eq!(who(&cluster), Actor::ClusterAdmin);
 }
 
 #[test]

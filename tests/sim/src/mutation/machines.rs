@@ -4,7 +4,7 @@ use super::Mutation;
 use crate::world::TEAM;
 use numo_api::{
     Step,
-    machines::{Goal, annotations},
+    machines::{CspState, Goal, annotations},
 };
 use numo_core::{
     Owner, OwnerKind,
@@ -40,6 +40,15 @@ pub(super) fn change_nodes(mutation: Mutation, owner: &Owner, view: &mut Observe
 pub(super) fn hide_autoscaler(view: &mut Observed) {
     view.fleet.autoscalers.clear();
     view.fleet.strategies.clear();
+}
+
+/// Every machine is gone of which the provider says nothing that can be gone by.
+pub(super) fn take_unknown_for_gone(view: &mut Observed) {
+    for heard in view.fleet.provider.states.values_mut() {
+        if matches!(heard.said, Err(_) | Ok(CspState::Unknown)) {
+            heard.said = Ok(CspState::Terminated);
+        }
+    }
 }
 
 /// A PendingNode of a machine that is to go is deleted instead.

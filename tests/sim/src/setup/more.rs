@@ -18,6 +18,8 @@ const WITH_RULES: u32 = 20;
 /// Of a hundred MutexRunConfigs, how many name their pools themselves, and how many of the others have a target with a limit of its own.
 const WITH_POOLS: u32 = 20;
 const WITH_LIMITS: u32 = 30;
+/// In one of so many seeds the status of a NodeChange is copied.
+const COPIED: u64 = 13;
 
 /// Draws it. `faults` and `people` are those of the simulation, and `storm` says how long they go on (seconds).
 pub(super) fn add(world: &mut World, seed: u64, (faults, people): (bool, bool), storm: i64) {
@@ -48,6 +50,7 @@ pub(super) fn add(world: &mut World, seed: u64, (faults, people): (bool, bool), 
     if !people {
         return;
     }
+    copy_a_status(world, seed, storm);
     let has_fleet = world.has_pods;
     for _ in 0..rng.random_range(0..3) {
         let long = rng.random_range(60..5000);
@@ -74,6 +77,16 @@ pub(super) fn add(world: &mut World, seed: u64, (faults, people): (bool, bool), 
             _ => {}
         }
     }
+}
+
+/// Somebody restores a backup wrongly: in few seeds, as the judge is told that journals are not what they were.
+fn copy_a_status(world: &mut World, seed: u64, storm: i64) {
+    if seed % COPIED != 5 {
+        return;
+    }
+    let mut rng = SmallRng::seed_from_u64(seed ^ 0x636f_7079);
+    let (swaps, times) = (rng.random_bool(0.5), 60);
+    world.plan_act(rng.random_range(0..storm / 2), Act::CopyStatus(swaps, times));
 }
 
 /// Waves, for some owners and MutexBindings instead of nodes that go first.

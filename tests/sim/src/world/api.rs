@@ -140,6 +140,7 @@ impl World {
                 }
                 change.status = (**status).clone();
                 change.resource_version = next;
+                self.people.copied.remove(key);
                 Object::Change(key.clone())
             }
             Action::DeleteChange {

@@ -1,7 +1,9 @@
 //! Everyone who is not numo, not the MCO and not the cluster: people with kubectl, GitOps, autoscalers,
 //! other operators, bad hardware. And what they meant for good, to compare with at the end.
 
-use super::{Event, Fault, FleetAct, HoursOf, Machine, MeantHours, MeantPlan, Object, Span, Word, World};
+use super::{
+    Copied, Event, Fault, FleetAct, HoursOf, Machine, MeantHours, MeantPlan, Object, Span, Word, World,
+};
 use numo_api::{
     Directive, DirectiveAction, NodeChangeSpec, Outcome, OwnerRef, Phase, Target, VerdictRecord, marks,
     marks::openshift,
@@ -55,6 +57,10 @@ pub struct Meant {
     pub limits_edited: bool,
     /// Changes that someone deleted.
     pub journals_deleted: bool,
+    /// The NodeChanges that have the status of another one, as somebody restored a backup wrongly.
+    pub copied: Copied,
+    /// Somebody did so.
+    pub has_copied: bool,
     /// Someone gave the run up, in whatever way.
     pub gave_up: bool,
     /// Someone broke the spec of a run, and did nothing else: no node may roll for that.
@@ -130,6 +136,8 @@ pub enum Act {
     DeleteJob,
     /// Someone deletes a NodeChange.
     DeleteChange,
+    /// Someone writes the status of one NodeChange over that of another, or swaps both; it is tried so often until two nodes have their turns.
+    CopyStatus(bool, u32),
     /// numo is not invited to run Jobs, for so long.
     ForbidJobs(i64),
     /// And is again.
@@ -169,7 +177,7 @@ pub enum Act {
 }
 
 impl World {
-    fn one_of<T>(&mut self, mut among: Vec<T>) -> Option<T> {
+    pub(super) fn one_of<T>(&mut self, mut among: Vec<T>) -> Option<T> {
         if among.is_empty() {
             return None;
         }
@@ -632,6 +640,7 @@ impl World {
                 self.touch(Object::Change(key.clone()));
                 self.tell("person", || format!("deletes NodeChange {key}"));
             }
+            Act::CopyStatus(swaps, times) => self.copy_status(*swaps, *times),
             Act::ForbidJobs(seconds) => {
                 self.people.jobs_forbidden = true;
                 self.plan(*seconds, Event::Act(Act::AllowJobs));
@@ -1049,10 +1058,11 @@ impl World {
             .any(|verdict| verdict.round == status.attempt && verdict.outcome == numo_api::Outcome::Failure);
         let is_asked = !status.rule_waits.is_empty() || has_not_passed && change.in_flight();
         let said = change.spec.directive.is_some();
-        if !failed && !is_asked && !said {
+        let is_copied = self.people.copied.contains_key(key);
+        if !failed && !is_asked && !said && !is_copied {
             return;
         }
-        let directive = (failed || is_asked).then(|| Directive {
+        let directive = (failed || is_asked || is_copied).then(|| Directive {
             action: DirectiveAction::Retry,
             reason: None,
             by: Some("alice".to_owned()),

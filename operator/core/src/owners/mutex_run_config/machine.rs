@@ -3,30 +3,12 @@
 use super::{run_decision::RunDecision, run_view::RunView};
 use crate::{
     action::{Action, Event, EventAction, MachinePurpose, Planned},
-    key::Key,
-    observed::{Annotated, MachineApi},
     turn::{
         believed::Believed,
         machine::{self, end_pause, unshields},
     },
 };
 use std::collections::BTreeSet;
-
-/// Whether the run pauses the MachineHealthCheck while these nodes are in flight. By default it pauses those of OpenShift
-/// that select the Machine of one of them: they know no other way to leave a node alone. Those of Cluster API heed the
-/// shield of the Machine. One that can see no Machine of a Node is somebody else's, whatever the run says.
-fn is_in_the_way<'n>(
-    (view, believed): (&RunView<'_>, &Believed<'_>),
-    nodes: impl IntoIterator<Item = &'n str>,
-    place: &(MachineApi, Key),
-    check: &Annotated,
-) -> bool {
-    if let Some(all) = view.intent.pause_health_checks {
-        return all && believed.is_check(place);
-    }
-    let mut nodes = nodes.into_iter();
-    nodes.any(|node| machine::sees(view.observed, node, (place, check)))
-}
 
 /// The nodes that have their turn with this run, those among them whose pool cannot be seen at this moment.
 fn flying<'a>(view: &RunView<'a>) -> BTreeSet<&'a str> {
@@ -60,10 +42,11 @@ pub fn resume_health_checks(decision: &mut RunDecision<'_>) {
         |action: &Action| matches!(action, Action::CreateChange { .. } | Action::WriteJournal { .. });
     let flying = flying(view);
     let busy = !flying.is_empty() || decision.out.actions.iter().any(|planned| begins(&planned.action));
-    let paused = ours.into_iter().filter(|(place, check)| {
+    let pauses = machine::pauses(view.observed, &view.run.uid);
+    let paused = ours.into_iter().filter(|check| {
         let members = view.members.iter().map(|member| member.node.name.as_str());
-        let nodes = members.chain(flying.iter().copied());
-        !busy || !is_in_the_way((view, &believed), nodes, place, check)
+        let mut nodes = members.chain(flying.iter().copied());
+        !busy || !nodes.any(|node| pauses(node, *check))
     });
     let over: Vec<Planned> = paused
         .map(|check| {

@@ -2,6 +2,7 @@
 
 use super::{
     finalizer::drop_finalizer,
+    gates::written::is_of_a_run,
     labels::{self, label, label_joiners, needs_labels_to_stay, unlabel},
     member::Member,
     pause::unpause,
@@ -10,9 +11,11 @@ use super::{
 };
 use crate::{
     action::{Action, Change, NodePatch, NodePurpose},
+    mark,
     observed::NodeView,
+    selector,
     text::counted,
-    why::Why,
+    why::{Cause, Why},
 };
 use numo_api::{Reason, Strategy, marks};
 
@@ -71,11 +74,45 @@ fn earlier_run_in_canary(decision: &RunDecision<'_>) -> Option<Why> {
 ///
 /// With `hold: Always` a run that is over leaves its pools paused for the next one.
 pub fn give_back(decision: &mut RunDecision<'_>, over: bool) {
-    if recall(decision) || restore_selectors(decision, &|_| true) || unlabel(decision) {
+    if recall(decision) || restore_selectors(decision, &|_| true) {
+        return;
+    }
+    if let Some(why) = homed_by_labels(decision) {
+        decision.out.report.hold = Some(why);
+        return;
+    }
+    if unlabel(decision) {
         return;
     }
     unpause(decision, over);
     drop_finalizer(decision);
+}
+
+/// Why nodes keep their rule labels: their pool has the node selector of a run, and no mark tells what it had before. Without them they would
+/// leave it, and roll in another one.
+fn homed_by_labels(decision: &RunDecision<'_>) -> Option<Why> {
+    let view = decision.view;
+    let mut pools = view.observed.pools.values();
+    let pool = pools.find(|pool| {
+        let is_held = || {
+            view.labelled_nodes()
+                .any(|node| selector::matches(&pool.selector, &node.labels))
+        };
+        is_of_a_run(&pool.selector) && mark::prior_selector(pool).is_none() && is_held()
+    })?;
+    let (name, key) = (&pool.name, marks::PRIOR_NODE_SELECTOR);
+    if pool.annotations.contains_key(key) {
+        let (object, named) = (
+            format!("MachineConfigPool {name}"),
+            format!("machineconfigpool {name}"),
+        );
+        return Some(mark::unread_on(&object, &named, key));
+    }
+    let message = format!(
+        "MachineConfigPool {name} spec.nodeSelector: found that of a run, and its annotation {key}, which has the one before, was taken off: put that \
+         selector back; until then its nodes keep their rule labels, as they would leave the pool without them"
+    );
+    Some(Why::new(Reason::ForeignWriter, message).of(Cause::Selector(name.clone())))
 }
 
 /// Nodes that were left in the canary pool (their NodeChange was deleted, or they never came back) go home

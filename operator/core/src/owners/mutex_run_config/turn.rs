@@ -311,9 +311,9 @@ impl steps::Turn for Turn<'_, '_> {
         self.decision.report(self.member, step, why);
     }
 
-    /// Nothing has happened yet to a node that is not pinned: its turn may end without lease and shield.
+    /// Nothing has happened yet to a node that is not pinned, unless its journal was lost in mid-change: its turn may end without lease and shield.
     fn end_if_unwanted(&mut self) -> Next {
-        if self.change.status.pin.is_some() {
+        if self.change.status.pin.is_some() || self.member.is_moving || self.in_canary() {
             return ON;
         }
         if self.gives_up() || admit::obeys_directive(self.decision, self.member, self.change) {
@@ -371,8 +371,8 @@ impl steps::Turn for Turn<'_, '_> {
         ON
     }
 
-    fn is_left(&self) -> bool {
-        self.pass.leaving.is_some()
+    fn leaving(&self) -> Option<Reason> {
+        self.pass.leaving.map(|why| why.reason)
     }
 
     fn heeds_hold(&self) -> bool {

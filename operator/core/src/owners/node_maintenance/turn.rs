@@ -163,8 +163,8 @@ impl steps::Turn for Turn<'_, '_> {
         ON
     }
 
-    fn is_left(&self) -> bool {
-        self.pass.view.deleting
+    fn leaving(&self) -> Option<Reason> {
+        self.pass.view.deleting.then_some(Reason::Deleting)
     }
 
     fn before(step: Step) -> Option<&'static [Step]> {

@@ -12,7 +12,7 @@ use crate::{
     quorum,
     time::later,
     turn::{
-        directive,
+        contradiction, directive,
         journal::{self, Journal},
     },
     why::Why,
@@ -110,6 +110,23 @@ impl<'a> Pass<'a> {
             return self.say(&change.spec.node_name, Step::Held, why, Some(change));
         }
         self.leave_member(change, &why);
+    }
+
+    /// Whether nothing goes by the journal of a node that is gone, unless its turn ends for this reason all the same. It is said, or a person
+    /// ends the turn by a retry.
+    pub(super) fn stands_still(&mut self, change: &'a ChangeView, ends: Option<Reason>) -> bool {
+        let ends = ends.or(self.leaving.as_ref().map(|why| why.reason));
+        let Some(why) = contradiction::unheeded(change, self.owner, ends) else {
+            return false;
+        };
+        let is_copied = contradiction::of_other(change, self.owner).is_none();
+        if is_copied && directive::retried(change).is_some() {
+            let ended = journal::end_gone(change, journal::gone(change), self.observed, self.now);
+            self.out.actions.extend(ended);
+        } else {
+            self.say(&change.spec.node_name, Step::Held, why, Some(change));
+        }
+        true
     }
 
     /// Writes down since when a Node is gone whose machine is still to go: it has as long for that as one has to join.

@@ -67,11 +67,10 @@ impl<'a> Pass<'a> {
             // A machine or a member of etcd that a copied status names is left alone.
             let pin = change.status.pin.as_ref();
             let names_none = pin.is_none_or(|pin| pin.provider_id.is_none() && pin.heir_member.is_none());
-            let ends = names_none || self.leaving.is_some();
-            return match contradiction::unheeded(change, self.owner, ends) {
-                Some(why) => self.say(&change.spec.node_name, Step::Held, why, Some(change)),
-                None => self.end_gone(change),
-            };
+            if !self.stands_still(change, names_none.then_some(Reason::NodeGone)) {
+                self.end_gone(change);
+            }
+            return;
         }
         let pin = change.status.pin.as_ref();
         let heir = pin.and_then(|pin| self.observed.nodes.get(pin.heir.as_deref()?));
@@ -92,10 +91,11 @@ impl<'a> Pass<'a> {
 
     /// Ends the turn of a node that is gone and whose place no node has: it was to go, or the new one is gone too.
     fn finish_alone(&mut self, change: &'a ChangeView) {
-        let is_left = self.leaving.is_some();
-        let doubt = || contradiction::of(change, self.now, true, <Going<'_, '_> as steps::Turn>::before);
-        let unheeded = contradiction::unheeded(change, self.owner, is_left);
-        if let Some(why) = unheeded.or_else(|| doubt().filter(|_| !is_left)) {
+        if self.stands_still(change, None) {
+            return;
+        }
+        let doubt = contradiction::of(change, self.now, true, <Going<'_, '_> as steps::Turn>::before);
+        if let Some(why) = doubt.filter(|_| self.leaving.is_none()) {
             return self.say(&change.spec.node_name, Step::Held, why, Some(change));
         }
         if journal::entered(change, Step::Changed).is_none() {
@@ -435,13 +435,13 @@ impl steps::Turn for Going<'_, '_> {
         self.stay_aborted()
     }
 
-    fn is_left(&self) -> bool {
-        self.pass.leaving.is_some()
+    fn leaving(&self) -> Option<Reason> {
+        self.pass.leaving.as_ref().map(|why| why.reason)
     }
 
     /// A node that was released goes, with its marks.
     fn heeds_marks(&self) -> bool {
-        !self.is_left() && !self.is_released()
+        self.leaving().is_none() && !self.is_released()
     }
 
     fn before(step: Step) -> Option<&'static [Step]> {

@@ -7,11 +7,12 @@ use super::{pass::Pass, told::Turn};
 use crate::{
     action::{Event, EventAction},
     observed::{ChangeView, NodeView},
+    owner::OwnerKind,
     time::later,
     turn::{
         closed,
         journal::{self, Journal},
-        ungated,
+        lease, ungated,
     },
     why::Why,
 };
@@ -124,6 +125,13 @@ impl<'a> Pass<'a> {
         }
         self.say_turn(turn, Step::PreRelease, why);
         false
+    }
+
+    /// The same for what tells against the journal from outside. The lease of the node is kept: it may be in mid-change.
+    pub(super) fn keep_still(&mut self, node: &'a NodeView, change: &'a ChangeView, why: Why) {
+        let holder = lease::holder_of(OwnerKind::Plan, &self.view.uid);
+        lease::keep(&mut self.out, (self.observed, self.now), node, &holder);
+        self.stand_still(node, change, why);
     }
 
     /// Holds a node for what its journal says. Nothing is known of its Job until that is mended, and it must not be forgotten.

@@ -208,7 +208,7 @@ impl crate::pass::Pass for Pass<'_> {
                     self.in_flight.insert(node.name.as_str());
                     let why = twice.get(node.uid.as_str()).filter(|_| self.leaving.is_none());
                     match why {
-                        Some(why) => self.stand_still(node, change, why.clone()),
+                        Some(why) => self.keep_still(node, change, why.clone()),
                         None => self.advance(node, change),
                     }
                 }
@@ -312,7 +312,7 @@ impl<'a> Pass<'a> {
         if let Some((node, why)) = misnamed.filter(|_| self.leaving.is_none()) {
             // What the Plan has put on that node stays.
             self.in_flight.insert(&node.name);
-            return self.stand_still(node, change, why);
+            return self.keep_still(node, change, why);
         }
         let ended = journal::end_gone(change, journal::gone(change), self.observed, self.now);
         self.out.actions.extend(ended);

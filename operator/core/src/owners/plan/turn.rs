@@ -228,13 +228,13 @@ impl steps::Turn for Going<'_, '_> {
         ON
     }
 
-    fn is_left(&self) -> bool {
-        self.pass.leaving.is_some()
+    fn leaving(&self) -> Option<Reason> {
+        self.pass.leaving.as_ref().map(|why| why.reason)
     }
 
     /// A Job that runs comes to its end, which is to be seen.
     fn heeds_marks(&self) -> bool {
-        !self.is_left() && (!self.is_released() || self.turn.tells_of_change())
+        self.leaving().is_none() && (!self.is_released() || self.turn.tells_of_change())
     }
 
     fn before(step: Step) -> Option<&'static [Step]> {

@@ -2,7 +2,7 @@
 
 use crate::{
     admit::{gates::when, waves::Waves},
-    failures, mark,
+    failures, ledger, mark,
     observed::{ForeignController, Observed, PoolView, RunConfigView},
     owners::mutex_run_config::gates::written::{
         MAX_CORRECTIONS, WRITERS, is_of_a_run, stripped, unlabelled_by_other,
@@ -434,7 +434,11 @@ fn canary_pausing(view: &RunView<'_>) -> Option<Why> {
         "MachineConfigPool {} is paused until the nodes that were released to its last configuration are out of it",
         canary.name
     );
-    Some(Why::new(Reason::WaitingForTurn, message))
+    let mut flying = view.changes().filter(|change| change.in_flight()).peekable();
+    let any_flies = flying.peek().is_some();
+    let are_kept = any_flies && flying.all(|change| ledger::is_kept(view.observed, change, view.now));
+    let why = Why::new(Reason::WaitingForTurn, message);
+    Some(ledger::ended_by_person(why, are_kept))
 }
 
 /// The start predicate: the control plane is done, and each pool is rendered for its version.
