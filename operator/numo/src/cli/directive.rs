@@ -263,8 +263,7 @@ async fn write(
         change.metadata.name.clone().unwrap_or_default(),
     );
     let api = watch::api(&speaker.connection.write, Kind::NodeChange, &namespace);
-    // One that is given twice must differ, or the second would change nothing: it is removed first.
-    if change.spec.directive.as_ref() == Some(directive) && speaker.sends() {
+    if is_removed_first(change.spec.directive.as_ref(), directive) && speaker.sends() {
         let clear = json!({"spec": {"directive": null}});
         api.patch(&name, &speaker.params(), &Patch::Merge(clear))
             .await
@@ -284,6 +283,12 @@ async fn write(
         patch,
     };
     speaker.write(&api, said).await
+}
+
+/// Whether what stands there must go before it is said again: a retry that was acted on would change nothing. A hold stays all the while:
+/// without it the node could go on in that moment, and for good if the second write fails.
+fn is_removed_first(known: Option<&Directive>, said: &Directive) -> bool {
+    said.action == DirectiveAction::Retry && known == Some(said)
 }
 
 /// That a node has had no turn, and where it has one, if so.
@@ -522,4 +527,30 @@ async fn retry_run(
     )?;
     live::say_idle(connection).await;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hold_that_is_said_again_is_never_away() {
+        let said = |action| Directive {
+            action,
+            reason: None,
+            by: Some("jane".to_owned()),
+        };
+        for (action, removed) in [
+            (DirectiveAction::Hold, false),
+            (DirectiveAction::Skip, false),
+            (DirectiveAction::Retry, true),
+        ] {
+            assert_eq!(
+                is_removed_first(Some(&said(action)), &said(action)),
+                removed,
+                "{action:?}"
+            );
+            assert!(!is_removed_first(None, &said(action)), "{action:?}");
+        }
+    }
 }

@@ -157,7 +157,8 @@ async fn give_back_all(
         left: Vec::new(),
         refused: Vec::new(),
     };
-    let until = Instant::now() + timeout;
+    // None: so long that there is no such time.
+    let until = Instant::now().checked_add(timeout);
     loop {
         let settings = settings_in(namespace.to_owned());
         let (mut store, unseen) = list::once(&connection.read, settings)
@@ -167,9 +168,7 @@ async fn give_back_all(
         released.left = left::all(&store.observed);
         released.refused.clear();
         let wrote = give_back(connection, &mut store, fence, &mut released).await?;
-        if !wrote
-            && (released.left.is_empty() || Instant::now() >= until || fence.is_none() || !waits(&store))
-        {
+        if !wrote && (released.left.is_empty() || is_over(until) || fence.is_none() || !waits(&store)) {
             say_unseen(&unseen);
             break;
         }
@@ -181,6 +180,10 @@ async fn give_back_all(
         }
     }
     Ok(released)
+}
+
+fn is_over(until: Option<Instant>) -> bool {
+    until.is_some_and(|until| Instant::now() >= until)
 }
 
 /// What may not be seen may not be taken for free of marks.
@@ -505,7 +508,15 @@ fn summary(given_back: &[String], left: usize, dry: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::summary;
+    use super::*;
+
+    #[test]
+    fn a_time_that_never_comes_is_never_over() {
+        assert!(!is_over(
+            Instant::now().checked_add(Duration::from_secs(u64::MAX))
+        ));
+        assert!(is_over(Some(Instant::now())));
+    }
 
     #[test]
     fn a_release_counts_what_it_wrote_and_a_dry_run_says_that_there_is_nothing() {

@@ -10,7 +10,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use numo_plugin::oci::Proxies;
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 /// Oldest minor version of Kubernetes that is supported.
 pub const OLDEST_MINOR: u32 = 31;
@@ -40,13 +40,12 @@ impl std::fmt::Debug for Connection {
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The kubeconfig cannot be read or used.
-    #[error("kubeconfig {path}: {source}")]
+    #[error("kubeconfig {path}: {problem}")]
     Kubeconfig {
         /// The file.
         path: String,
-        /// What is wrong with it.
-        #[source]
-        source: kube::config::KubeconfigError,
+        /// What is wrong with it, without a line of it: tokens are in it.
+        problem: String,
     },
     /// Neither a kubeconfig nor an in-cluster environment was found.
     #[error("found no kubeconfig, and this is not a pod: name one with --kubeconfig FILE or KUBECONFIG ({})", no_kubeconfig(.0))]
@@ -63,7 +62,19 @@ pub enum ConnectError {
 
 /// Why there is no kubeconfig: what a person can do something about.
 fn no_kubeconfig(error: &kube::config::InferConfigError) -> String {
-    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
+    let source = std::error::Error::source(error);
+    let problem = source.and_then(|source| source.downcast_ref::<KubeconfigError>());
+    problem.map_or_else(|| "it cannot be read".to_owned(), problem_of)
+}
+
+/// What is wrong with a kubeconfig. The parser would show the lines around a fault, and with them whatever secret stands there.
+fn problem_of(error: &KubeconfigError) -> String {
+    match error {
+        KubeconfigError::Parse(error) => {
+            format!("it is no YAML of a kubeconfig: {}", error.without_snippet())
+        }
+        other => other.to_string(),
+    }
 }
 
 /// Reads the kubeconfig, or the pod's environment, or `$KUBECONFIG` and `~/.kube/config`. The pod's environment has no
@@ -76,7 +87,10 @@ pub async fn configuration(
     let wrong = |path: String| {
         move |error| match error {
             KubeconfigError::ParseNoProxy(problem) => ConnectError::NoProxy(problem),
-            source => ConnectError::Kubeconfig { path, source },
+            other => ConnectError::Kubeconfig {
+                path,
+                problem: problem_of(&other),
+            },
         }
     };
     let found = match kubeconfig {
@@ -122,6 +136,19 @@ fn around_the_proxy(mut config: Config, variable: impl Fn(&str) -> Option<String
     config
 }
 
+/// How long an API server may say nothing to a process that runs for months: longer than any watch lasts of which nothing is told.
+const SILENT: Duration = Duration::from_secs(330);
+
+/// The same for a process that runs for months: no answer is waited for without end. Where an API server, or what stands before it, is
+/// gone without a word, whatever was asked over such a connection would hang for as long as the system likes.
+#[must_use]
+pub fn for_months(mut config: Config) -> Config {
+    config.read_timeout = Some(SILENT);
+    // It counts from when something is asked, not from when the connection was used last.
+    config.reset_reader_on_write = true;
+    config
+}
+
 /// Connects. `agent` names us in audit logs.
 pub fn connect(mut config: Config, agent: &str) -> Result<Connection, ConnectError> {
     // A second call finds the provider installed: that is as good.
@@ -131,20 +158,9 @@ pub fn connect(mut config: Config, agent: &str) -> Result<Connection, ConnectErr
     }
     let (clock, requests) = (ServerClock::default(), Requests::default());
     let build = |config: Config| {
-        let clock = clock.clone();
-        let learn = tower::util::MapResponseLayer::new(move |response: http::Response<_>| {
-            if let Some(date) = response
-                .headers()
-                .get(http::header::DATE)
-                .and_then(|date| date.to_str().ok())
-            {
-                clock.learn(date);
-            }
-            response
-        });
         Ok(ClientBuilder::try_from(config)
             .map_err(ConnectError::Client)?
-            .with_layer(&learn)
+            .with_layer(&clock)
             .with_layer(&requests)
             .build())
     };
@@ -220,6 +236,33 @@ mod tests {
             other => environment(other),
         });
         assert!(of_kubeconfig.proxy_url.is_some());
+    }
+
+    #[tokio::test]
+    async fn no_line_of_a_kubeconfig_is_told_with_what_is_wrong_in_it() {
+        let folder = std::env::temp_dir().join(format!("numo-kubeconfig-{}", std::process::id()));
+        let text =
+            "apiVersion: v1\nkind: Config\nusers:\n- name: u\n  user:\n    token: s3cret\n    exec: 5\n";
+        std::fs::write(&folder, text).unwrap();
+        let found = configuration(Some(&folder), &KubeConfigOptions::default()).await;
+        std::fs::remove_file(&folder).unwrap();
+        let said = found.unwrap_err();
+        let sources = std::iter::successors(Some(&said as &dyn std::error::Error), |error| error.source());
+        let said: Vec<String> = sources.map(ToString::to_string).collect();
+        assert!(said[0].contains("line 7"), "{said:?}");
+        assert!(!said.concat().contains("s3cret"), "{said:?}");
+    }
+
+    #[test]
+    fn who_runs_for_months_waits_for_no_answer_without_end() {
+        let config = for_months(Config::new("https://10.0.0.5:6443".parse().unwrap()));
+        // A watch of which nothing is told lasts 290 seconds.
+        assert!(
+            config
+                .read_timeout
+                .is_some_and(|silent| silent > Duration::from_secs(290))
+        );
+        assert!(config.reset_reader_on_write);
     }
 
     #[test]

@@ -34,6 +34,9 @@ pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// How often the lease is renewed or looked at.
 pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
 
+/// How long the release of the lease may take: whoever ends is not kept by an API server that is gone.
+const RELEASE: Duration = Duration::from_secs(5);
+
 /// Whether we may still write: the fence every write passes.
 #[derive(Clone, Debug)]
 pub struct Fence {
@@ -118,6 +121,8 @@ pub struct Candidate {
     clock: ServerClock,
     seen: Option<(String, Instant)>,
     board: Option<Board>,
+    /// How long one attempt may take: a connection to an API server that is gone says nothing for as long as the system likes.
+    patience: Duration,
 }
 
 impl Candidate {
@@ -130,6 +135,7 @@ impl Candidate {
             clock,
             seen: None,
             board: None,
+            patience: RENEW_DEADLINE,
         }
     }
 
@@ -146,7 +152,7 @@ impl Candidate {
     pub async fn win(&mut self) -> Fence {
         let mut told = None;
         loop {
-            match self.attempt().await {
+            match self.attempt_in_time().await {
                 Ok(Held::Us(at)) => {
                     let fence = Fence::new();
                     fence.renew(at);
@@ -167,7 +173,7 @@ impl Candidate {
     /// Waits until the lease is ours; a request that fails ends it.
     pub async fn try_win(&mut self) -> Result<Fence, kube::Error> {
         loop {
-            if let Held::Us(at) = self.attempt().await? {
+            if let Held::Us(at) = self.attempt_in_time().await? {
                 let fence = Fence::new();
                 fence.renew(at);
                 return Ok(fence);
@@ -211,14 +217,13 @@ impl Candidate {
     pub async fn keep(&mut self, fence: &Fence) {
         loop {
             tokio::time::sleep(RETRY_PERIOD).await;
-            match tokio::time::timeout(RENEW_DEADLINE, self.attempt()).await {
-                Ok(Ok(Held::Us(at))) => fence.renew(at),
-                Ok(Ok(Held::Other(holder))) => {
+            match self.attempt_in_time().await {
+                Ok(Held::Us(at)) => fence.renew(at),
+                Ok(Held::Other(holder)) => {
                     tracing::error!(holder, "another numo took the leader lease");
                     return;
                 }
-                Ok(Err(error)) => tracing::warn!(%error, "the leader lease was not renewed"),
-                Err(_) => tracing::warn!("the renewal of the leader lease timed out"),
+                Err(error) => tracing::warn!(%error, "the leader lease was not renewed"),
             }
             if !fence.holds() {
                 return;
@@ -228,6 +233,12 @@ impl Candidate {
 
     /// Gives the lease back, so that the next leader need not wait.
     pub async fn release(&self) {
+        if tokio::time::timeout(RELEASE, self.give_back()).await.is_err() {
+            tracing::warn!("the leader lease was not released in time");
+        }
+    }
+
+    async fn give_back(&self) {
         let Ok(mut lease) = self.api.get(&self.name).await else {
             return;
         };
@@ -241,6 +252,12 @@ impl Candidate {
         spec.holder_identity = Some(String::new());
         spec.lease_duration_seconds = Some(1);
         let _ = self.api.replace(&self.name, &PostParams::default(), &lease).await;
+    }
+
+    /// One attempt. What is not answered in time is asked again, over another connection: the one it was asked over is closed.
+    async fn attempt_in_time(&mut self) -> Result<Held, kube::Error> {
+        let answer = tokio::time::timeout(self.patience, self.attempt()).await;
+        answer.unwrap_or_else(|elapsed| Err(kube::Error::Service(elapsed.into())))
     }
 
     async fn attempt(&mut self) -> Result<Held, kube::Error> {
@@ -316,4 +333,46 @@ impl Candidate {
 enum Held {
     Us(Instant),
     Other(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::client::Body;
+    use serde_json::json;
+    use std::{convert::Infallible, future, sync::atomic::AtomicUsize};
+
+    /// The API server that a standby was connected to dies with the leader: its answer never comes, and others would give one.
+    #[tokio::test]
+    async fn a_standby_whose_request_is_never_answered_asks_again_and_leads() {
+        let asked = AtomicUsize::new(0);
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let is_first = asked.fetch_add(1, Ordering::Relaxed) == 0;
+            let (status, answer) = match *request.method() {
+                http::Method::GET => (
+                    404,
+                    json!({"kind": "Status", "apiVersion": "v1", "code": 404, "reason": "NotFound"}),
+                ),
+                _ => (
+                    201,
+                    json!({"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {"name": "numo-leader"}}),
+                ),
+            };
+            async move {
+                if is_first {
+                    future::pending::<()>().await;
+                }
+                let body = Body::from(answer.to_string().into_bytes());
+                Ok::<_, Infallible>(http::Response::builder().status(status).body(body).unwrap())
+            }
+        });
+        let client = Client::new(service, "default");
+        let mut standby = Candidate {
+            patience: Duration::from_millis(10),
+            ..Candidate::new(client, "numo", LEADER_LEASE, "standby", ServerClock::default())
+        };
+        // Without end where the first answer is waited for.
+        let won = tokio::time::timeout(Duration::from_mins(1), standby.win()).await;
+        assert!(won.is_ok_and(|fence| fence.holds()));
+    }
 }

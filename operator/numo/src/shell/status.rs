@@ -15,8 +15,8 @@ use kube::{
 };
 use numo_api::{NodeMaintenanceStatus, PlanStatus, marks::FIELD_MANAGER};
 use numo_core::{Owner, observed::Key};
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
 use std::{future::Future, time::Duration};
 
 /// How long a status may take: nothing else is decided meanwhile.
@@ -39,31 +39,31 @@ async fn within<T>(
 }
 
 /// Writes a status, and puts the answer into the store.
-pub async fn write(
+pub async fn write<S: Serialize + DeserializeOwned>(
     connection: &Connection,
     store: &mut Store,
     kind: Kind,
     key: &Key,
     uid: &str,
-    status: &impl Serialize,
+    status: &S,
 ) -> Result<(), kube::Error> {
     let answer = put(&connection.write, kind, key, uid, status);
     keep(store, kind, within(PATIENCE, answer).await)
 }
 
 /// Writes a status, however long that takes.
-pub async fn put(
+pub async fn put<S: Serialize + DeserializeOwned>(
     client: &Client,
     kind: Kind,
     key: &Key,
     uid: &str,
-    status: &impl Serialize,
+    status: &S,
 ) -> Result<Item, kube::Error> {
     let item = apply(client, kind, key, uid, status).await?;
-    // Of what is too large or too deep the conditions are as they were applied.
-    let whole = item.read(kind).ok();
-    match whole.and_then(|object| leftovers(&object, status)) {
-        Some(whole) => whole_list(client, kind, key, &whole).await,
+    // Of what is too large or too deep the status is as it was applied.
+    let object = item.read(kind).ok();
+    match object.and_then(|object| leftovers(object.data.get("status")?, status)) {
+        Some(left) => take_away(client, kind, key, uid, left).await,
         None => Ok(item),
     }
 }
@@ -95,29 +95,51 @@ pub fn keep(store: &mut Store, kind: Kind, answer: Result<Item, kube::Error>) ->
     }
 }
 
-/// The conditions as they shall be, if the object still has others: those that the replaced operator wrote
-/// belong to it, and no apply of ours takes them away.
-fn leftovers(object: &kube::core::DynamicObject, status: &impl Serialize) -> Option<Value> {
-    let wanted = serde_json::to_value(status).ok()?.get("conditions").cloned();
-    let wanted = wanted.unwrap_or_else(|| json!([]));
-    let found = object
-        .data
-        .pointer("/status/conditions")
-        .and_then(Value::as_array)?;
-    let is_wanted = |found: &Value| {
-        let types = wanted.as_array().into_iter().flatten();
-        types.into_iter().any(|one| one.get("type") == found.get("type"))
-    };
-    (!found.iter().all(is_wanted)).then_some(wanted)
+/// What a merge takes away of the status that an object still has once another was applied: what others wrote belongs to them, the replaced
+/// operator or whoever restored a copy, and no apply of ours takes it away. It would say for good what is not so, and have each pass write
+/// the same status again. What numo does not read is left alone.
+fn leftovers<S: Serialize + DeserializeOwned>(found: &Value, status: &S) -> Option<Value> {
+    let wanted = serde_json::to_value(status).ok()?;
+    let read: S = serde_json::from_value(found.clone()).ok()?;
+    too_much(&serde_json::to_value(read).ok()?, &wanted)
 }
 
-/// Replaces the whole list of conditions.
-async fn whole_list(client: &Client, kind: Kind, key: &Key, conditions: &Value) -> Result<Item, kube::Error> {
+/// What a merge takes away of a value; a list with too much in it is replaced.
+fn too_much(found: &Value, wanted: &Value) -> Option<Value> {
+    match (found, wanted) {
+        (Value::Null, _) => None,
+        (_, Value::Null) => Some(Value::Null),
+        (Value::Object(found), Value::Object(wanted)) => {
+            let left = found.iter().filter_map(|(name, found)| {
+                let wanted = wanted.get(name).unwrap_or(&Value::Null);
+                Some((name.clone(), too_much(found, wanted)?))
+            });
+            let left: Map<String, Value> = left.collect();
+            (!left.is_empty()).then_some(Value::Object(left))
+        }
+        (Value::Array(found), Value::Array(all)) => {
+            let mut pairs = found.iter().zip(all);
+            let has_more =
+                found.len() > all.len() || pairs.any(|(one, other)| too_much(one, other).is_some());
+            has_more.then(|| wanted.clone())
+        }
+        _ => None,
+    }
+}
+
+/// Takes away of a status what numo does not say.
+async fn take_away(
+    client: &Client,
+    kind: Kind,
+    key: &Key,
+    uid: &str,
+    left: Value,
+) -> Result<Item, kube::Error> {
     let params = PatchParams {
         field_manager: Some(format!("{FIELD_MANAGER}-status")),
         ..PatchParams::default()
     };
-    let body = json!({"status": {"conditions": conditions}});
+    let body = json!({"metadata": {"uid": uid}, "status": left});
     let api = watch::items(client, kind, &key.namespace);
     api.patch_status(&key.name, &params, &Patch::Merge(body)).await
 }
@@ -146,6 +168,31 @@ pub async fn apply(
     api.patch_status(&key.name, &params, &Patch::Apply(body)).await
 }
 
+/// Every field of the status of a NodeMaintenance.
+const MAINTENANCE_FIELDS: [&str; 12] = [
+    "phase",
+    "lastError",
+    "pendingPods",
+    "pendingPodsRefs",
+    "totalpods",
+    "evictionPods",
+    "drainProgress",
+    "errorOnLeaseCount",
+    "lastUpdate",
+    "adopted",
+    "approval",
+    "conditions",
+];
+
+/// Every field of the status of a Plan.
+const PLAN_FIELDS: [&str; 5] = [
+    "conditions",
+    "latestVersion",
+    "latestHash",
+    "applying",
+    "approval",
+];
+
 /// Writes the status of a NodeMaintenance whole: what node-maintenance-operator left in it goes too.
 pub async fn write_maintenance(
     connection: &Connection,
@@ -154,19 +201,7 @@ pub async fn write_maintenance(
     uid: &str,
     status: &NodeMaintenanceStatus,
 ) -> Result<(), kube::Error> {
-    const FIELDS: [&str; 10] = [
-        "phase",
-        "lastError",
-        "pendingPods",
-        "pendingPodsRefs",
-        "totalpods",
-        "evictionPods",
-        "drainProgress",
-        "errorOnLeaseCount",
-        "lastUpdate",
-        "conditions",
-    ];
-    let fields = whole(status, &FIELDS);
+    let fields = whole(status, &MAINTENANCE_FIELDS);
     let body = json!({"metadata": {"uid": uid}, "status": fields});
     let params = PatchParams {
         field_manager: Some(format!("{FIELD_MANAGER}-status")),
@@ -198,8 +233,7 @@ pub async fn put_plan(
     uid: &str,
     status: &PlanStatus,
 ) -> Result<Item, kube::Error> {
-    const FIELDS: [&str; 4] = ["conditions", "latestVersion", "latestHash", "applying"];
-    let fields = whole(status, &FIELDS);
+    let fields = whole(status, &PLAN_FIELDS);
     let body = json!({"metadata": {"uid": uid}, "status": fields});
     let params = PatchParams {
         field_manager: Some(format!("{FIELD_MANAGER}-status")),
@@ -260,4 +294,71 @@ fn whole(status: &impl Serialize, fields: &[&str]) -> Value {
         }
     }
     whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numo_api::{MutexRuleStatus, machines::NodeVersionStatus};
+    use std::collections::BTreeSet;
+
+    /// A field that is not named stays for good: a Plan that was approved would say that it waits.
+    #[test]
+    fn a_status_that_is_written_whole_has_each_field_of_its_kind() {
+        let schema = |kind: &str| {
+            let crds = numo_api::crds::all();
+            let crd = crds.into_iter().find(|crd| crd.spec.names.kind == kind).unwrap();
+            let schema = crd.spec.versions[0]
+                .schema
+                .clone()
+                .unwrap()
+                .open_api_v3_schema
+                .unwrap();
+            let fields = schema.properties.unwrap()["status"].properties.clone().unwrap();
+            fields.into_keys().collect::<BTreeSet<String>>()
+        };
+        let named = |fields: &[&str]| {
+            fields
+                .iter()
+                .map(|field| (*field).to_owned())
+                .collect::<BTreeSet<_>>()
+        };
+        assert_eq!(named(&PLAN_FIELDS), schema("Plan"));
+        assert_eq!(named(&MAINTENANCE_FIELDS), schema("NodeMaintenance"));
+    }
+
+    #[test]
+    fn what_others_left_in_a_status_is_taken_away_and_nothing_else() {
+        let condition = json!({"type": "Ready", "status": "True", "reason": "A", "message": "", "lastTransitionTime": "t"});
+        let old = json!({"type": "Old", "status": "True"});
+        let status: NodeVersionStatus =
+            serde_json::from_value(json!({"budget": 1, "conditions": [condition]})).unwrap();
+        let left = |found: Value| leftovers(&found, &status);
+        // As it was applied, with what numo does not read beside it.
+        let mut applied = serde_json::to_value(&status).unwrap();
+        applied["unknown"] = json!({"a": 1});
+        assert_eq!(left(applied.clone()), None);
+        applied["donors"] = json!([{"name": "node-a"}]);
+        applied["approval"] = json!({"waits": "w", "reason": "r", "digest": "d", "since": "s"});
+        applied["conditions"] = json!([condition, old]);
+        let wanted = serde_json::to_value(&status).unwrap();
+        let taken = left(applied).unwrap();
+        assert_eq!(taken["approval"], Value::Null);
+        assert_eq!(taken["conditions"], wanted["conditions"]);
+        assert!(taken.as_object().unwrap().contains_key("donors"), "{taken}");
+        assert!(
+            taken.get("budget").is_none() && taken.get("unknown").is_none(),
+            "{taken}"
+        );
+    }
+
+    #[test]
+    fn what_others_left_deeper_in_a_status_is_taken_away() {
+        let status: MutexRuleStatus = serde_json::from_value(json!({"wasm": {"image": "a"}})).unwrap();
+        let mut found = serde_json::to_value(&status).unwrap();
+        assert_eq!(leftovers(&found, &status), None);
+        found["wasm"]["signer"] = json!("nobody");
+        let taken = leftovers(&found, &status).unwrap();
+        assert_eq!(taken, json!({"wasm": {"signer": null}}));
+    }
 }

@@ -243,6 +243,8 @@ async fn maintenances_go_wave_by_wave_and_by_a_word() -> Result<()> {
         ])
         .await?;
     maintenance::phase(&stage, MEDIK8S_GROUP, "other", "Succeeded").await?;
+    let status = maintenance::status(&stage, MEDIK8S_GROUP, "other").await?;
+    assert_eq!(status.approval, None, "what was approved waits no more");
 
     // The word was for that one only; and its wave has room for one.
     maintenance::maintain(&stage, "third", "worker-1", json!({})).await?;

@@ -64,6 +64,7 @@ pub async fn run(args: RunArgs, explain: Explain) -> Result<(), CliError> {
     let metrics_address = address("--metrics-address", &args.metrics_address)?;
     let probe_address = address("--probe-address", &args.probe_address)?;
     let config = args.cluster.configuration().await?;
+    let config = client::for_months(config);
     let connection = client::connect(config, &format!("numo/{}", env!("CARGO_PKG_VERSION")))?;
     let identity = args.identity.clone().unwrap_or_else(identity);
     let settings = settings(&args, &identity)?;

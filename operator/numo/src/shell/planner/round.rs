@@ -12,6 +12,9 @@ use crate::{
     frontends::spans::trace_of,
     shell::{channel::Channels, client::Connection, probe, store::Reach},
 };
+use futures::{StreamExt as _, stream};
+use jiff::Timestamp;
+use kube::Client;
 use numo_api::Reason;
 use numo_core::{
     Decision, Owner, Snapshot,
@@ -31,6 +34,9 @@ const MAX_ROUNDS: usize = 200;
 /// For how long what was decided may begin anything: a Pass grows old, and windows close, while a slow API server takes the
 /// writes before it.
 const DECIDED_FOR: Duration = Duration::from_secs(5);
+
+/// Questions that the planner waits for and that are asked at once. Each may try the evictions of a node's pods, some at once too.
+const ASKED_AT_ONCE: usize = 4;
 
 /// What rounds carry over to later passes.
 #[derive(Debug)]
@@ -122,6 +128,7 @@ impl Rounds {
 
     /// Asks what a decision wants to know. Rules and channels answer later, everything else at once.
     async fn ask(&self, context: &mut Context, questions: &[Question], answers: &mut Answers) {
+        let mut at_once = Vec::new();
         for question in questions {
             let now = context.now();
             match question {
@@ -142,16 +149,13 @@ impl Rounds {
                     let (plan, url, latest) = (plan.clone(), url.clone(), latest.clone());
                     self.channels.ask(plan, url, latest, context.inbox.answered());
                 }
-                _ => {
-                    let Connection { read, write, .. } = &context.connection;
-                    let seen = (&context.store.observed, now);
-                    let asked = probe::answer((read, write), seen, question, answers);
-                    if tokio::time::timeout(PATIENCE, asked).await.is_err() {
-                        probe::unanswered(question, answers);
-                    }
-                }
+                _ => at_once.push(question),
             }
         }
+        let Connection { read, write, .. } = &context.connection;
+        let seen = (&context.store.observed, context.now());
+        // Each may take its whole time: one after another those of many nodes would be taken for a planner that is stuck.
+        answer_all((read, write), seen, at_once, answers, || context.metrics.hear()).await;
     }
 
     /// Carries the writes of a round out, one after another, until one of them must be decided anew.
@@ -189,6 +193,37 @@ impl Rounds {
         }
         Ok(())
     }
+}
+
+/// Answers questions that the planner waits for, some beside one another. `heard` is told of each.
+async fn answer_all(
+    clients: (&Client, &Client),
+    seen: (&Observed, Timestamp),
+    questions: Vec<&Question>,
+    answers: &mut Answers,
+    heard: impl Fn(),
+) {
+    let asked: Vec<_> = questions
+        .into_iter()
+        .map(|question| answer(clients, seen, question))
+        .collect();
+    let mut asked = stream::iter(asked).buffer_unordered(ASKED_AT_ONCE);
+    while let Some(found) = asked.next().await {
+        heard();
+        answers.evidence.extend(found.evidence);
+        answers.drains.extend(found.drains);
+        answers.volumes.extend(found.volumes);
+    }
+}
+
+/// The answer to a question, or what is taken for it after a while.
+async fn answer(clients: (&Client, &Client), seen: (&Observed, Timestamp), question: &Question) -> Answers {
+    let mut found = Answers::default();
+    let asked = probe::answer(clients, seen, question, &mut found);
+    if tokio::time::timeout(PATIENCE, asked).await.is_err() {
+        probe::unanswered(question, &mut found);
+    }
+    found
 }
 
 /// What each line about a write has: the run, and the trace that it is part of.
@@ -238,9 +273,14 @@ mod tests {
     use super::*;
     use serde_json::Value;
     use std::{
+        convert::Infallible,
         io::{self, Write},
-        sync::{Arc, Mutex},
+        sync::{
+            Arc, Mutex,
+            atomic::{AtomicUsize, Ordering},
+        },
     };
+    use tokio::sync::Barrier;
 
     /// What is logged.
     #[derive(Clone, Default)]
@@ -255,6 +295,39 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    /// An API server that answers once it has been asked for several nodes: whoever asks for one after another waits in vain.
+    #[tokio::test]
+    async fn drains_of_several_nodes_are_tried_beside_one_another_and_each_is_heard() {
+        let together = Arc::new(Barrier::new(ASKED_AT_ONCE));
+        let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+            let together = together.clone();
+            async move {
+                together.wait().await;
+                let list = br#"{"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": []}"#;
+                Ok::<_, Infallible>(http::Response::new(kube::client::Body::from(list.to_vec())))
+            }
+        });
+        let client = Client::new(service, "default");
+        let nodes = (0..ASKED_AT_ONCE).map(|node| Question::DrainProbe {
+            node: node.to_string(),
+        });
+        let nodes: Vec<Question> = nodes.collect();
+        let (mut answers, heard) = (Answers::default(), AtomicUsize::new(0));
+        let hear = || _ = heard.fetch_add(1, Ordering::Relaxed);
+        let seen = (&Observed::default(), Timestamp::UNIX_EPOCH);
+        answer_all(
+            (&client, &client),
+            seen,
+            nodes.iter().collect(),
+            &mut answers,
+            hear,
+        )
+        .await;
+        assert_eq!(heard.load(Ordering::Relaxed), ASKED_AT_ONCE);
+        assert_eq!(answers.drains.len(), ASKED_AT_ONCE);
+        assert!(answers.drains.values().all(Option::is_none), "{answers:?}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use numo_core::{
     referred::{self, Referral},
     rules::inline,
 };
-use serde::Serialize;
+use serde::{Serialize, de::DeserializeOwned};
 use std::{
     collections::{BTreeSet, VecDeque},
     future,
@@ -93,7 +93,7 @@ impl Line {
         }
     }
 
-    fn send_one<S: Serialize + Send + Sync + 'static>(
+    fn send_one<S: Serialize + DeserializeOwned + Send + Sync + 'static>(
         &mut self,
         context: &Context,
         (kind, key): (Kind, &Key),

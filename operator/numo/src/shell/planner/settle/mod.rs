@@ -51,6 +51,7 @@ pub struct Statuses {
 impl Statuses {
     /// Forgets owners that are gone.
     pub fn keep_only(&mut self, owners: &BTreeSet<Owner>) {
+        self.plans.keep_only(owners);
         self.stood_off.keep_only(owners);
         self.maintenances.keep_only(owners);
         self.refused.retain(|owner, _| owners.contains(owner));

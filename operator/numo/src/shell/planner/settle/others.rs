@@ -12,7 +12,7 @@ use crate::{
 use jiff::Timestamp;
 use numo_api::Condition;
 use numo_core::{admit::windows, ledger::Ledger, observed::Key, unheard::Standing};
-use serde::Serialize;
+use serde::{Serialize, de::DeserializeOwned};
 use std::{collections::BTreeMap, time::Duration};
 
 /// Statuses of approvals that are written at once: nobody takes away those of runs that are over.
@@ -85,7 +85,7 @@ struct Due<S> {
 }
 
 /// Writes what is due, and tells what came of it; true if all was written.
-async fn write_each<S: Serialize>(
+async fn write_each<S: Serialize + DeserializeOwned>(
     context: &mut Context,
     refused: &mut Refused,
     kind: Kind,

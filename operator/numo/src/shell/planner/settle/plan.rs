@@ -13,7 +13,7 @@ use numo_core::{
     action::{Event, EventAction},
     observed::{Key, PlanView},
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a status that differs in words only waits after the one before it.
 const WORDS: SignedDuration = SignedDuration::from_secs(5);
@@ -23,6 +23,12 @@ const WORDS: SignedDuration = SignedDuration::from_secs(5);
 pub struct Plans(BTreeMap<Key, Timestamp>);
 
 impl Plans {
+    /// Forgets Plans that are gone.
+    pub fn keep_only(&mut self, owners: &BTreeSet<Owner>) {
+        let is_there = |key: &Key| owners.contains(&Owner::plan(key.clone()));
+        self.0.retain(|key, _| is_there(key));
+    }
+
     /// Writes the status of a Plan if it differs.
     pub async fn write(&mut self, context: &mut Context, owner: &Owner, decision: &Decision) -> Outcome {
         let Some((view, status)) = due(context, owner, decision) else {
@@ -82,4 +88,17 @@ pub fn events(context: &Context, owner: &Owner, view: &PlanView, status: &PlanSt
     events
         .filter_map(|event| context.publishable(owner, event))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_that_is_gone_is_forgotten() {
+        let key = |name: &str| Key::new("system-upgrade", name);
+        let mut plans = Plans([(key("gone"), Timestamp::MIN), (key("there"), Timestamp::MIN)].into());
+        plans.keep_only(&[Owner::plan(key("there"))].into());
+        assert_eq!(plans.0.keys().collect::<Vec<_>>(), [&key("there")]);
+    }
 }
