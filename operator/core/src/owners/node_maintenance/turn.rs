@@ -136,10 +136,24 @@ impl steps::Turn for Turn<'_, '_> {
     }
 
     fn holding(&self) -> Option<Holding> {
-        (!self.pass.view.deleting).then(|| self.pass.holding(self.node))
+        let holding = self.pass.holding(self.node);
+        // Of one that is on its way back only the lease is kept.
+        Some(if self.pass.view.deleting {
+            Holding {
+                keeps_only: true,
+                shield: None,
+                machines: Vec::new(),
+                ..holding
+            }
+        } else {
+            holding
+        })
     }
 
     fn heed_lease(&mut self, lease: &LeaseView, until: Timestamp) -> Next {
+        if self.pass.view.deleting {
+            return ON;
+        }
         let was_cordoned = self.cordon.is_some() || journal::entered(self.change, Step::Cordoned).is_some();
         let turn = (self.node, self.change);
         self.pass.heed_lease(turn, was_cordoned, (lease, until))
@@ -273,11 +287,7 @@ impl steps::Turn for Turn<'_, '_> {
         }
         let since = Some(self.change.status.since.as_deref()).filter(|_| soaked);
         let since = since.and_then(journal::time).unwrap_or(self.pass.now);
-        let next = steps::soak(self, since, soak_seconds);
-        if next.is_break() {
-            self.pass.keep_lease(self.node);
-        }
-        next
+        steps::soak(self, since, soak_seconds)
     }
 
     fn finish(&mut self) {
