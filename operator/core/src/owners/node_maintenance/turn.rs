@@ -26,7 +26,6 @@ use crate::{
         node::Holding,
         phases::Phases,
         steps::{self, Next, ON, Parts, STAY},
-        withdrawn,
     },
     why::Why,
 };
@@ -195,16 +194,14 @@ impl steps::Turn for Turn<'_, '_> {
 
     /// Quorum too: the rules may have taken hours.
     fn weigh_gates(&mut self, _phase: Phase) -> Option<Why> {
-        let parts = self.parts();
-        let withdrawn = withdrawn::withdrawn(&parts.phases, (parts.node, parts.change));
         let against = gates::weigh(self.pass.asked, |gate| match gate {
-            Gate::Owner => self.pass.of_owner().chain(withdrawn.clone()).next(),
+            Gate::Owner => self.pass.of_owner().next(),
             Gate::Person => directive::held(self.change),
             Gate::State => self.pass.not_ready(self.node),
             Gate::Approval => self.pass.ask_approval(self.node),
             gate => self.pass.at_any_time(self.node, gate),
         });
-        let against = against.and_of_owner(|| self.pass.of_owner().chain(withdrawn));
+        let against = against.and_of_owner(|| self.pass.of_owner());
         against.worst(&mut self.pass.out.report)
     }
 
