@@ -301,7 +301,7 @@ reasons! {
     Compiled: Nobody, "The component was compiled.";
     Downgraded: RuleAuthor, "The component of a rule is of a lower version than one that it had before; it runs anyway.";
     RuleFailed: RuleAuthor, "A rule failed and no retry is left.";
-    RuleWithdrawn: ClusterAdmin, "A rule was evaluated for the node and has not passed, and nothing names it for the node any more.";
+    RuleWithdrawn: ClusterAdmin, "A rule was evaluated for the node and has not passed, and nothing names it for the node any more, or its phase was taken out of it.";
     RuleContinuedAfterFailure: Nobody, "A rule failed after the release and its policy is Continue.";
     PlanJobsForbidden: ClusterAdmin, "numo has no permission for the Jobs of Plans in the namespace: a RoleBinding to ClusterRole numo-plans is missing.";
     JobsForbidden: RuleAuthor, "numo has no permission to run Jobs in the rule's namespace.";

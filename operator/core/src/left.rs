@@ -400,7 +400,7 @@ fn say_unknown(observed: &Observed, found: &mut [Orphan]) {
 /// Whether the node carries the release label of a run of such an owner, as journals tell.
 fn is_of_run(observed: &Observed, node: &NodeView, is_meant: impl Fn(&str) -> bool) -> bool {
     let run = node.label(marks::RELEASE);
-    let mut changes = observed.changes.values();
+    let mut changes = observed.journals();
     changes.any(|change| change.spec.target.run_id == run && is_meant(&change.spec.owner_ref.uid))
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn machine<'a>(observed: &'a Observed, node: &NodeView) -> Option<&'a
 /// A node that a NodeVersion has released; none of any other node. Where its journal is gone, the PendingNode tells it.
 fn node_let_go<'a>(observed: &'a Observed, node: &NodeView) -> Option<LetGo<'a>> {
     let machine = observed.fleet.machine_of(&node.name);
-    let mut changes = observed.changes.values();
+    let mut changes = observed.journals();
     let change = changes.find(|change| {
         OwnerKind::of(&change.spec.owner_ref).map(OwnerKind::means) == Some(Means::Machine)
             && change.spec.node_uid == node.uid

@@ -136,8 +136,12 @@ pub fn job_name(prefix: &str, identity: &JobIdentity<'_>) -> String {
 
 /// Whether a Job has the name that numo gives the Job of this attempt, whatever the rule was called by its prefix then.
 pub(crate) fn is_job_of(job: &str, identity: &JobIdentity<'_>) -> bool {
-    job.rsplit_once('-')
-        .is_some_and(|(_, digest)| digest == identity.hash(&[], 10))
+    attempt_of(job).is_some_and(|digest| digest == identity.hash(&[], 10))
+}
+
+/// What stands for the attempt of a rule in the name of its Job, whatever the rule was called by its prefix then.
+pub(crate) fn attempt_of(job: &str) -> Option<&str> {
+    Some(job.rsplit_once('-')?.1)
 }
 
 /// Key of one attempt of a wasm rule among the evaluations. A rule that was made again is another one.

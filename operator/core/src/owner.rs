@@ -128,6 +128,11 @@ impl OwnerKind {
         }
     }
 
+    /// Whether its objects are in namespaces.
+    pub const fn is_namespaced(self) -> bool {
+        matches!(self, Self::MutexRunConfig | Self::Plan)
+    }
+
     /// Whether this is how lists and watches call the kind: its plural, with the group where two kinds have the same.
     pub fn is_listed_as(self, plural: &str) -> bool {
         match self {

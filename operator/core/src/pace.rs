@@ -67,10 +67,12 @@ impl std::fmt::Display for Took {
 }
 
 /// What the nodes of an owner took; none before one is done.
-pub fn took(observed: &Observed, whose: Whose<'_>) -> Option<Took> {
+pub fn took(observed: &Observed, whose: Whose<'_>, now: Timestamp) -> Option<Took> {
+    // One that ends later was written by a clock that was put back: it tells nothing, and would be the latest for long.
+    let turn = |change| turn(change).filter(|(_, end)| *end <= now);
     let present = journals(observed, whose.run_id).filter_map(turn).collect();
     of_turns(present, false).or_else(|| {
-        let changes = observed.changes.values();
+        let changes = observed.journals();
         let is_its_own = |change: &&ChangeView| change.spec.owner_ref.uid == whose.owner_uid;
         // An owner that nobody has seen has no uid.
         let earlier = changes.filter(|change| !whose.owner_uid.is_empty() && is_its_own(change));
@@ -115,7 +117,7 @@ pub struct Pace {
 /// How fast the nodes of the owner of this report change; none before one of its nodes was ever done, as far as journals are kept.
 pub fn pace(report: &Report, observed: &Observed, owner_uid: &str, now: Timestamp) -> Option<Pace> {
     let run_id = report.run_id.as_str();
-    let took = took(observed, Whose { owner_uid, run_id })?;
+    let took = took(observed, Whose { owner_uid, run_id }, now)?;
     let in_flight = report.nodes.iter().filter(|(_, node)| node.in_flight());
     let mut in_flight: BTreeMap<&str, Option<&ChangeView>> =
         in_flight.map(|(name, _)| (name.as_str(), None)).collect();
@@ -136,7 +138,7 @@ pub fn pace(report: &Report, observed: &Observed, owner_uid: &str, now: Timestam
 }
 
 fn journals<'a>(observed: &'a Observed, run_id: &str) -> impl Iterator<Item = &'a ChangeView> {
-    let all = observed.changes.values();
+    let all = observed.journals();
     all.filter(move |change| change.spec.target.run_id == run_id)
 }
 

@@ -137,7 +137,7 @@ fn owners_by(observed: &Observed, means: Means) -> BTreeSet<String> {
 pub(crate) fn own_maintenances(observed: &Observed) -> impl Iterator<Item = &Owner> {
     let alive = observed.stood_off(ForeignController::NodeMaintenance).is_some();
     let is_ours = move |view: &MaintenanceView| {
-        let mut changes = observed.changes.values();
+        let mut changes = observed.journals();
         let mut nodes = observed.nodes.values();
         changes.any(|change| change.spec.owner_ref.uid == view.uid)
             || nodes.any(|node| {

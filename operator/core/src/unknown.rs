@@ -45,7 +45,7 @@ pub(crate) fn owners(observed: &Observed) -> BTreeMap<String, Unknown> {
             found.insert(uid.to_owned(), Unknown { kind, name: None });
         }
     }
-    for change in observed.changes.values() {
+    for change in observed.journals() {
         let owner = &change.spec.owner_ref;
         if OwnerKind::of(owner).is_none() {
             let name = match owner.namespace.as_deref() {

@@ -200,11 +200,14 @@ impl<'a> Shut<'a> {
 }
 
 /// What a node takes (seconds), where that is known: all journals are read for it.
-fn forecast<'a>(observed: &'a Observed, whose: Option<Whose<'_>>) -> impl Fn() -> Option<i64> + use<'a> {
+fn forecast<'a>(
+    (observed, now): (&'a Observed, Timestamp),
+    whose: Option<Whose<'_>>,
+) -> impl Fn() -> Option<i64> + use<'a> {
     let whose = whose.map(|whose| (whose.owner_uid.to_owned(), whose.run_id.to_owned()));
     move || {
         let (owner_uid, run_id) = whose.as_ref()?;
-        Some(pace::took(observed, Whose { owner_uid, run_id })?.at_most_seconds())
+        Some(pace::took(observed, Whose { owner_uid, run_id }, now)?.at_most_seconds())
     }
 }
 
@@ -227,7 +230,7 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
     let mut ledger = Ledger::of(observed, now);
     let mut probes = Probes::default();
     let mut asking = 0;
-    let forecast = forecast(observed, queue.whose());
+    let forecast = forecast((observed, now), queue.whose());
     let mut shut = Shut::of(observed);
     wake_for_hours(queue);
     let mut waiting = queue.waiting();

@@ -111,8 +111,13 @@ pub fn lease_is_ours(observed: &Observed, node: &str, holder: &str) -> Checked {
 
 /// 3: one Job for each attempt.
 pub fn job_may_run(observed: &Observed, job: &JobRequest) -> Checked {
-    if observed.jobs.contains_key(&job.job) {
-        return breach(3, format!("Job {} exists already", job.job));
+    let mut running = observed.running_jobs(&job.job, &job.run).map(|(key, _)| key);
+    let known = observed.jobs.get_key_value(&job.job).map(|(key, _)| key);
+    if let Some(other) = known.or_else(|| running.next()) {
+        return breach(
+            3,
+            format!("Job {other} of the attempt of Job {} exists already", job.job),
+        );
     }
     let rule = observed.rules.get(&job.rule);
     let refusal = rule.and_then(|rule| place::refusal(rule, observed));

@@ -37,11 +37,14 @@ pub use self::{
     rule::{EVALUATED_PASS_SECONDS, EvaluationView, RuleAnswer, RuleView, RuleWords, Validity},
     settings::{PlanJobSettings, Settings},
 };
-use crate::owner::Owner;
 pub use crate::{
     key::{Key, Map},
     owner::ForeignController,
     pairs::{Pairs, Values},
+};
+use crate::{
+    names,
+    owner::{Owner, OwnerKind},
 };
 use jiff::Timestamp;
 use numo_api::{PutBack, marks};
@@ -150,11 +153,37 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Whether a NodeChange can be believed: it is where only numo and those may write whom an administrator trusts with
-    /// node changes. Elsewhere anyone could have made it.
+    /// Whether a NodeChange can be believed: it is where those of its owner are, and only numo and those may write whom an administrator
+    /// trusts with node changes. Elsewhere anyone could have made it.
     pub fn is_trusted(&self, change: &ChangeView) -> bool {
-        let namespace = &change.key.namespace;
-        self.watches_runs(namespace) || self.watches_plans(namespace)
+        let (namespace, owner) = (&change.key.namespace, &change.spec.owner_ref);
+        let is_of_owner = || {
+            owner.namespace.as_deref() == Some(namespace)
+                && OwnerKind::of(owner).is_none_or(OwnerKind::is_namespaced)
+        };
+        let is_watched = || self.watches_runs(namespace) || self.watches_plans(namespace);
+        *namespace == self.settings.namespace || is_of_owner() && is_watched()
+    }
+
+    /// The NodeChanges that can be believed, of whatever owner. The command line, which takes back what is left and does not know where the
+    /// operator's are, believes all: what may be under way stays.
+    pub fn journals(&self) -> impl Iterator<Item = &ChangeView> {
+        let all = self.changes.values();
+        all.filter(|change| self.settings.only_looks || self.is_trusted(change))
+    }
+
+    /// The Jobs of the same attempt of a rule as this one that have not ended, of a pod that still runs too: an edit of the rule gives a Job
+    /// of it another name or namespace, and takes back none that runs.
+    pub fn running_jobs<'a>(
+        &'a self,
+        job: &'a Key,
+        run: &'a str,
+    ) -> impl Iterator<Item = (&'a Key, &'a JobView)> {
+        let attempt = names::attempt_of(&job.name);
+        self.jobs.iter().filter(move |(key, view)| {
+            let runs = view.ended.is_none() || view.deleting.is_some();
+            runs && view.run == run && attempt.is_some() && names::attempt_of(&key.name) == attempt
+        })
     }
 
     /// Whether MutexRunConfigs are watched in a namespace.
@@ -193,9 +222,8 @@ impl Observed {
     /// The changes of nodes that are under way, with whatever owner: NodeChanges that can be believed, of nodes that
     /// exist.
     pub fn changing(&self) -> impl Iterator<Item = &ChangeView> {
-        self.changes
-            .values()
-            .filter(|change| change.in_flight() && self.is_trusted(change) && self.node_of(change).is_some())
+        let all = self.changes.values();
+        all.filter(|change| change.in_flight() && self.is_trusted(change) && self.node_of(change).is_some())
     }
 
     /// The node that a change is of. None where it is gone, even if another node has its name by now: a name is given again, a uid is not.

@@ -27,11 +27,7 @@ pub(super) fn progress(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>) -> Progress
         return start(attempt, inquiry, job);
     };
     if let Some(since) = view.deleting {
-        // Beside it the work of the rule would be done twice at once.
-        let what = attempt.words();
-        let message = format!("{what}, Job {job} is being deleted, or a pod of it still runs");
-        let (why, again) = being_deleted(message, since, inquiry.now);
-        return Progress::Wait(why, again);
+        return is_going(attempt, &job, (since, inquiry.now));
     }
     let Some(end) = &view.ended else {
         return running(attempt, &job, view, inquiry.now);
@@ -55,6 +51,29 @@ pub(super) fn progress(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>) -> Progress
         ..verdict(attempt, view, outcome, (reason, &message), inquiry.now)
     };
     Progress::Record(Box::new(verdict), evidence.log_tail.clone())
+}
+
+/// Waits for a Job of the attempt that runs where the rule has none, as the rule was edited since: beside it the work of the rule would be
+/// done twice at once. How it ends says nothing: it is of the rule as it was, and anybody may have made it.
+pub(super) fn left_behind(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>) -> Option<Progress> {
+    let (own, rule) = (attempt.job(), attempt.rule);
+    let has_own = !rule.is_asked && rule.runs_in(attempt.phase);
+    let mut others = inquiry.observed.running_jobs(&own, attempt.subject.run);
+    let (job, view) = others.find(|(job, _)| !(has_own && **job == own))?;
+    if let Some(since) = view.deleting {
+        return Some(is_going(attempt, job, (since, inquiry.now)));
+    }
+    let what = attempt.words();
+    let message = format!("{what}, Job {job}, which began before the rule was edited");
+    Some(Progress::Wait(Why::new(Reason::RuleRunning, message), None))
+}
+
+/// Waits for a Job that is being deleted: beside it the work of the rule would be done twice at once.
+fn is_going(attempt: &Attempt<'_>, job: &Key, (since, now): (Timestamp, Timestamp)) -> Progress {
+    let what = attempt.words();
+    let message = format!("{what}, Job {job} is being deleted, or a pod of it still runs");
+    let (why, again) = being_deleted(message, since, now);
+    Progress::Wait(why, again)
 }
 
 /// What is said of a Job that is being deleted, and when that changes. One that does not go is a person's after a while: a finalizer keeps

@@ -294,7 +294,7 @@ fn said(view: &MaintenanceView, node: &NodeView, now: Timestamp) -> Told {
         "Succeeded" if node.unschedulable => Told::default(),
         "Succeeded" => {
             let message = format!(
-                "Node {name}: {object} says that it is drained, and someone uncordoned it; cordon it, `numo retry {name}` has it drained anew, \
+                "Node {name}: {object} says that it is drained, and someone uncordoned it; cordon it, `numo retry {name}` has it drained again, \
                  `numo skip {name}` leaves it out"
             );
             Why::new(Reason::ForeignWriter, message).into()

@@ -4,10 +4,10 @@ use crate::{
     action::{Action, JOB_CHAIN, Planned},
     decision::Decision,
     key::Key,
-    observed::{ChangeView, JobView, Observed},
+    observed::{ChangeView, JobView, NodeView, Observed},
 };
 use numo_api::{Step, marks::openshift};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a finished Job stays when its author did not say (seconds).
 const DEFAULT_JOB_TTL_SECONDS: i64 = 24 * 3600;
@@ -62,15 +62,8 @@ pub(crate) fn free<'a>(out: &mut Decision, jobs: impl IntoIterator<Item = (&'a K
 
 /// Host names of the nodes in flight, whoever let them fly: rule pods keep away from them.
 pub fn hosts_in_flight(observed: &Observed) -> Vec<&str> {
-    let changes = observed.changes.values();
-    let nodes: BTreeSet<&str> = changes
-        .filter(|change| change.in_flight())
-        .map(|change| change.spec.node_name.as_str())
-        .collect();
-    nodes
-        .into_iter()
-        .filter_map(|name| observed.nodes.get(name))
-        .map(|node| node.label(openshift::HOSTNAME))
-        .filter(|hostname| !hostname.is_empty())
-        .collect()
+    let nodes = observed.changing().filter_map(|change| observed.node_of(change));
+    let nodes: BTreeMap<&str, &NodeView> = nodes.map(|node| (node.name.as_str(), node)).collect();
+    let hosts = nodes.into_values().map(|node| node.label(openshift::HOSTNAME));
+    hosts.filter(|hostname| !hostname.is_empty()).collect()
 }

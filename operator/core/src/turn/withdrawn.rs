@@ -1,31 +1,45 @@
-//! A rule that was asked for a node, and that nobody names any more: its MutexBinding, or the field that named it, was taken away in
-//! mid-turn. What it would have said is not known, so nothing is let go on its silence. Nothing here writes.
+//! A rule that was asked for a node, and is asked no more: its MutexBinding, or the field that named it, was taken away in mid-turn, or its
+//! phase was taken out of it. What it would have said is not known, so nothing is let go on its silence. Nothing here writes.
 
 use crate::{
     key::Key,
-    observed::{ChangeView, NodeView, RuleView},
+    names,
+    observed::{ChangeView, JobEnd, NodeView, RuleView},
     rules::{self, BEFORE_RELEASE},
     turn::phases::Phases,
     why::Why,
 };
 use numo_api::{Outcome, Phase, Reason};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-/// Why the node is not let go: a rule that it was asked of in this attempt has not passed, and is named no more.
+/// The rules that are named now.
+type Named<'a> = BTreeMap<&'a Key, Option<&'a RuleView>>;
+
+/// Why the node is not let go: a rule that it was asked of in this attempt has not passed, and is not asked any more.
 pub(crate) fn withdrawn(phases: &Phases<'_>, (node, change): (&NodeView, &ChangeView)) -> Option<Why> {
-    let named: BTreeSet<&Key> = phases.rules.iter().map(|(key, _)| key).collect();
+    let named: Named<'_> = phases.rules.iter().map(|(key, rule)| (key, *rule)).collect();
     let (rule, phase) = journaled(phases, change, &named).or_else(|| runs(phases, (node, change), &named))?;
+    let (name, phase) = (&node.name, phase.name());
+    let what = if named.contains_key(&rule) {
+        format!("its spec.phases has {phase} no more: put that back")
+    } else {
+        "no owner or MutexBinding names it for the node any more: name it again".to_owned()
+    };
     let message = format!(
-        "MutexRule {rule} was evaluated for Node {} in phase {}, has not passed, and no owner or MutexBinding names it for the node any more: \
-         name it again, or `numo retry {0}` evaluates the rules that are named now, `numo skip {0}` leaves the node out",
-        node.name,
-        phase.name()
+        "MutexRule {rule} was evaluated for Node {name} in phase {phase}, has not passed, and {what}, or `numo retry {name}` evaluates the \
+         rules that are named now, `numo skip {name}` leaves the node out"
     );
     Some(Why::new(Reason::RuleWithdrawn, message))
 }
 
+/// Whether a rule is asked in this phase now. One that is gone is waited for.
+fn is_asked(named: &Named<'_>, rule: &Key, phase: Phase) -> bool {
+    let found = named.get(rule);
+    found.is_some_and(|rule| rule.is_none_or(|rule| rule.runs_in(phase)))
+}
+
 /// A rule that the journal tells of.
-fn journaled(phases: &Phases<'_>, change: &ChangeView, named: &BTreeSet<&Key>) -> Option<(Key, Phase)> {
+fn journaled(phases: &Phases<'_>, change: &ChangeView, named: &Named<'_>) -> Option<(Key, Phase)> {
     let status = &change.status;
     let attempt = status.attempt.max(1);
     let verdicts = status.verdicts.iter();
@@ -35,46 +49,53 @@ fn journaled(phases: &Phases<'_>, change: &ChangeView, named: &BTreeSet<&Key>) -
     asked.find_map(|(rule, phase, round)| {
         let (namespace, name) = rule.split_once('/')?;
         let key = Key::new(namespace, name);
-        if round != attempt || !BEFORE_RELEASE.contains(&phase) || named.contains(&key) {
+        if round != attempt || !BEFORE_RELEASE.contains(&phase) || is_asked(named, &key, phase) {
             return None;
         }
-        // Of a rule that is gone nobody knows whether it had more to say.
-        let seen = phases.observed.rules.get(&key);
-        let is_done = seen.is_some_and(|rule| has_passed(rule, change, attempt));
+        let passed = |phase| {
+            let last = rules::last_word(&status.verdicts, &key, phase, attempt);
+            last.is_some_and(|verdict| verdict.outcome != Outcome::Failure)
+        };
+        // Of a rule that is gone nobody knows whether it had more to say; of one that is named its other phases are asked.
+        let is_whole = |rule: &RuleView| {
+            let mut phases = BEFORE_RELEASE.into_iter();
+            named.contains_key(&key) || phases.all(|phase| !rule.runs_in(phase) || passed(phase))
+        };
+        let is_done = passed(phase) && phases.observed.rules.get(&key).is_some_and(is_whole);
         (!is_done).then_some((key, phase))
     })
 }
 
-/// Whether a rule has said all that it has to say before the release.
-fn has_passed(rule: &RuleView, change: &ChangeView, attempt: i32) -> bool {
-    let mut phases = BEFORE_RELEASE.into_iter().filter(|phase| rule.runs_in(*phase));
-    phases.all(|phase| {
-        let last = rules::last_word(&change.status.verdicts, &rule.key, phase, attempt);
-        last.is_some_and(|verdict| verdict.outcome != Outcome::Failure)
-    })
-}
-
-/// A rule whose Job runs, and that has no verdict yet.
+/// A rule whose Job runs, or has failed, and that has no verdict yet.
 fn runs(
     phases: &Phases<'_>,
     (node, change): (&NodeView, &ChangeView),
-    named: &BTreeSet<&Key>,
+    named: &Named<'_>,
 ) -> Option<(Key, Phase)> {
-    let observed = phases.observed;
+    let (observed, status) = (phases.observed, &change.status);
     let run = &change.spec.target.run_id;
-    let mut jobs = observed.jobs.values();
-    if !jobs.any(|job| job.run == *run && job.ended.is_none() && job.deleting.is_none()) {
+    let is_judged = |job: &Key| {
+        let (job, mut verdicts) = (job.to_string(), status.verdicts.iter());
+        verdicts.any(|verdict| verdict.job.as_deref() == Some(job.as_str()))
+    };
+    let jobs = observed.jobs.iter().filter(|(_, job)| {
+        let is_complete = job.ended == Some(JobEnd::Complete) && job.deleting.is_none();
+        job.run == *run && !is_complete
+    });
+    let jobs = jobs.filter_map(|(key, _)| Some((names::attempt_of(&key.name)?, key)));
+    let jobs: BTreeMap<&str, &Key> = jobs.filter(|(_, key)| !is_judged(key)).collect();
+    if jobs.is_empty() {
         return None;
     }
     let subject = phases.subject(node, change);
-    let others = observed.rules.values().filter(|rule| !named.contains(&rule.key));
-    let mut asked = others.flat_map(|rule| BEFORE_RELEASE.into_iter().map(move |phase| (rule, phase)));
+    let rules = observed.rules.values();
+    let mut asked = rules.flat_map(|rule| BEFORE_RELEASE.into_iter().map(move |phase| (rule, phase)));
     asked.find_map(|(rule, phase)| {
-        if rule.is_asked || !rule.runs_in(phase) {
+        if is_asked(named, &rule.key, phase) {
             return None;
         }
-        let job = rules::next_job(rule, phase, &change.status.verdicts, &subject);
-        let view = observed.jobs.get(&job)?;
-        (view.ended.is_none() && view.deleting.is_none()).then(|| (rule.key.clone(), phase))
+        let job = rules::next_job(rule, phase, &status.verdicts, &subject);
+        jobs.contains_key(names::attempt_of(&job.name)?)
+            .then(|| (rule.key.clone(), phase))
     })
 }

@@ -235,3 +235,48 @@ fn a_mark_that_nobody_gives_back_is_told_with_what_ends_it() {
         );
     }
 }
+
+/// NodeChanges are watched everywhere, and whoever has a namespace may write some there.
+fn by_stranger(cluster: &Cluster) -> Cluster {
+    let mut forged = cluster.clone();
+    let changes = std::mem::take(&mut forged.observed.changes);
+    for mut change in changes.into_values() {
+        "tenant".clone_into(&mut change.key.namespace);
+        forged.observed.changes.insert(change.key.clone(), change);
+    }
+    forged
+}
+
+#[test]
+fn a_strangers_journal_lets_no_node_go_for_good() {
+    let mut cluster = Cluster::parse(
+        "node a worker v0
+         version img2
+         host a img1
+         group w image:img2
+         groups w
+         replacing a Released machine:m-a cordoned
+         holds a cordoned",
+    );
+    cluster.observed.fleet.versions.clear();
+    let says = |cluster: &Cluster| {
+        let found = left::all(&cluster.observed);
+        let mut words = found.iter().map(|one| &one.message);
+        words.any(|words| words.contains("was released by its NodeVersion"))
+    };
+    assert!(says(&cluster));
+    assert!(!says(&by_stranger(&cluster)));
+}
+
+#[test]
+fn a_strangers_journal_keeps_no_pods_of_rules_off_a_node() {
+    let cluster = Cluster::parse(
+        "node b worker v0
+         plan concurrency:1 cordon finalizer applying:b
+         begun b PreRules
+         keeps b",
+    );
+    assert_eq!(numo_core::decide::hosts_in_flight(&cluster.observed).len(), 1);
+    let forged = by_stranger(&cluster);
+    assert_eq!(numo_core::decide::hosts_in_flight(&forged.observed).len(), 0);
+}

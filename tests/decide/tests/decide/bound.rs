@@ -426,7 +426,7 @@ fn a_node_soaks_after_its_maintenance_as_long_as_its_bindings_say() {
     );
     check(
         &over(soak, &soaking(601)),
-        "> unshield a\n > release lease a\n > journal a Done Done",
+        "> renew lease a\n > unshield a\n > release lease a\n > journal a Done Done",
     );
     check(
         &over("", turn),

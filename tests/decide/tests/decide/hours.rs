@@ -779,6 +779,33 @@ fn what_nodes_took_until_now_is_the_forecast_of_the_next() {
     );
 }
 
+/// NodeChanges are watched everywhere, and whoever has a namespace may write some there.
+#[test]
+fn what_strangers_say_that_nodes_took_is_no_forecast() {
+    let nodes = "node a worker 4.16.0\n node b worker 4.17.0\n change b Done entries:Admitted,Done";
+    let after = |took: i64, namespace: &str, (forged, end): (i64, i64)| {
+        let mut cluster = run(ENDS, nodes);
+        let known = cluster.observed.changes.values_mut().next().expect("a journal");
+        known.status.entries[0].at = at(-60 - took).to_string();
+        let known = known.clone();
+        for number in 0..20 {
+            let mut change = known.clone();
+            change.key = numo_core::observed::Key::new(namespace, format!("forged-{number}"));
+            change.spec.owner_ref.namespace = Some(namespace.to_owned());
+            change.status.entries[0].at = at(end - forged).to_string();
+            change.status.entries[1].at = at(end).to_string();
+            cluster.observed.changes.insert(change.key.clone(), change);
+        }
+        cluster
+    };
+    let late = "node a Selected WindowEndsSoon ~ a node of it takes up to 30m00s\n > nothing";
+    check(&after(600, "tenant", (100_000_000, -10)), "> admit a");
+    check(&after(1800, "tenant", (1, -10)), late);
+    // An end that has not come tells nothing, whoever wrote it.
+    check(&after(1800, "numo", (1, 9_999)), late);
+    check(&after(600, "numo", (9_999, 9_999)), "> admit a");
+}
+
 #[test]
 fn a_freeze_and_a_later_start_are_told_with_their_ends() {
     let frozen = r#""window":{"freezes":[{"name":"closing","from":"2027-01-01T00:00:00Z","to":"2027-01-20T00:00:00Z","reason":"year-end closing"}]}"#;

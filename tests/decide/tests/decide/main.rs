@@ -27,6 +27,7 @@ mod cluster;
 mod configs;
 mod contradiction;
 mod domains;
+mod edited;
 mod evaluations;
 mod failure_budget;
 mod found;

@@ -764,6 +764,36 @@ fn rules_stand_before_the_cordon_and_before_the_node_is_given_back() {
     );
 }
 
+/// Another operator would take a node that is still cordoned, and numo would uncordon it under that one.
+#[test]
+fn the_lease_of_a_maintenance_that_is_deleted_is_kept_until_the_node_is_restored() {
+    for (phase, step) in [("BeforeUncordon", "Ready"), ("Post", "PostRules")] {
+        let cluster = |kept: &str, said: &str| {
+            format!(
+                "node a worker 4.16.0
+                 rule settled {phase} retries:1
+                 maintenance a finalizer deleting phase:Succeeded rule:settled
+                 kept a {kept}
+                 turn a {step} entries:Cordoned {said}"
+            )
+        };
+        let cordoned = if phase == "Post" { "" } else { "cordoned" };
+        let job = format!("> job settled/{phase}/1 of a");
+        check(&cluster(cordoned, ""), &job);
+        check(
+            &cluster(&format!("{cordoned} renewed:-2000"), ""),
+            &format!("> renew lease a\n {job}"),
+        );
+        // One that has run out is renewed before all else.
+        check(
+            &cluster(&format!("{cordoned} renewed:-4000"), ""),
+            "> renew lease a",
+        );
+        // What another has by now is that one's, and the deletion goes on.
+        check(&cluster(&format!("{cordoned} holder:other"), ""), &job);
+    }
+}
+
 #[test]
 fn numos_own_pod_goes_last_and_only_if_it_has_another_place() {
     let cluster = |others: &str| {

@@ -1985,3 +1985,53 @@ fn a_cordon_of_before_that_somebody_took_off_is_not_kept() {
     let mark = remembers(&cluster).unwrap_or_default();
     assert!(mark.contains("\"prior\":false"), "{mark}");
 }
+
+/// A Plan that was removed by force has left its mark, and another one of its name takes the node up.
+#[test]
+fn the_cordon_under_the_mark_of_an_owner_that_is_gone_stays_what_it_was() {
+    let remembers = |cluster: &Cluster| {
+        let decision = decision(cluster);
+        let patch = decision.actions.iter().find_map(|planned| match &planned.action {
+            Action::PatchNode(patch) => Some(patch.clone()),
+            _ => None,
+        });
+        let mark = patch.into_iter().flat_map(|patch| patch.annotations);
+        let mut mark = mark.filter(|change| change.key == marks::CORDONED_BY);
+        mark.next().and_then(|change| change.to)
+    };
+    for [prior, is_cordoned] in [[false, false], [true, true], [true, false], [false, true]] {
+        let mut cluster = Cluster::parse(
+            "node a worker v0
+             plan concurrency:1 cordon finalizer applying:a
+             rule before Pre
+             binding x spec {\"ownerSelector\":{\"kind\":\"Plan\"},\"rules\":[{\"name\":\"before\"}]}
+             begun a PreRules
+             keeps a",
+        );
+        let node = |cluster: &mut Cluster, mark: &str, is_cordoned| {
+            let node = cluster.observed.nodes.get_mut("a").expect("node a");
+            node.unschedulable = is_cordoned;
+            node.annotations
+                .insert(marks::CORDONED_BY.to_owned(), mark.to_owned());
+        };
+        let gone = format!("{{\"owner\":\"gone\",\"prior\":{prior},\"done\":true}}");
+        node(&mut cluster, &gone, is_cordoned);
+        let mark = remembers(&cluster).expect("a mark");
+        // What people make of the cordon in phase Pre is what was there before: numo has not cordoned the node, unless the cordon is of
+        // the owner that is gone.
+        let is_of_gone = is_cordoned && !prior;
+        node(&mut cluster, &mark, true);
+        let of_person = remembers(&cluster).unwrap_or_else(|| mark.clone());
+        assert_eq!(
+            of_person.contains("\"prior\":true"),
+            !is_of_gone,
+            "{prior} {is_cordoned}: {of_person}"
+        );
+        node(&mut cluster, &of_person, false);
+        let lifted = remembers(&cluster).unwrap_or_else(|| of_person.clone());
+        assert!(
+            lifted.contains("\"prior\":false"),
+            "{prior} {is_cordoned}: {lifted}"
+        );
+    }
+}

@@ -1,6 +1,9 @@
 //! What is refused before anything is written.
 
-use crate::words::check;
+use crate::{
+    cluster::Cluster,
+    words::{check, check_cluster},
+};
 use numo_api::Reason;
 use numo_core::owners::mutex_run_config::gates::run::REFUSALS;
 use std::collections::BTreeSet;
@@ -445,12 +448,17 @@ fn a_pool_that_its_run_no_longer_names_is_taken_over() {
         "phase Active\n > finalizer on\n > pause worker",
     );
     // A node of it is still on its way.
-    check(
-        &cluster(
-            "{mutexTargets: [{name: theirs}]}\n change a Released owner:other-uid pin:4.17.0 pool:worker",
-        ),
-        "phase Refused\n hold PoolHeldByRun\n > nothing",
+    let flying = cluster(
+        "{mutexTargets: [{name: theirs}]}\n change a Released owner:other-uid pin:4.17.0 pool:worker",
     );
+    check(&flying, "phase Refused\n hold PoolHeldByRun\n > nothing");
+    // NodeChanges are watched everywhere, and whoever has a namespace may write some there.
+    let mut forged = Cluster::parse(&flying);
+    for mut change in std::mem::take(&mut forged.observed.changes).into_values() {
+        "tenant".clone_into(&mut change.key.namespace);
+        forged.observed.changes.insert(change.key.clone(), change);
+    }
+    check_cluster(&forged, "phase Active\n > finalizer on\n > pause worker");
 }
 
 /// The reasons that a piece of the core's source makes sentences with.

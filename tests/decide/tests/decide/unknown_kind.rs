@@ -67,6 +67,21 @@ fn marks_of_a_turn_of_an_unknown_kind_are_not_given_back() {
     assert_eq!(given_back(&other), Vec::<String>::new());
 }
 
+/// Whoever has a namespace may write NodeChanges there.
+#[test]
+fn a_strangers_journal_of_an_unknown_kind_keeps_no_marks() {
+    let mut cluster = marked("NodePool", "Released");
+    cluster.observed.leases.clear();
+    assert_eq!(given_back(&cluster), Vec::<String>::new());
+    let changes = std::mem::take(&mut cluster.observed.changes);
+    let mut change = changes.into_values().next().expect("a change");
+    "tenant".clone_into(&mut change.key.namespace);
+    change.spec.owner_ref.namespace = Some("tenant".to_owned());
+    cluster.observed.changes.insert(change.key.clone(), change);
+    let found = given_back(&cluster);
+    assert!(found.iter().any(|one| one.contains("Unshield")), "{found:#?}");
+}
+
 #[test]
 fn a_lease_alone_tells_that_the_kind_is_unknown() {
     let mut cluster = marked("NodePool", "Released");

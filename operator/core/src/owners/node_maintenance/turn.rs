@@ -26,7 +26,6 @@ use crate::{
         node::Holding,
         phases::Phases,
         steps::{self, Next, ON, Parts, STAY},
-        withdrawn,
     },
     why::Why,
 };
@@ -136,10 +135,24 @@ impl steps::Turn for Turn<'_, '_> {
     }
 
     fn holding(&self) -> Option<Holding> {
-        (!self.pass.view.deleting).then(|| self.pass.holding(self.node))
+        let holding = self.pass.holding(self.node);
+        // Of one that is on its way back only the lease is kept.
+        Some(if self.pass.view.deleting {
+            Holding {
+                keeps_only: true,
+                shield: None,
+                machines: Vec::new(),
+                ..holding
+            }
+        } else {
+            holding
+        })
     }
 
     fn heed_lease(&mut self, lease: &LeaseView, until: Timestamp) -> Next {
+        if self.pass.view.deleting {
+            return ON;
+        }
         let was_cordoned = self.cordon.is_some() || journal::entered(self.change, Step::Cordoned).is_some();
         let turn = (self.node, self.change);
         self.pass.heed_lease(turn, was_cordoned, (lease, until))
@@ -181,16 +194,14 @@ impl steps::Turn for Turn<'_, '_> {
 
     /// Quorum too: the rules may have taken hours.
     fn weigh_gates(&mut self, _phase: Phase) -> Option<Why> {
-        let parts = self.parts();
-        let withdrawn = withdrawn::withdrawn(&parts.phases, (parts.node, parts.change));
         let against = gates::weigh(self.pass.asked, |gate| match gate {
-            Gate::Owner => self.pass.of_owner().chain(withdrawn.clone()).next(),
+            Gate::Owner => self.pass.of_owner().next(),
             Gate::Person => directive::held(self.change),
             Gate::State => self.pass.not_ready(self.node),
             Gate::Approval => self.pass.ask_approval(self.node),
             gate => self.pass.at_any_time(self.node, gate),
         });
-        let against = against.and_of_owner(|| self.pass.of_owner().chain(withdrawn));
+        let against = against.and_of_owner(|| self.pass.of_owner());
         against.worst(&mut self.pass.out.report)
     }
 
@@ -273,11 +284,7 @@ impl steps::Turn for Turn<'_, '_> {
         }
         let since = Some(self.change.status.since.as_deref()).filter(|_| soaked);
         let since = since.and_then(journal::time).unwrap_or(self.pass.now);
-        let next = steps::soak(self, since, soak_seconds);
-        if next.is_break() {
-            self.pass.keep_lease(self.node);
-        }
-        next
+        steps::soak(self, since, soak_seconds)
     }
 
     fn finish(&mut self) {

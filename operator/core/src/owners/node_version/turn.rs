@@ -30,7 +30,6 @@ use crate::{
         phases::Phases,
         shield,
         steps::{self, Next, ON, Parts, STAY},
-        withdrawn,
     },
     why::Why,
 };
@@ -237,7 +236,7 @@ impl<'a> Pass<'a> {
     }
 
     /// What keeps the next step of a node that was not let go.
-    fn weigh(&mut self, donor: &'a NodeView, change: &'a ChangeView, withdrawn: Option<&Why>) -> Option<Why> {
+    fn weigh(&mut self, donor: &'a NodeView, change: &'a ChangeView) -> Option<Why> {
         let is_disrupted = journal::entered(change, Step::Cordoned).is_some();
         let not_ready = || {
             let refused = self.intent.not_ready().refusal(donor);
@@ -258,7 +257,6 @@ impl<'a> Pass<'a> {
         let pass = &*self;
         let of_owner = || {
             gates::of_owner(pass.intent.problem.clone(), pass.intent.suspended.as_ref())
-                .chain(withdrawn.cloned())
                 .chain(when(move || pass.no_provider()))
                 .chain(when(move || pass.unseen_autoscaler().filter(|_| !is_disrupted)))
                 .chain(when(move || pass.nobody_drains_it(donor, change)))
@@ -463,9 +461,7 @@ impl steps::Turn for Going<'_, '_> {
 
     fn weigh_gates(&mut self, _phase: Phase) -> Option<Why> {
         let donor = self.donor?;
-        let parts = self.parts();
-        let withdrawn = withdrawn::withdrawn(&parts.phases, (parts.node, parts.change));
-        self.pass.weigh(donor, self.change, withdrawn.as_ref())
+        self.pass.weigh(donor, self.change)
     }
 
     fn make_ready(&mut self, closed: Option<&Why>) -> Next {

@@ -68,10 +68,12 @@ impl<'a> Pass<'a> {
             // Of a node that numo or its Job has cordoned already, the cordon is theirs, also where somebody took the mark off.
             let prior = node.unschedulable && !was_cordoned && !may_have_run;
             let mark = match known {
-                // Over the mark of an owner that is gone, what was there before it is what counts.
+                // Over the mark of an owner that is gone, what was there before it is what counts: a cordon that is there is of that owner,
+                // or of before it. One that comes later, or is taken off, is a person's word.
                 Some(mark) if mark.owner != *uid => CordonedBy {
                     owner: uid.clone(),
-                    done: true,
+                    prior: cordon::was_before(&mark, node),
+                    done: node.unschedulable && !mark.prior,
                     ..mark
                 },
                 _ => CordonedBy {

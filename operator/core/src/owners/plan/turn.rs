@@ -29,7 +29,6 @@ use crate::{
         node::Holding,
         phases::Phases,
         steps::{self, Next, ON, Parts, STAY},
-        withdrawn,
     },
     why::Why,
 };
@@ -94,7 +93,7 @@ impl<'a> Pass<'a> {
     }
 
     /// What keeps the next step of a node that has not begun.
-    fn weigh_gates(&mut self, turn: &Turn<'a>, withdrawn: Option<&Why>) -> Option<Why> {
+    fn weigh_gates(&mut self, turn: &Turn<'a>) -> Option<Why> {
         // Its Job could start no pod.
         let not_ready = || {
             let refused = self.intent.not_ready().refusal(turn.node);
@@ -110,7 +109,7 @@ impl<'a> Pass<'a> {
         };
         let of_owner = || {
             let problem = self.problem(!turn.is_disrupted());
-            gates::of_owner(problem, self.intent.suspended.as_ref()).chain(withdrawn.cloned())
+            gates::of_owner(problem, self.intent.suspended.as_ref())
         };
         let against = gates::weigh(self.asked == Some(turn.node.name.as_str()), |gate| match gate {
             Gate::Owner => of_owner().next(),
@@ -256,9 +255,7 @@ impl steps::Turn for Going<'_, '_> {
 
     fn weigh_gates(&mut self, _phase: Phase) -> Option<Why> {
         if !std::mem::replace(&mut self.weighed, true) {
-            let parts = self.parts();
-            let withdrawn = withdrawn::withdrawn(&parts.phases, (parts.node, parts.change));
-            self.closed = self.pass.weigh_gates(&self.turn, withdrawn.as_ref());
+            self.closed = self.pass.weigh_gates(&self.turn);
         }
         self.closed.clone()
     }

@@ -61,7 +61,7 @@ pub(super) async fn of_owner(
         });
     }
     let before = imagined.clone();
-    let (course, took) = carried_out(&mut imagined, owner, &report);
+    let (course, took) = carried_out(&mut imagined, owner, &report, now);
     if owner.kind == OwnerKind::MutexRunConfig {
         let run = store.observed.runs.get(&owner.key);
         one.ordered_by = run.map(|run| format!("spec.order: {:?}", run.spec.order.unwrap_or_default()));
@@ -98,8 +98,13 @@ pub(super) async fn of_owner(
 }
 
 /// The turns that it would give, and by what their times are known.
-fn carried_out(imagined: &mut Imagined, owner: &Owner, report: &Report) -> (Course, Option<Took>) {
-    let took = forecast_of(owner, report, &imagined.observed);
+fn carried_out(
+    imagined: &mut Imagined,
+    owner: &Owner,
+    report: &Report,
+    now: Timestamp,
+) -> (Course, Option<Took>) {
+    let took = forecast_of(owner, report, (&imagined.observed, now));
     if let Some(took) = &took {
         imagined.take(took.median_seconds);
     }
@@ -118,13 +123,13 @@ fn notes(report: &Report) -> Vec<String> {
 }
 
 /// What a node of the owner takes, by the journals that are kept; none of a maintenance, which a person ends.
-fn forecast_of(owner: &Owner, report: &Report, observed: &Observed) -> Option<Took> {
+fn forecast_of(owner: &Owner, report: &Report, (observed, now): (&Observed, Timestamp)) -> Option<Took> {
     if matches!(owner.kind, OwnerKind::NodeMaintenance(_)) {
         return None;
     }
     let owner_uid = observed.uid_of(owner)?;
     let run_id = &report.run_id;
-    pace::took(observed, Whose { owner_uid, run_id })
+    pace::took(observed, Whose { owner_uid, run_id }, now)
 }
 
 /// When each batch and each declared wave begins and is done, and by what that is known.

@@ -33,7 +33,7 @@ pub(super) async fn write_journal(
     let kept = object.data.pointer("/status/ruleWaits").is_some();
     if !status.rule_waits.is_empty() && !kept && !store.observed.forgets_waits {
         tracing::warn!(
-            "the CRD of NodeChange is of an older numo: run `numo crds --own | kubectl apply --server-side -f -`. Until then timeouts of rules begin anew with \
+            "the CRD of NodeChange is of an older numo: run `numo crds --own | kubectl apply --server-side -f -`. Until then timeouts of rules begin again with \
              each restart"
         );
     }

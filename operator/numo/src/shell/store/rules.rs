@@ -311,7 +311,7 @@ impl Store {
         if !view.is_asked && self.unwatched.contains(&view.job_namespace) {
             let message = format!(
                 "spec.jobNamespace {}: rules name more than {MAX_JOB_NAMESPACES} namespaces for their Jobs, or more than \
-                 {MAX_GIVING_BACK} of owners that are not watched; wanted one of those that others use (numo begins anew with each restart)",
+                 {MAX_GIVING_BACK} of owners that are not watched; wanted one of those that others use (numo begins again with each restart)",
                 view.job_namespace
             );
             view.validity = Validity::Invalid(numo_api::Reason::TooManyNamespaces, message);

@@ -10,6 +10,7 @@ use crate::{
     owners::mutex_run_config::run_view::RunView,
     pools::{self, BUILT_IN, CONTROL_PLANE, Home},
     selector, targets,
+    turn::reservation,
     why::{Cause, Why},
 };
 use numo_api::{Reason, Strategy, conditions::Actor, marks};
@@ -296,10 +297,8 @@ fn names_pool(view: &RunView<'_>, run: &RunConfigView, pool: &str) -> bool {
     let canary = run.spec.canary.as_ref().and_then(|canary| canary.name.as_deref());
     let named = has_pool(run, observed, pool);
     let flying = || {
-        let mut changes = observed.changes.values();
-        changes.any(|change| {
-            change.spec.owner_ref.uid == run.uid && change.in_flight() && change.spec.target.pool == pool
-        })
+        let mut changes = reservation::of_owner(observed, &run.key.namespace, &run.uid);
+        changes.any(|change| change.in_flight() && change.spec.target.pool == pool)
     };
     named || canary == Some(pool) || flying()
 }
