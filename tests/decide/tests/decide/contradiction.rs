@@ -495,6 +495,30 @@ fn a_retry_begins_anew_with_nothing_of_a_status_that_was_copied() {
     }
 }
 
+/// Its Job has cordoned the node, and no journal tells so any more.
+#[test]
+fn a_turn_that_starts_over_takes_the_cordon_of_a_job_for_no_persons() {
+    let mut cluster = copied(IN_MID_CHANGE[1]);
+    said(journal(&mut cluster), numo_api::DirectiveAction::Retry);
+    let planned = decision(&cluster).actions;
+    let marks: Vec<&str> = planned
+        .iter()
+        .filter_map(|planned| match &planned.action {
+            Action::PatchNode(patch) => Some(&patch.annotations),
+            _ => None,
+        })
+        .flatten()
+        .filter(|change| change.key == numo_api::marks::CORDONED_BY)
+        .filter_map(|change| change.to.as_deref())
+        .collect();
+    assert_eq!(marks.len(), 1, "{planned:#?}");
+    assert!(
+        marks[0].contains("\"prior\":false") && marks[0].contains("\"done\":true"),
+        "{marks:?}"
+    );
+    assert_eq!(written(decision(&cluster)).step, Some(Step::Admitted));
+}
+
 /// What was said of another node leaves none out.
 #[test]
 fn a_node_is_not_left_out_by_a_status_that_was_copied() {

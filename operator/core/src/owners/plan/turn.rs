@@ -17,6 +17,7 @@ use crate::{
     },
     key::Key,
     ledger,
+    mark::CordonedBy,
     observed::{ChangeView, NodeView, RuleView},
     probe::Look,
     quorum,
@@ -70,6 +71,13 @@ impl<'a> Pass<'a> {
             hash,
             is_current,
         };
+        let starts_over = change.is_copied() && directive::retried(change).is_some();
+        let mark = cordon::of(node, &self.view.uid).filter(|mark| !mark.prior && node.unschedulable);
+        if let Some(mark) = mark.filter(|mark| starts_over && !mark.done) {
+            // The turn that starts over must not take the Job's cordon for a person's.
+            let patch = cordon::marking(node, &CordonedBy { done: true, ..mark });
+            self.act(&node.name, Action::PatchNode(patch), None);
+        }
         if self.may_have_run(&turn) {
             // Nothing else tells so until it is journaled.
             self.applies(node);
