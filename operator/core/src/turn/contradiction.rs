@@ -5,21 +5,13 @@ use crate::{
     names::{self, JobIdentity},
     observed::{ChangeView, LeaseView, NodeView, Observed},
     owner::Owner,
-    time::later,
+    time::{APART_SECONDS, has_come, later},
     turn::journal::{self, JOURNAL_VERSION},
     why::Why,
 };
 use jiff::Timestamp;
 use numo_api::{Entry, Reason, Step, VerdictRecord};
 use std::collections::BTreeMap;
-
-/// How far apart the clocks of API servers may be (seconds): of two times that are no further apart neither is later.
-const APART_SECONDS: i64 = 60;
-
-/// Whether a time has come: one of a clock that was put back has not, and nothing is to count from it.
-pub(crate) fn has_come(at: Timestamp, now: Timestamp) -> bool {
-    at <= later(now, APART_SECONDS)
-}
 
 /// That the journal is of a later format, or of another owner: nothing may be written to it either.
 pub(crate) fn of_other(change: &ChangeView, owner: &Owner) -> Option<Why> {
