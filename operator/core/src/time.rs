@@ -9,6 +9,19 @@ pub fn later(at: Timestamp, seconds: i64) -> Timestamp {
         .unwrap_or(Timestamp::MAX)
 }
 
+/// How far apart the clocks of API servers may be (seconds): of two times that are no further apart neither is later.
+pub(crate) const APART_SECONDS: i64 = 60;
+
+/// Whether a time has come: one of a clock that was put back has not, and nothing is to count from it.
+pub(crate) fn has_come(at: Timestamp, now: Timestamp) -> bool {
+    at <= later(now, APART_SECONDS)
+}
+
+/// Until when a pause goes on that began at this time; none once it is over, and of one that is yet to begin, as the clock was put back.
+pub(crate) fn pause_until(at: Timestamp, seconds: i64, now: Timestamp) -> Option<Timestamp> {
+    Some(later(at, seconds)).filter(|end| now < *end && has_come(at, now))
+}
+
 /// Brings the next look forward to `at`.
 pub(crate) fn wake_by(wake: &mut Option<Timestamp>, at: Timestamp) {
     *wake = Some(wake.map_or(at, |known| known.min(at)));

@@ -283,7 +283,9 @@ fn another_maintenance_can_begin_before_any_write() {
 
 #[test]
 fn a_node_can_be_uncordoned_before_any_write() {
-    check_fleet("an uncordon", &FleetAct::UncordonOurs);
+    for away in [0, 600] {
+        check_fleet("an uncordon", &FleetAct::UncordonOurs(away));
+    }
 }
 
 #[test]

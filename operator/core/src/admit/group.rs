@@ -8,11 +8,8 @@ use crate::{
     decision::Decision,
     key::Key,
     observed::{ChangeView, IntOrPercent},
-    time::later,
-    turn::{
-        contradiction,
-        journal::{self, Journal},
-    },
+    time::{has_come, later},
+    turn::journal::{self, Journal},
     why::Why,
 };
 use jiff::Timestamp;
@@ -82,7 +79,7 @@ impl<'a> Group<'a> {
                 {
                     self.untold.get_or_insert(change);
                 }
-                let is_ahead = at.is_some_and(|at| !contradiction::has_come(at, now));
+                let is_ahead = at.is_some_and(|at| !has_come(at, now));
                 self.ahead.extend(row.change.filter(|_| is_ahead));
                 self.last_done = self.last_done.max(at);
             }

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     action::Eviction,
     observed::{EvictionView, NodeView, Observed, PodView, Said},
-    time::{doubled, later, wake_by},
+    time::{doubled, later, pause_until, wake_by},
     why::Why,
 };
 use jiff::Timestamp;
@@ -90,7 +90,7 @@ impl<'a> Asking<'a> {
         let name = &pod.key;
         if let Some(deadline) = pod.deleting {
             if let Some(limit) = self.options.skip_wait_seconds {
-                self.wake(later(deadline, limit + 1));
+                self.wake(later(deadline, limit.saturating_add(1)));
             }
             if let Some(words) = stuck(name, pod.deleting, self.now) {
                 return Why::new(Reason::DrainBlocked, words);
@@ -116,8 +116,7 @@ impl<'a> Asking<'a> {
         {
             // Nothing to ask for: the budget's own change ends this. A look now and then, should that be missed.
             let last = known.map_or(self.cordoned, |known| known.at);
-            let again = later(last, BUDGET_SECONDS.1);
-            if self.now < again {
+            if let Some(again) = pause_until(last, BUDGET_SECONDS.1, self.now) {
                 self.wake(again);
                 return Why::new(Reason::EvictionBlocked, closed);
             }
@@ -144,10 +143,7 @@ impl<'a> Asking<'a> {
 
     /// Why a pod is not asked again yet: what it said last, until its pause is over.
     fn pauses(&mut self, pod: &PodView, known: &EvictionView) -> Option<Why> {
-        let again = pause(known);
-        if self.now >= again {
-            return None;
-        }
+        let again = pause_until(known.at, pause(known), self.now)?;
         self.wake(again);
         // One state, one sentence: that which says what the budget has and wants.
         let closed = matches!(known.said, Said::Budget(_)).then(|| self.budgets.closed(pod));
@@ -172,8 +168,8 @@ impl<'a> Asking<'a> {
                 }
                 continue;
             };
-            let again = later(known.at, doubled(RETURN_SECONDS, known.times.saturating_sub(1)));
-            if self.now < again {
+            let pause = doubled(RETURN_SECONDS, known.times.saturating_sub(1));
+            if let Some(again) = pause_until(known.at, pause, self.now) {
                 self.wake(again);
             } else {
                 let why = self.ask(pod, Some(&controller));
@@ -232,10 +228,10 @@ fn is_virtual_machine(pod: &PodView) -> bool {
         .is_some_and(|value| value == "virt-launcher" || value.starts_with("hotplug"))
 }
 
-/// When a pod may be asked again.
-fn pause(known: &EvictionView) -> Timestamp {
+/// After how long a pod may be asked again (seconds).
+fn pause(known: &EvictionView) -> i64 {
     let refusals = known.refusals.saturating_sub(1);
-    let pause = match known.said {
+    match known.said {
         Said::Asked => LOST_SECONDS,
         Said::Accepted => ACCEPTED_SECONDS,
         Said::Budget(_) if known.stirred => 0,
@@ -244,8 +240,7 @@ fn pause(known: &EvictionView) -> Timestamp {
         Said::Migrating(_) | Said::NotMigratable(_) | Said::NamespaceTerminating | Said::Refused(_) => {
             doubled(REFUSED_SECONDS, refusals)
         }
-    };
-    later(known.at, pause)
+    }
 }
 
 /// What a refusal means, in words.

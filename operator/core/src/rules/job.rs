@@ -9,7 +9,7 @@ use crate::{
     action::JobRequest,
     key::Key,
     observed::{JobEnd, JobView},
-    time::{STUCK_SECONDS, later},
+    time::{STUCK_SECONDS, later, pause_until},
     verdict::Question,
     why::Why,
 };
@@ -108,10 +108,10 @@ fn verdict(
 fn start(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>, job: Key) -> Progress {
     let (rule, subject, now) = (attempt.rule, attempt.subject, inquiry.now);
     if let Some(refusal) = inquiry.observed.refusals.get(&job) {
-        let retry_at = later(refusal.at, RETRY_REFUSED_SECONDS);
-        if refusal.code == 0 && now < retry_at {
+        let retry_at = pause_until(refusal.at, RETRY_REFUSED_SECONDS, now);
+        if refusal.code == 0 && retry_at.is_some() {
             let message = format!("Job {job} is not written yet: {}", refusal.message);
-            return Progress::Wait(Why::new(Reason::RuleStarting, message), Some(retry_at));
+            return Progress::Wait(Why::new(Reason::RuleStarting, message), retry_at);
         }
         let reason = if is_uninvited(refusal.code, &refusal.message) {
             Reason::JobsForbidden
@@ -131,8 +131,8 @@ fn start(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>, job: Key) -> Progress {
             let verdict = attempt.verdict(attempt.failed(), (reason.name(), &message), None, now);
             return Progress::Record(Box::new(verdict), None);
         }
-        if now < retry_at {
-            return Progress::Wait(Why::new(reason, message), Some(retry_at));
+        if retry_at.is_some() {
+            return Progress::Wait(Why::new(reason, message), retry_at);
         }
     }
     Progress::Start(Box::new(JobRequest {

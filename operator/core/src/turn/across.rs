@@ -221,12 +221,24 @@ pub(super) fn wait(turn: &mut impl Turn, across: &Across, closed: Option<&Why>) 
         out.actions
             .extend(given.map(|action| Planned::of(&node.name, action)));
     }
+    let is_reopened = journal::is_drained(change) && !node.unschedulable;
+    if is_reopened || cordon::was_opened(change) {
+        if is_reopened {
+            let mut journal = Journal::open(change, phases.now);
+            journal.enter(Step::Cordoned, Some(&own_drain::opened(node)));
+            out.actions.extend(journal.planned(None));
+        }
+        // Whoever closes it: the other operator is done with it, and pods may have come.
+        let why = reopened(node);
+        turn.say(Step::Cordoned, why);
+        return STAY;
+    }
     let told = told(found, node, phases.now);
     if let Some(at) = told.again {
         out.wake(at);
     }
     let Some(why) = told.why else {
-        if journal::entered(change, Step::Drained).is_some() {
+        if journal::is_drained(change) {
             return ON;
         }
         let mut journal = Journal::open(change, phases.now);
@@ -292,13 +304,7 @@ fn said(view: &MaintenanceView, node: &NodeView, now: Timestamp) -> Told {
     );
     match phase {
         "Succeeded" if node.unschedulable => Told::default(),
-        "Succeeded" => {
-            let message = format!(
-                "Node {name}: {object} says that it is drained, and someone uncordoned it; cordon it, `numo retry {name}` has it drained again, \
-                 `numo skip {name}` leaves it out"
-            );
-            Why::new(Reason::ForeignWriter, message).into()
-        }
+        "Succeeded" => reopened(node).into(),
         "Failed" => {
             let message = format!(
                 "{found}; `numo retry {name}` makes a new one, `numo skip {name}` leaves the node out"
@@ -322,6 +328,15 @@ fn said(view: &MaintenanceView, node: &NodeView, now: Timestamp) -> Told {
             }
         }
     }
+}
+
+/// That somebody has opened a node that the other operator has drained, and that keeps it so no longer.
+fn reopened(node: &NodeView) -> Why {
+    let message = format!(
+        "Node {0}: someone uncordoned it after it was drained; `numo retry {0}` has it drained once more, `numo skip {0}` leaves it out",
+        node.name
+    );
+    Why::new(Reason::ForeignWriter, message)
 }
 
 /// The pods that are yet to go, and the last error, as the other operator tells them.

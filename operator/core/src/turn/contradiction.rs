@@ -5,7 +5,7 @@ use crate::{
     names::{self, JobIdentity},
     observed::{ChangeView, LeaseView, NodeView, Observed},
     owner::Owner,
-    time::later,
+    time::{APART_SECONDS, has_come, later},
     turn::{
         directive,
         journal::{self, JOURNAL_VERSION},
@@ -15,14 +15,6 @@ use crate::{
 use jiff::Timestamp;
 use numo_api::{Entry, Reason, Step, VerdictRecord};
 use std::collections::BTreeMap;
-
-/// How far apart the clocks of API servers may be (seconds): of two times that are no further apart neither is later.
-const APART_SECONDS: i64 = 60;
-
-/// Whether a time has come: one of a clock that was put back has not, and nothing is to count from it.
-pub(crate) fn has_come(at: Timestamp, now: Timestamp) -> bool {
-    at <= later(now, APART_SECONDS)
-}
 
 /// That the journal is of a later format: it is not read, and not written to.
 pub(crate) fn of_later(change: &ChangeView) -> Option<Why> {

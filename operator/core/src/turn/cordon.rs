@@ -9,7 +9,7 @@ use crate::{
     observed::{ChangeView, NodeView},
 };
 use jiff::Timestamp;
-use numo_api::{Step, marks};
+use numo_api::{Reason, Step, marks};
 
 /// How often somebody's uncordoning is corrected before it is left to people.
 pub const MAX_CORRECTIONS: u32 = 3;
@@ -27,8 +27,6 @@ pub struct OwnDrain {
     pub limit_field: String,
     /// What is said while somebody's uncordoning is corrected.
     pub again: &'static str,
-    /// Whether a closed turn stays where it is once somebody has uncordoned its node, and does not even look at the drain.
-    pub stays_open: bool,
 }
 
 /// How another operator drains a node, as the owner wants it.
@@ -56,6 +54,12 @@ pub struct Uncordon {
 /// Since when the node is cordoned in this attempt, as its journal says.
 pub(crate) fn since(change: &ChangeView) -> Option<Timestamp> {
     journal::time(Some(&journal::entered(change, Step::Cordoned)?.at))
+}
+
+/// Whether somebody has opened the node since then, as its journal says, and it was not seen closed again.
+pub(crate) fn was_opened(change: &ChangeView) -> bool {
+    let last = journal::entered(change, Step::Cordoned);
+    last.is_some_and(|entry| entry.reason.as_deref() == Some(Reason::ForeignWriter.name()))
 }
 
 /// The owner's mark of its cordon on the node, if it has one.

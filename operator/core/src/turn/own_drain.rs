@@ -79,15 +79,40 @@ pub(super) fn close(turn: &mut impl Turn, corrections: u32, words: &'static str)
     turn.say(Step::Cordoned, Why::new(Reason::Draining, words));
 }
 
+/// What the journal says of a node that somebody has opened: once it is closed again, by whomever, it is drained from then on. The pods that
+/// came meanwhile would count as come past its cordon otherwise, for which nobody waits.
+pub(crate) fn opened(node: &NodeView) -> Why {
+    let message = format!("Node {}: someone uncordoned it, and pods may come", node.name);
+    Why::new(Reason::ForeignWriter, message)
+}
+
+/// What is said of a node that is drained from now on, as somebody had opened it.
+pub(crate) fn closed_again() -> Why {
+    Why::new(
+        Reason::Draining,
+        "it is cordoned again after someone uncordoned it",
+    )
+}
+
+/// Has a node drained that is cordoned from now on.
+fn begin_again(turn: &mut impl Turn, why: Why) -> Next {
+    enter(turn, Step::Cordoned);
+    turn.say(Step::Cordoned, why);
+    STAY
+}
+
 /// Corrects somebody's uncordoning, a few times. Also after the drain: the last rules may take hours, and an open node gets pods that
 /// would die with what changes it.
 pub(super) fn keep_cordoned(turn: &mut impl Turn, own: &OwnDrain, closed: Option<&Why>) -> Next {
     let (phases, node, change, out) = turn.parts().all();
+    let was_opened = cordon::was_opened(change);
     if node.unschedulable {
-        return ON;
+        return if was_opened {
+            begin_again(turn, closed_again())
+        } else {
+            ON
+        };
     }
-    // Pods may have come by the time that somebody closes it, whoever does: the journal says that it is to be drained once more.
-    let was_drained = journal::is_drained(change);
     let corrections = own.mark.as_ref().map_or(0, |mark| mark.corrections);
     let corrections = corrections.max(put_back::times(change, phases.now));
     // The mark, which counts, may have been taken off with the cordon.
@@ -97,10 +122,10 @@ pub(super) fn keep_cordoned(turn: &mut impl Turn, own: &OwnDrain, closed: Option
         node.name,
         corrections.saturating_add(1)
     );
-    if was_drained || counts {
+    if !was_opened || counts {
         let mut journal = Journal::open(change, phases.now);
-        if was_drained {
-            journal.enter(Step::Cordoned, None);
+        if !was_opened {
+            journal.enter(Step::Cordoned, Some(&opened(node)));
         }
         out.actions.extend(if counts {
             put_back::count(journal, change, phases.now)
@@ -113,31 +138,31 @@ pub(super) fn keep_cordoned(turn: &mut impl Turn, own: &OwnDrain, closed: Option
         return STAY;
     }
     match closed {
-        // What comes after one that was drained may write the journal as well.
-        Some(why) if own.stays_open || was_drained => turn.say(Step::Cordoned, why.clone()),
-        Some(_) => return ON,
+        Some(why) => turn.say(Step::Cordoned, why.clone()),
         None => close(turn, corrections + 1, own.again),
     }
     STAY
 }
 
 /// Evicts what is to go, unless the turn is closed, and journals the end of the drain. One that is over begins again where somebody has
-/// uncordoned the node since (`keep_cordoned`), and where a pod is seen only now that was on it before it was cordoned.
+/// uncordoned the node since (`keep_cordoned`), and where a pod is seen only now that was on it before it was cordoned. Until the node is let
+/// go nobody goes by pods that are not known.
 pub(super) fn drain(turn: &mut impl Turn, own: &OwnDrain, closed: Option<&Why>) -> Next {
-    let is_released = turn.is_released();
     let (phases, node, change, out) = turn.parts().all();
     let (Some(options), Some(cordoned)) = (&own.options, cordon::since(change)) else {
         return ON;
     };
     if journal::is_drained(change) {
-        let pods = || drain::evictable(phases.observed, node, options, phases.now).unwrap_or_default();
-        if is_released || !came_late(phases.observed, node, &pods(), cordoned) {
+        let Some(pods) = drain::evictable(phases.observed, node, options, phases.now) else {
+            let why = closed.cloned().unwrap_or_else(|| unknown(phases.observed));
+            turn.say(Step::Drained, why);
+            return STAY;
+        };
+        if !came_late(phases.observed, node, &pods, cordoned) {
             return ON;
         }
-        enter(turn, Step::Cordoned);
         let why = "a pod is seen that was on it before it was cordoned";
-        turn.say(Step::Cordoned, Why::new(Reason::Draining, why));
-        return STAY;
+        return begin_again(turn, Why::new(Reason::Draining, why));
     }
     let known = (phases.answers, phases.now);
     let Some(found) = look(out, (phases.observed, node), options, cordoned, known) else {

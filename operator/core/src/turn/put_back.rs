@@ -2,14 +2,11 @@
 //! hear of it. The journal counts, as a mark on the node would go with the rest; of what is on nodes without a turn and on pools, the status of
 //! the run. What it is, is not said here.
 
-use super::{
-    contradiction,
-    journal::{self, Journal},
-};
+use super::journal::{self, Journal};
 use crate::{
     action::{Event, EventAction, Planned},
     observed::ChangeView,
-    time::later,
+    time::{has_come, later},
     why::Why,
 };
 use jiff::Timestamp;
@@ -25,7 +22,7 @@ const ALONE_SECONDS: i64 = 600;
 /// How often of late, and when last.
 pub(crate) fn known(noted: Option<&PutBack>, now: Timestamp) -> Option<(u32, Timestamp)> {
     let noted = noted?;
-    let at = journal::time(Some(&noted.at)).filter(|at| contradiction::has_come(*at, now))?;
+    let at = journal::time(Some(&noted.at)).filter(|at| has_come(*at, now))?;
     (later(at, ALONE_SECONDS) > now).then(|| (u32::try_from(noted.times).unwrap_or(0), at))
 }
 

@@ -11,7 +11,7 @@ use crate::{
     action::{Action, Planned},
     probe::{self, Look},
     rules::{self, Progress},
-    time::later,
+    time::{has_come, later},
     turn::{
         across, closed, contradiction,
         cordon::{self, Across},
@@ -321,7 +321,7 @@ pub fn since(turn: &mut impl Turn, at: Timestamp) -> ControlFlow<(), Timestamp> 
     let Parts { phases, change, .. } = turn.parts();
     let told = Some(change.status.since.as_deref()).filter(|_| change.status.step == Some(Step::Soaked));
     let mut times = std::iter::once(at).chain(told.and_then(journal::time));
-    if let Some(at) = times.find(|at| contradiction::has_come(*at, phases.now)) {
+    if let Some(at) = times.find(|at| has_come(*at, phases.now)) {
         return ControlFlow::Continue(at);
     }
     enter(turn, Step::Soaked);

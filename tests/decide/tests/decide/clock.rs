@@ -3,7 +3,7 @@
 use crate::{
     capabilities::soaking,
     cluster::{Cluster, now},
-    words::{decision, words},
+    words::{check, decision, words},
 };
 use numo_core::action::Action;
 
@@ -111,4 +111,51 @@ fn the_soak_of_a_wave_counts_from_now_too() {
         assert_eq!(until, Some(600), "{text}\n{}", words(&cluster, &found).join("\n"));
         assert_eq!(journaled(&mut cluster), 0, "{text}");
     }
+}
+
+/// Pauses are of what was seen by the clock of before, too.
+#[test]
+fn what_was_refused_at_a_time_that_has_not_come_is_tried_now() {
+    let draining = |pod: &str, more: &str| {
+        format!(
+            "node a worker 4.16.0
+             maintenance a finalizer phase:Running counted:9
+             kept a cordoned
+             turn a Cordoned
+             pod web-0 on a of:ReplicaSet/web app:web {pod}
+             {more}"
+        )
+    };
+    for said in ["Budget", "Accepted", "Asked", "Busy", "Refused"] {
+        let refused = format!("evicted web-0 {said} at:{AHEAD}");
+        check(&draining("", &refused), "> evict web-0");
+    }
+    check(
+        &draining("", &format!("pdb web allows:0\n evicted web-0 Budget at:{AHEAD}")),
+        "> evict web-0",
+    );
+    check(
+        &draining(
+            "created:-20",
+            &format!("returned a ReplicaSet/web at:{AHEAD} times:9"),
+        ),
+        "> evict web-0 again\n > journal a Drained",
+    );
+    let rule = |at: i64| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0 turn
+             rule backup Pre
+             run {{}} finalizer
+             change a PreRules pin:4.17.0
+             refused backup/Pre/1 of a 403 at:{at}"
+        )
+    };
+    check(&rule(-1), "node a PreRules JobsForbidden\n > nothing");
+    check(&rule(AHEAD), "> job backup/Pre/1 of a");
+    check(
+        &format!("node a worker v0\n plan channel cordon latest:v1\n channel v2 at:{AHEAD}"),
+        "? channel https://channel",
+    );
 }

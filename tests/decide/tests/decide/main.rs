@@ -47,6 +47,7 @@ mod maintenance;
 mod maintenance_waves;
 mod mangled;
 mod odd;
+mod opened;
 mod order;
 mod other_operator;
 mod plan;

@@ -631,6 +631,10 @@ fn bad_input_is_named_and_nothing_is_begun() {
             "invalid ~ spec.drain.timeout: found \"soon\"",
         ),
         (
+            r#"{"drain":{"timeout":-1}}"#,
+            "invalid ~ spec.drain.timeout: found -1",
+        ),
+        (
             r#"{"window":{"days":["noday"],"startTime":"1","endTime":"2"}}"#,
             "invalid ~ spec.window is invalid: spec.window.days[0]",
         ),
@@ -1078,13 +1082,29 @@ fn a_drained_node_that_was_opened_while_its_turn_was_closed_is_drained_again() {
     let drained = "Drained entered:Cordoned";
     check(
         &at(drained, "done", stopped),
-        "node a Cordoned Stopped\n > journal a Cordoned",
+        "node a Cordoned Stopped\n > journal a Cordoned ForeignWriter",
     );
-    // That is written once.
-    let again = "Cordoned entered:Cordoned entered:Drained";
-    check(&at(again, "done", stopped), "> nothing");
+    // That is written once, and an open node is never drained.
+    let opened = "Cordoned reason:ForeignWriter entered:Cordoned entered:Drained";
+    let never = "Cordoned";
+    for empty in ["", "\n pods a"] {
+        let stopped = format!("{stopped}{empty}");
+        check(
+            &at(opened, "done", &stopped),
+            "node a Cordoned Stopped\n > nothing",
+        );
+        check(
+            &at(never, "done", &stopped),
+            "node a Cordoned Stopped\n > journal a Cordoned ForeignWriter",
+        );
+    }
     // Somebody has closed it again, and the stop is over.
     let web = "pod web on a of:ReplicaSet/web";
+    check(
+        &at(opened, "cordoned done", &format!("{web} created:-1")),
+        "node a Cordoned Draining\n > journal a Cordoned",
+    );
+    let again = "Cordoned entered:Cordoned entered:Drained entered:Cordoned/ForeignWriter";
     check(
         &at(again, "cordoned done", web),
         "node a Cordoned Draining\n > evict web",
@@ -1100,9 +1120,30 @@ fn a_drained_node_that_was_opened_while_its_turn_was_closed_is_drained_again() {
     check(
         &at(drained, "done", ""),
         "node a Cordoned Draining
-         > journal a Cordoned
+         > journal a Cordoned ForeignWriter
          > cordon a with the same taints",
     );
+}
+
+/// Its rules may take hours after the drain: what is not known is not gone.
+#[test]
+fn a_drained_node_whose_pods_are_not_known_is_not_let_go() {
+    let at = |more: &str| {
+        format!(
+            r#"node a worker v0
+               plan concurrency:1 finalizer applying:a drain
+               binding x spec {{"ownerSelector":{{"kind":"Plan"}},"drainBy":"Numo"}}
+               begun a Drained entered:Cordoned
+               keeps a cordoned done
+               {more}"#
+        )
+    };
+    check(&at(""), "node a Drained Draining ~ are being listed\n > nothing");
+    check(
+        &at("budget all max:9 paused"),
+        "node a Drained Stopped\n > nothing",
+    );
+    check(&at("pods a"), "> job a Upgrade");
 }
 
 /// The Job of node a was started, and the node is as `node` says; `more` is of the Plan, `job` of the Job.

@@ -2,6 +2,7 @@
 
 use crate::{
     cluster::Cluster,
+    opened,
     words::{check, decision},
 };
 use numo_api::{Reason, conditions::Actor, marks};
@@ -80,7 +81,7 @@ fn an_answer_that_does_not_come_or_is_bad_is_told_and_nothing_is_let_go() {
     check(
         &pair("replacing a Drained lent\n maintenance a name:a drains:1 phase:Succeeded"),
         "node a Cordoned ForeignWriter ~ someone uncordoned it
-         > nothing",
+         > journal a Cordoned ForeignWriter",
     );
     for gone in [
         "replacing a Cordoned",
@@ -92,6 +93,23 @@ fn an_answer_that_does_not_come_or_is_bad_is_told_and_nothing_is_let_go() {
              > nothing",
         );
     }
+}
+
+/// The other operator is done with it: pods that came meanwhile would go with its machine, whoever closes it again.
+#[test]
+fn a_node_that_somebody_opens_after_the_other_operator_drained_it_waits_for_a_person() {
+    let text = pair("replacing a Drained lent\n maintenance a name:a drains:1 phase:Succeeded");
+    let mut cluster = Cluster::parse(&text);
+    let mut written = 0;
+    for second in 0..9 {
+        opened::node(&mut cluster).unschedulable = second > 3;
+        let found = opened::look(&mut cluster, second);
+        written += found.actions.len();
+        let why = &found.report.nodes["a"].why;
+        assert_eq!(why.reason, Reason::ForeignWriter);
+        assert!(why.message.contains("`numo retry a`"), "{}", why.message);
+    }
+    assert_eq!(written, 1, "{:?}", opened::change(&cluster).status);
 }
 
 #[test]

@@ -369,7 +369,7 @@ fn draw_fleet_act(rng: &mut SmallRng) -> FleetAct {
         7 => FleetAct::SetWindow(from, from + 1800),
         8 => FleetAct::SetConcurrency(rng.random_range(0..4)),
         9..=11 => FleetAct::Maintain(long),
-        12 => FleetAct::UncordonOurs,
+        12 => FleetAct::UncordonOurs(if long % 2 == 0 { 0 } else { long }),
         13 => FleetAct::LoseFinalizer,
         14..=16 => FleetAct::CloseBudgets(long),
         17 => FleetAct::DeletePlanJob,

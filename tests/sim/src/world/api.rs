@@ -351,6 +351,9 @@ impl World {
         node.has_annotations = !node.annotations.is_empty();
         if let Some(unschedulable) = patch.unschedulable {
             node.unschedulable = unschedulable;
+            if unschedulable {
+                self.people.uncordoned.remove(&patch.node);
+            }
         }
         self.node_written(&patch.node);
         Ok(Object::Node(patch.node.clone()))

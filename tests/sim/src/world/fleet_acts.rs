@@ -33,8 +33,8 @@ pub enum FleetAct {
     Maintain(i64),
     /// Someone ends it.
     EndMaintenance(Owner),
-    /// Someone uncordons a node that numo has cordoned.
-    UncordonOurs,
+    /// Someone uncordons a node that numo has cordoned, and the operator is away for so long.
+    UncordonOurs(i64),
     /// Someone takes a finalizer of numo's away.
     LoseFinalizer,
     /// No budget of pods allows anything, for so long.
@@ -208,7 +208,7 @@ impl World {
                     self.delete_owner(owner);
                 }
             }
-            FleetAct::UncordonOurs => self.uncordon_ours(),
+            FleetAct::UncordonOurs(seconds) => self.uncordon_ours(*seconds),
             FleetAct::LoseFinalizer => self.lose_finalizer(),
             FleetAct::CloseBudgets(seconds) => {
                 self.set_disruption_budgets(|replicas| i64::try_from(replicas).unwrap_or(i64::MAX));
@@ -349,7 +349,7 @@ impl World {
         self.plan(seconds, Event::Fleet(back));
     }
 
-    fn uncordon_ours(&mut self) {
+    fn uncordon_ours(&mut self, away: i64) {
         let nodes = self.truth.nodes.values().filter(|node| node.unschedulable);
         let ours: Vec<String> = nodes
             // Where a Job cordons, nobody sees that the cordon of before was taken back under it.
@@ -362,6 +362,9 @@ impl World {
         self.people.uncordoned.insert(name.clone());
         self.edit_node(&name, |node| node.unschedulable = false);
         self.tell("person", || format!("uncordons {name}, which numo has cordoned"));
+        if away > 0 {
+            self.operator_stops = Some(away);
+        }
     }
 
     fn lose_finalizer(&mut self) {

@@ -39,7 +39,7 @@ pub struct Meant {
     pub annotations: BTreeMap<String, Map>,
     /// Nodes that people cordoned.
     pub cordoned: BTreeSet<String>,
-    /// Nodes that someone uncordoned although numo had cordoned them.
+    /// Nodes that someone uncordoned although numo had cordoned them, until numo cordons them again.
     pub uncordoned: BTreeSet<String>,
     /// An owner was deleted whose finalizer somebody had taken away: what it left is a person's to mend.
     pub orphaned: bool,

@@ -85,7 +85,7 @@ impl Pass<'_> {
             self.say(Step::Cordoned, why, Some(change));
             return;
         };
-        let was_drained = journal::entered(change, Step::Drained).is_some();
+        let was_drained = journal::is_drained(change);
         if was_drained {
             self.report.phase = MaintenancePhase::Succeeded;
         }
@@ -99,9 +99,12 @@ impl Pass<'_> {
             }
             return;
         }
-        if is_given_up(change) && !self.intent.is_stood_off() {
-            // Whoever opened the node has closed it again.
-            self.enter(change, step_of(was_drained), None);
+        if (is_given_up(change) || cordon::was_opened(change)) && !self.intent.is_stood_off() {
+            // Whoever opened the node has closed it again, or numo has: pods may have come meanwhile.
+            self.report.phase = MaintenancePhase::Running;
+            self.enter(change, Step::Cordoned, None);
+            self.say(Step::Cordoned, own_drain::closed_again(), Some(change));
+            return;
         }
         if let Some(why) = self.intent.of_drain.clone() {
             // Which pods are to go cannot be told.
@@ -265,9 +268,16 @@ impl Pass<'_> {
             node.name
         );
         let event = Event::warning("CordonedAgain", EventAction::Drain, note.as_str()).on(self.node);
+        let mut step = change.status.step.unwrap_or(Step::Cordoned);
+        if !node.unschedulable {
+            step = Step::Cordoned;
+            self.report.phase = MaintenancePhase::Running;
+            if !cordon::was_opened(change) {
+                self.enter(change, step, Some(&own_drain::opened(node)));
+            }
+        }
         let patch = cordoning(node, self.view, self.group, corrections + 1);
         self.act(Action::PatchNode(patch), Some(event));
-        let step = change.status.step.unwrap_or(Step::Cordoned);
         self.say(step, Why::new(Reason::Draining, note), Some(change));
         self.report.error = None;
     }

@@ -28,7 +28,6 @@ impl Going<'_, '_> {
             options: Some(intent.drain.clone()),
             limit_field: format!("{}.timeoutSeconds", intent.drain_field),
             again: "it is being cordoned again",
-            stays_open: true,
         }
     }
 

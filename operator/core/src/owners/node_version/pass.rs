@@ -12,6 +12,7 @@ use crate::{
     },
     owner::Owner,
     report::NodeReport,
+    time::has_come,
     turn::journal::Journal,
     verdict::{Answers, Question},
     why::Why,
@@ -19,9 +20,6 @@ use crate::{
 use jiff::Timestamp;
 use numo_api::{Reason, Step, machines::annotations};
 use std::{collections::BTreeSet, sync::Arc};
-
-/// How far apart the clocks of API servers may be (seconds).
-const APART_SECONDS: i64 = 60;
 
 /// One decision in the making.
 pub(crate) struct Pass<'a> {
@@ -106,7 +104,7 @@ impl<'a> Pass<'a> {
 
     /// Whether a time has not come by far: the clock was put back since.
     pub(super) fn is_ahead(&self, at: Timestamp) -> bool {
-        at > crate::time::later(self.now, APART_SECONDS)
+        !has_come(at, self.now)
     }
 
     fn ask(&mut self, question: FleetQuestion) {

@@ -69,7 +69,6 @@ impl Going<'_, '_> {
                 options: self.pass.intent.drain.clone(),
                 limit_field: "spec.drain.timeout".to_owned(),
                 again: "it is being cordoned",
-                stays_open: false,
             }
         })
     }

@@ -304,7 +304,11 @@ fn of_secrets(view: &PlanView, observed: &Observed) -> Option<Why> {
 /// A drain's timeout in seconds: a duration, or nanoseconds. 0 is without limit.
 pub fn timeout_seconds(found: &Value) -> Option<i64> {
     let millis = match found {
-        Value::Number(nanos) => nanos.as_i64()? / 1_000_000,
+        // What is finer is rounded up, as of a duration: 0 would be without limit.
+        Value::Number(nanos) => {
+            let nanos = nanos.as_i64().filter(|nanos| *nanos >= 0)?;
+            nanos / 1_000_000 + i64::from(nanos % 1_000_000 > 0)
+        }
         Value::String(text) => duration_millis(text)?,
         _ => return None,
     };

@@ -7,7 +7,7 @@ use crate::{
     observed::{ChannelView, Map, Observed, PlanView},
     owner::OwnerKind,
     text::clip,
-    time::{doubled, later},
+    time::{doubled, pause_until},
 };
 use jiff::Timestamp;
 use numo_api::{Reason, marks};
@@ -102,8 +102,7 @@ fn not_asked(view: &PlanView, observed: &Observed, url: &str, now: Timestamp) ->
     let last = last_resolved(view);
     let polling = observed.settings.plan_jobs.polling_seconds;
     // After a restart, what was resolved a moment ago is not asked for again.
-    let due = last.as_ref().map(|(at, _)| later(*at, polling));
-    let due = due.filter(|due| now < *due);
+    let due = last.as_ref().and_then(|(at, _)| pause_until(*at, polling, now));
     let message = format!("spec.channel {}: it is being asked", without_user(url));
     Resolved {
         by_channel: true,
@@ -121,8 +120,8 @@ fn answered(view: &PlanView, observed: &Observed, known: &ChannelView, now: Time
     } else {
         doubled(CHANNEL_AGAIN_SECONDS, known.failures - 1)
     };
-    let due = later(known.at, pause);
-    let asks = !known.under_way && now >= due;
+    let due = pause_until(known.at, pause, now);
+    let asks = !known.under_way && due.is_none();
     let last = last_resolved(view).map(|(_, version)| version);
     let answer = match &known.answer {
         Some(answer) => answer.clone().and_then(|version| {
@@ -142,7 +141,7 @@ fn answered(view: &PlanView, observed: &Observed, known: &ChannelView, now: Time
         problem: answer.as_ref().err().map(problem),
         // What it said before holds on.
         version: answer.unwrap_or_else(|_| last.unwrap_or_default()),
-        ask_at: (!known.under_way && !asks).then_some(due),
+        ask_at: due.filter(|_| !known.under_way),
         asks,
     }
 }

@@ -90,20 +90,17 @@ fn drained_by_jobs(observed: &Observed) -> impl Iterator<Item = String> {
     draining.map(|job| job.node.clone())
 }
 
-/// The nodes that numo drains for Plans now, or looks at before a Job drains them.
+/// The nodes that numo drains for Plans, or looks at before a Job drains them, until they are let go: a pod may be seen late.
 fn drained_for_plans(observed: &Observed) -> BTreeSet<String> {
     let mut nodes = BTreeSet::new();
     for view in observed.plans.values().filter(|view| view.spec.drain.is_some()) {
         let intent = Intent::parse(view, observed);
         // Where the Job drains, only the last look before it needs the pods.
-        let is_over = match (&intent.drain, intent.drains) {
-            // One that somebody has opened since is drained once more.
-            (_, true) => journal::is_drained,
-            (Some(drain), false) if drain.probe => is_released,
-            _ => continue,
-        };
+        if !intent.drains && !intent.drain.is_some_and(|drain| drain.probe) {
+            continue;
+        }
         let turns = observed.turns();
-        let turns = turns.filter(|change| change.spec.owner_ref.uid == view.uid && !is_over(change));
+        let turns = turns.filter(|change| change.spec.owner_ref.uid == view.uid && !is_released(change));
         nodes.extend(turns.map(|change| change.spec.node_name.clone()));
     }
     nodes
