@@ -143,7 +143,7 @@ pub(crate) const MUTEX_RULE: &[Check] = &[
     .of(".objectName"),
     check(
         ".spec.cel.objects[]",
-        r"!has(self.labelSelector) || self.labelSelector.matches(r'^\s*((!\s*[A-Za-z0-9./_{}$-]*|[A-Za-z0-9./_{}$-]*\s*(==?|!=|<|>)\s*[A-Za-z0-9./_{}$-]*|[A-Za-z0-9./_{}$-]*\s+(in|notin)\s*\(\s*[A-Za-z0-9./_{}$-]*(\s*,\s*[A-Za-z0-9./_{}$-]*)*\s*\)|[A-Za-z0-9./_{}$-]*)\s*(,\s*(!\s*[A-Za-z0-9./_{}$-]*|[A-Za-z0-9./_{}$-]*\s*(==?|!=|<|>)\s*[A-Za-z0-9./_{}$-]*|[A-Za-z0-9./_{}$-]*\s+(in|notin)\s*\(\s*[A-Za-z0-9./_{}$-]*(\s*,\s*[A-Za-z0-9./_{}$-]*)*\s*\)|[A-Za-z0-9./_{}$-]*)\s*)*)?$')",
+        r"!has(self.labelSelector) || self.labelSelector.matches(r'^(\s*(!?\s*[A-Za-z0-9./_{}$-]*|[A-Za-z0-9./_{}$-]*\s*(==?|!=|<|>)\s*[A-Za-z0-9./_{}$-]*|[A-Za-z0-9./_{}$-]*\s+(in|notin)\s*\([A-Za-z0-9./_{}$,\s-]*\))\s*(,|$))*$')",
         "found no label selector, wanted one as kubectl --selector takes it, such as app=db,tier in (a, b)",
     )
     .of(".labelSelector"),

@@ -25,6 +25,9 @@ pub fn answer(reply: Reply) -> RuleAnswer {
     }
 }
 
+/// What is wrong with a selector, if anything.
+type Wrong = fn(&str) -> Option<String>;
+
 /// What is wrong with a rule without looking into its expressions.
 pub fn shape(rule: &CelRule) -> Result<(), Fault> {
     let invalid = |message: String| Err((Reason::InvalidConfig, format!("spec.cel.{message}")));
@@ -47,7 +50,7 @@ pub fn shape(rule: &CelRule) -> Result<(), Fault> {
         if !names.insert(&objects.name) {
             return invalid(format!("objects[{index}].name: found {} twice", objects.name));
         }
-        let selectors: [(_, _, fn(&str) -> Option<String>); 2] = [
+        let selectors: [(_, _, Wrong); 2] = [
             ("labelSelector", &objects.label_selector, selector::wrong_labels),
             ("fieldSelector", &objects.field_selector, selector::wrong_fields),
         ];
