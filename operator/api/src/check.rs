@@ -165,6 +165,16 @@ pub(crate) const fn domains(at: &'static str) -> Check {
     .of(".key")
 }
 
+/// A matcher of alerts, as the operator reads it: a label, an operator, and a text in double quotes.
+pub(crate) const fn matcher(at: &'static str) -> Check {
+    check(
+        at,
+        r#"self.matches(r'^[a-zA-Z_][a-zA-Z0-9_]*(=|!=|=~|!~)"([^"\\\n]|\\[\s\S])*"$')"#,
+        "found no matcher, wanted one such as severity=\"critical\"",
+    )
+    .says("'found ' + self + ', wanted a matcher such as severity=\"critical\"'")
+}
+
 /// How the pods of a drain are ordered.
 pub(crate) const fn drain(at: &'static str) -> Check {
     check(

@@ -3,6 +3,34 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// A regular expression of cron expressions: by field the numbers, names, ranges and steps that it takes.
+fn cron() -> String {
+    let field = |value: &str, step: &str, more: &str| {
+        let item = format!(r"((\*|({value})(-({value}))?)(/0*({step}))?{more})");
+        format!("{item}(,{item})*")
+    };
+    let fields = [
+        field("0*[0-5]?[0-9]", "[1-9]|[1-5][0-9]", ""),
+        field("0*(1?[0-9]|2[0-3])", "[1-9]|1[0-9]|2[0-3]", ""),
+        field(
+            "0*([1-9]|[12][0-9]|3[01])",
+            "[1-9]|[12][0-9]|3[01]",
+            r"|L|0*([1-9]|[12][0-9]|3[01])W",
+        ),
+        field(
+            "0*([1-9]|1[0-2])|(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)",
+            "[1-9]|1[0-2]",
+            "",
+        ),
+        field(
+            "0*[0-7]|(?i:sun|mon|tue|wed|thu|fri|sat)",
+            "[1-7]",
+            r"|(0*[0-7]|(?i:sun|mon|tue|wed|thu|fri|sat))(L|#0*[1-5])",
+        ),
+    ];
+    format!(r"^\s*{}\s*$", fields.join(r"\s+"))
+}
+
 /// When nodes may begin. A node that was changed before the end is brought to its own end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -66,13 +94,18 @@ pub struct Hours {
         "fieldPath": ".endTime",
     },
     {
-        "rule": "!has(self.cron) || self.cron.matches(r'^\\s*\\S+(\\s+\\S+){4}\\s*$')",
+        "rule": format!("!has(self.cron) || self.cron.matches(r'{}')", cron()),
         "message": "found no cron expression, wanted minute, hour, day of the month, month and day of the week, such as 0 22 * * FRI",
         "fieldPath": ".cron",
     },
     {
         "rule": "!has(self.cron) || !self.cron.matches(r'^\\s*\\S+\\s+\\S+\\s+[^*?\\s]\\S*\\s+\\S+\\s+[^*?\\s]')",
         "message": "found days of the month and of the week, wanted one of them, such as 0 22 * * SAT#1",
+        "fieldPath": ".cron",
+    },
+    {
+        "rule": r"!has(self.cron) || !self.cron.matches(r'^\s*\S+\s+\S+\s+(0*3[01]([,-]0*3[01])*\s+(0*2|(?i:feb))|0*31([,-]0*31)*\s+(0*(2|4|6|9|11)|(?i:feb|apr|jun|sep|nov))(,(0*(2|4|6|9|11)|(?i:feb|apr|jun|sep|nov)))*)\s')",
+        "message": "found a day that none of its months has, wanted one that comes, such as 0 22 L * *",
         "fieldPath": ".cron",
     },
 ]))]

@@ -36,6 +36,7 @@ pub mod object_ref;
 pub mod plan;
 pub mod plan_window;
 pub mod prometheus_rule;
+mod rule_validations;
 mod schema;
 mod shape;
 mod strategy;

@@ -63,11 +63,11 @@ pub struct ApprovedOwner {
     /// MutexRunConfig, Plan, NodeMaintenance or NodeVersion.
     #[schemars(length(min = 1, max = 63))]
     pub kind: String,
-    /// Its namespace.
+    /// Namespace of the owner: of a MutexRunConfig or a Plan. NodeMaintenances and NodeVersions are in none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub namespace: Option<String>,
-    /// Its name.
+    /// Name of the owner.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
 }

@@ -60,7 +60,7 @@ pub struct OwnerSelector {
     #[schemars(length(max = 63), extend("enum" = GATED_KINDS))]
     pub kind: String,
     /// Namespaces of the owners; absent means all. A NodeMaintenance or a NodeVersion is in no namespace: the field cannot be set for
-    /// those kinds.
+    /// these two kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64), inner(length(max = 63)))]
     pub namespaces: Option<Vec<String>>,

@@ -43,7 +43,7 @@ pub struct MutexBudgetSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 317))]
     pub group_by: Option<String>,
-    /// Of how many values of `groupBy` nodes may be unavailable at once, over all owners. With 1 and zones: never nodes of two
+    /// How many values of `groupBy` may have unavailable nodes at once, over all owners. With 1 and zones: never nodes of two
     /// zones at once. Nodes that are not Ready or cordoned count too, and a node without the label does not begin. Default: no
     /// bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,14 +61,14 @@ pub struct MutexBudgetStatus {
     /// The generation of the spec that the conditions speak of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// How many nodes may be unavailable now, over all groups, or over as many of them as `spec.maxGroups` allows; absent if the
+    /// How many nodes may be unavailable now, over all groups, or over as many groups as `spec.maxGroups` allows; absent if the
     /// spec cannot be understood.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed: Option<i64>,
-    /// How many are, over all groups, whoever made them so.
+    /// How many nodes that it selects are unavailable now, over all groups and whoever made them so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_use: Option<i64>,
-    /// Of how many groups nodes are; only with `spec.maxGroups`.
+    /// Number of groups (values of `spec.groupBy`) of which nodes are unavailable now; only with `spec.maxGroups`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub groups_in_use: Option<i64>,
     /// `Ready`: whether the spec can be understood.

@@ -52,7 +52,7 @@ pub struct MutexNotifierSpec {
     #[schemars(length(min = 1, max = 8))]
     pub owner_kinds: Option<Vec<NotifiedKind>>,
     /// Namespaces of the owners that are told of. Default: all, and NodeMaintenances and NodeVersions, which are in no namespace; given,
-    /// these are not told of.
+    /// owners without a namespace are not told of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64), inner(length(min = 1, max = 63)))]
     pub namespaces: Option<Vec<String>>,
@@ -282,13 +282,13 @@ pub struct MutexNotifierStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), extend("format" = "date-time"))]
     pub last_sent_at: Option<String>,
-    /// How many were delivered since the object was made, by what was written last.
+    /// Number of notifications that were delivered since the object was made, by what was written last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent: Option<i64>,
-    /// How many were given up: the sink refused them, or they were too old.
+    /// Number of notifications that were given up: the sink refused them, or they were too old.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<i64>,
-    /// How many were dropped, as too many waited.
+    /// Number of notifications that were dropped, as too many waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<i64>,
     /// How many silences numo keeps up in the Alertmanager now.

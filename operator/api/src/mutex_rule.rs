@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name":"Job Name","type":"string","jsonPath":".spec.jobName","priority":1,"description":"Prefix of the names of the Jobs"}"#,
     printcolumn = r#"{"name":"Job Namespace","type":"string","jsonPath":".spec.jobNamespace","priority":1,"description":"Namespace the Jobs run in"}"#,
     printcolumn = r#"{"name":"Type","type":"string","jsonPath":".status.type","description":"Kind of the rule"}"#,
-    printcolumn = r#"{"name":"Phases","type":"string","jsonPath":".status.phases","description":"When it is evaluated"}"#,
+    printcolumn = r#"{"name":"Phases","type":"string","jsonPath":".status.phasesSummary","description":"When it is evaluated"}"#,
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].status","description":"Whether the rule can be evaluated"}"#,
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].reason","description":"Why it is Ready or not"}"#,
     printcolumn = r#"{"name":"Valid","type":"string","jsonPath":".status.conditions[?(@.type=='ValidConfig')].status","priority":1,"description":"Whether the API server accepts the Job"}"#,
@@ -164,6 +164,10 @@ pub struct MutexRuleStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "set"))]
     pub phases: Vec<Phase>,
+    /// The names of the phases, for people: a column of `kubectl get` shows a list as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub phases_summary: Option<String>,
     /// What the component of a rule of type wasm is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wasm: Option<WasmStatus>,

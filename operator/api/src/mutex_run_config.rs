@@ -34,7 +34,7 @@ pub use crate::strategy::Strategy;
     printcolumn = r#"{"name":"Canary","type":"string","jsonPath":".spec.canary.name","priority":1,"description":"Pool that nodes are released into"}"#,
     printcolumn = r#"{"name":"Rules","type":"string","jsonPath":".status.rulesSummary","priority":1,"description":"The rules"}"#,
     printcolumn = r#"{"name":"Targets","type":"string","jsonPath":".status.targetsSummary","priority":1,"description":"The targets"}"#,
-    printcolumn = r#"{"name":"Pools","type":"string","jsonPath":".spec.pools","priority":1,"description":"The target pools that are named without a target"}"#,
+    printcolumn = r#"{"name":"Pools","type":"string","jsonPath":".status.poolsSummary","priority":1,"description":"The target pools that are named without a target"}"#,
     printcolumn = r#"{"name":"State","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].reason","description":"What the run is doing"}"#,
     printcolumn = r#"{"name":"Done","type":"string","jsonPath":".status.run.progress","description":"Nodes done of all nodes"}"#,
     printcolumn = r#"{"name":"To","type":"string","jsonPath":".status.run.target","description":"Version the run goes to"}"#,
@@ -102,7 +102,7 @@ pub struct MutexRunConfigSpec {
     pub approval: Option<ApprovalSettings>,
     /// Label keys: nodes with the same value of one of them are never in flight together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 8), inner(length(max = 317)))]
+    #[schemars(length(min = 1, max = 8), inner(length(min = 1, max = 317)))]
     pub mutex_keys: Option<Vec<String>>,
     /// When nodes may begin. The turn of a node that has changed nothing ends when the hours close; a node that was released
     /// is brought to its end. The pools of an upgrade stay paused meanwhile.
@@ -150,8 +150,8 @@ pub struct MutexRunConfigSpec {
     /// paused and says so; Unpause lets the MCO roll the rest without rules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_exit: Option<OnExit>,
-    /// Work on pools that someone else paused, and leave them paused at the end. Default: false, such a
-    /// pool is a veto.
+    /// Work on pools that someone else paused, and leave them paused at the end. Default: false, a pool that
+    /// someone else paused is a veto.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopt_paused: Option<bool>,
     /// What starts a run: a new Version (default), or AnyConfig, every change of a target pool's rendered
@@ -321,6 +321,9 @@ pub struct MutexRunConfigStatus {
     /// The names of the targets, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub targets_summary: Option<String>,
+    /// The names of the pools of `spec.pools`, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pools_summary: Option<String>,
     /// The conditions of the replaced operator, and `Ready`, `Reconciling`, `Stalled`, `PoolHeld`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
@@ -391,7 +394,7 @@ pub struct RunStatus {
     /// `done/all`, for the printer column.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
-    /// Number of nodes by step, of those that are not waiting for their turn.
+    /// Number of nodes by step. Nodes that wait for their turn are not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<NodeCounts>,
     /// Why nodes wait: the reasons with the number of nodes of each, most frequent first.
@@ -412,8 +415,8 @@ pub struct RunStatus {
     #[serde(default)]
     #[schemars(length(max = 32))]
     pub verdicts: Vec<VerdictRecord>,
-    /// Since when such rules make the run wait: their timeouts count from then, whoever leads. Always written, also when
-    /// empty.
+    /// Since when rules of the phases PreRun and PostRun make the run wait: their timeouts count from then, whoever leads. Always
+    /// written, also when empty.
     #[serde(default)]
     #[schemars(length(max = 32))]
     pub rule_waits: Vec<RuleWait>,

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MutexSettings {
-    /// The rules every node of such an owner must pass, in order.
+    /// The rules that every node of an owner must pass, in order. An owner is the object itself, or one that the binding selects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub rules: Option<Vec<ObjectRef>>,
@@ -31,7 +31,7 @@ pub struct MutexSettings {
     /// Label keys: nodes with the same value of one of them are never in flight together, of one owner or of
     /// the NodeMaintenances of one binding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 8), inner(length(max = 317)))]
+    #[schemars(length(min = 1, max = 8), inner(length(min = 1, max = 317)))]
     pub mutex_keys: Option<Vec<String>>,
     /// The order of nodes; Zone: by zone, then oldest first. Not for a NodeMaintenance. Default: Name for a NodeVersion; for a Plan the
     /// order of system-upgrade-controller.
@@ -66,7 +66,7 @@ pub struct MutexSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::int_or_percent")]
     pub failure_budget: Option<IntOrString>,
-    /// Begin nodes that are not Ready too, for an owner that repairs them. Default: false, such a node waits; true for a
+    /// Begin nodes that are not Ready too, for an owner that repairs them. Default: false, a node that is not Ready waits; true for a
     /// NodeMaintenance, unless `notReadyPolicy` is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub take_not_ready: Option<bool>,

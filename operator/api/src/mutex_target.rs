@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
     category = "numo",
     printcolumn = r#"{"name":"Machine Config Pools","type":"string","jsonPath":".spec.machineConfigPools","description":"The pools"}"#,
     printcolumn = r#"{"name":"Nodes","type":"string","jsonPath":".status.nodes","priority":1,"description":"Nodes whose primary pool is one of them"}"#,
-    printcolumn = r#"{"name":"Count","type":"integer","jsonPath":".status.nodeCount","description":"How many nodes these are"}"#,
+    printcolumn = r#"{"name":"Count","type":"integer","jsonPath":".status.nodeCount","description":"Number of nodes whose primary pool is one of them"}"#,
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].status","description":"Whether all of the pools exist"}"#,
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].reason","description":"Why it is Ready or not"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp","description":"Time since creation"}"#,
@@ -47,7 +47,7 @@ pub struct MutexTargetStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(inner(length(max = 253)))]
     pub nodes: Option<Vec<String>>,
-    /// How many nodes these are.
+    /// Number of the nodes whose primary pool is one of the pools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_count: Option<i64>,
     /// `ValidConfig`, `NodeListGathered`, and `Ready`/`Stalled` for tools that know kstatus.

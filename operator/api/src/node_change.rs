@@ -105,7 +105,7 @@ pub struct Directive {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub reason: Option<String>,
-    /// Who says so. Not proof.
+    /// Who gave the directive, as its author wrote it. It is no proof.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub by: Option<String>,
@@ -207,7 +207,7 @@ pub struct RuleWait {
     pub attempt: i32,
     /// The attempt of the node it belongs to.
     pub round: i32,
-    /// UID of the rule, and its generation: one that is edited or created again has its whole time.
+    /// UID of the rule. A rule that is edited (`generation`) or created again has its whole time.
     #[serde(rename = "ruleUID", default)]
     #[schemars(length(max = 64))]
     pub rule_uid: String,
@@ -215,7 +215,7 @@ pub struct RuleWait {
     #[serde(rename = "ruleUid", default)]
     #[schemars(length(max = 64))]
     pub earlier_rule_uid: String,
-    /// See `ruleUID`.
+    /// Generation of the rule that makes the node or run wait.
     pub generation: i64,
     /// When it was evaluated first.
     pub since: String,

@@ -77,10 +77,10 @@ pub struct NodeMaintenanceStatus {
     /// How many pods were on the node at the start.
     #[serde(rename = "totalpods", default, skip_serializing_if = "Option::is_none")]
     pub total_pods: Option<i64>,
-    /// How many of them were to go.
+    /// How many pods of the node were to go.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eviction_pods: Option<i64>,
-    /// How many of those are gone, in percent.
+    /// Percent of the pods of `evictionPods` that are gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_progress: Option<i64>,
     /// How often in a row the node's lease could not be renewed.

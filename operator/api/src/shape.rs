@@ -60,9 +60,20 @@ pub(crate) const SELECTORS: [(&str, &str); 16] = [
     ("NodeVersion", ".spec.drain.podSelector"),
 ];
 
-/// Keys of labels that are no part of a selector.
-const KEYS: [(&str, &str); 5] = [
+/// Keys of labels that are no part of a selector, where an empty one is none.
+const KEYS_OR_NONE: [(&str, &str); 8] = [
     ("MutexBudget", ".spec.groupBy"),
+    ("MutexRunConfig", ".spec.domains.key"),
+    ("MutexBinding", ".spec.domains.key"),
+    ("MutexBinding", ".spec.drain.orderLabel"),
+    ("NodeMaintenance", ".spec.drain.orderLabel"),
+    ("Plan", ".spec.mutex.domains.key"),
+    ("NodeVersion", ".spec.mutex.domains.key"),
+    ("NodeVersion", ".spec.drain.orderLabel"),
+];
+
+/// Keys of labels that are no part of a selector.
+const KEYS: [(&str, &str); 4] = [
     ("MutexRunConfig", ".spec.mutexKeys[]"),
     ("MutexBinding", ".spec.mutexKeys[]"),
     ("Plan", ".spec.mutex.mutexKeys[]"),
@@ -70,7 +81,10 @@ const KEYS: [(&str, &str); 5] = [
 ];
 
 /// Names of namespaces.
-const NAMESPACES: [(&str, &str); 1] = [("MutexBinding", ".spec.ownerSelector.namespaces[]")];
+const NAMESPACES: [(&str, &str); 2] = [
+    ("MutexBinding", ".spec.ownerSelector.namespaces[]"),
+    ("MutexNotifier", ".spec.namespaces[]"),
+];
 
 /// Lists in which a value counts once.
 const SETS: [(&str, &str); 15] = [
@@ -214,10 +228,11 @@ fn shape_fields(kind: &str, schema: &mut JSONSchemaProps, place: fn(&str) -> Str
             bound_selector(selector);
         }
     }
-    for (_, path) in KEYS.into_iter().filter(|(of, _)| is_of(of)) {
+    let keys = KEYS.into_iter().map(|of| (of, LABEL_KEY.to_owned()));
+    let or_none = KEYS_OR_NONE.into_iter().map(|of| (of, format!("^$|{LABEL_KEY}")));
+    for ((_, path), pattern) in keys.chain(or_none).filter(|((of, _), _)| is_of(of)) {
         if let Some(key) = at(schema, &place(path)) {
-            // An empty groupBy is none.
-            key.pattern = Some(format!("^$|{LABEL_KEY}"));
+            key.pattern = Some(pattern);
             key.max_length = Some(LONGEST_KEY);
         }
     }
@@ -387,7 +402,7 @@ mod tests {
 
     #[test]
     fn every_path_of_the_tables_leads_to_a_field() {
-        let keys = KEYS.into_iter().chain(NAMESPACES);
+        let keys = KEYS.into_iter().chain(KEYS_OR_NONE).chain(NAMESPACES);
         let paths = SELECTORS.into_iter().chain(keys).chain(SETS).chain(MAPS);
         let most = MOST.into_iter().map(|(kind, path, _)| (kind, path));
         let defaults = defaults().into_iter().map(|(kind, path, _)| (kind, path));
@@ -527,6 +542,66 @@ mod tests {
             }
         }
         assert_eq!(odd, ["bootId", "ruleUid"].map(str::to_owned).into());
+    }
+
+    /// What of a schema is Kubernetes' own: its descriptions are its.
+    const OF_KUBERNETES: [&str; 5] = [
+        "envFrom",
+        "envs",
+        "imagePullSecrets",
+        "securityContext",
+        "tolerations",
+    ];
+
+    fn descriptions(path: &str, schema: &JSONSchemaProps, into: &mut Vec<(String, String)>) {
+        if let Some(said) = &schema.description {
+            into.push((path.to_owned(), said.clone()));
+        }
+        for (name, field) in schema.properties.iter().flatten() {
+            if !OF_KUBERNETES.contains(&name.as_str()) {
+                descriptions(&format!("{path}.{name}"), field, into);
+            }
+        }
+        if let Some(JSONSchemaPropsOrArray::Schema(items)) = &schema.items {
+            descriptions(&format!("{path}[]"), items, into);
+        }
+    }
+
+    /// `kubectl explain` sorts the fields, and prints one alone: a description names what it is about, and does not point at another.
+    #[test]
+    fn every_description_can_be_read_alone() {
+        const POINTS: [&str; 3] = ["those", "them", "such"];
+        const BEGINS: [&str; 5] = [
+            "See ",
+            "Of how many ",
+            "Which one ",
+            "How many are",
+            "How many there ",
+        ];
+        let mut wrong = Vec::new();
+        for mut crd in every() {
+            let kind = crd.spec.names.kind.clone();
+            for schema in schemas(&mut crd) {
+                let mut all = Vec::new();
+                descriptions("", schema, &mut all);
+                for (path, said) in all {
+                    let of_whom = said.replace("such as", "like");
+                    let mut words = of_whom.split_whitespace().take(4);
+                    let points = words.any(|word| {
+                        let word = word.trim_matches(|c: char| !c.is_alphanumeric());
+                        POINTS.contains(&word.to_lowercase().as_str())
+                    });
+                    let begins = BEGINS.iter().any(|begin| said.starts_with(begin));
+                    let ends = ["there are.", "these are.", "they are."]
+                        .iter()
+                        .any(|end| said.ends_with(end));
+                    if points || begins || ends {
+                        wrong.push(format!("{kind}{path}: {said}"));
+                    }
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 
     #[test]

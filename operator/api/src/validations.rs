@@ -10,156 +10,10 @@ use crate::{
         Check, LABELS, REQUIREMENT, SPEC, check, domains, drain, failures, first_or_waves, growth_is_last,
         left_out_or_waited_for, limit, no_pools, reference, some, wave_names,
     },
+    rule_validations::MUTEX_RULE,
     shape,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-
-const MUTEX_RULE: &[Check] = &[
-    SPEC,
-    check(
-        ".spec",
-        "!has(self.jobSpec) || !has(self.type) || self.type == 'kubernetes'",
-        "found jobSpec beside another type, wanted type: kubernetes with it",
-    )
-    .says("'found jobSpec beside type ' + self.type + ', wanted type: kubernetes with it'")
-    .of(".jobSpec"),
-    check(
-        ".spec",
-        "!has(self.cleanUpJobSpec) || !has(self.type) || self.type == 'kubernetes'",
-        "found cleanUpJobSpec beside another type, wanted type: kubernetes with it",
-    )
-    .says("'found cleanUpJobSpec beside type ' + self.type + ', wanted type: kubernetes with it'")
-    .of(".cleanUpJobSpec"),
-    check(
-        ".spec",
-        "!has(self.wasm) || (has(self.type) && self.type == 'wasm')",
-        "found wasm beside another type, wanted type: wasm with it",
-    )
-    .says("'found wasm beside ' + (has(self.type) ? 'type ' + self.type : 'no type') + ', wanted type: wasm with it'")
-    .of(".wasm"),
-    check(
-        ".spec",
-        "!has(self.cel) || (has(self.type) && self.type == 'cel')",
-        "found cel beside another type, wanted type: cel with it",
-    )
-    .says("'found cel beside ' + (has(self.type) ? 'type ' + self.type : 'no type') + ', wanted type: cel with it'")
-    .of(".cel"),
-    check(
-        ".spec",
-        "!has(self.prometheus) || (has(self.type) && self.type == 'prometheus')",
-        "found prometheus beside another type, wanted type: prometheus with it",
-    )
-    .says("'found prometheus beside ' + (has(self.type) ? 'type ' + self.type : 'no type') + ', wanted type: prometheus with it'")
-    .of(".prometheus"),
-    check(
-        ".spec",
-        "(has(self.type) && self.type != 'kubernetes') || has(self.jobSpec) || has(self.cleanUpJobSpec) || has(self.wasm) || has(self.cel) || has(self.prometheus)",
-        "found neither jobSpec nor cleanUpJobSpec, wanted a batch/v1 JobSpec, or another type with its field",
-    )
-    .of(".jobSpec"),
-    check(
-        ".spec",
-        "!has(self.type) || self.type != 'wasm' || has(self.wasm)",
-        "found no wasm, wanted a component (type wasm)",
-    )
-    .of(".wasm"),
-    check(
-        ".spec",
-        "!has(self.type) || self.type != 'cel' || has(self.cel)",
-        "found no cel, wanted validations (type cel)",
-    )
-    .of(".cel"),
-    check(
-        ".spec",
-        "!has(self.type) || self.type != 'prometheus' || has(self.prometheus)",
-        "found no prometheus, wanted a query or alerts (type prometheus)",
-    )
-    .of(".prometheus"),
-    check(
-        ".spec",
-        "!has(self.phases) || size(self.phases) > 0 || has(self.cleanUpJobSpec)",
-        "found no phase, wanted one at least, such as Pre",
-    )
-    .of(".phases"),
-    check(
-        ".spec",
-        "!has(self.phases) || !('Admit' in self.phases) || (has(self.type) && self.type != 'kubernetes')",
-        "found Admit for a rule of type kubernetes, wanted another phase: a Job would do its work for a node that may go much later",
-    )
-    .of(".phases"),
-    check(
-        ".spec",
-        "!has(self.phases) || !('Post' in self.phases) || !has(self.jobSpec) || !has(self.cleanUpJobSpec)",
-        "found Post beside cleanUpJobSpec, wanted only one of them to say what runs in Post",
-    )
-    .of(".phases"),
-    check(
-        ".spec",
-        "!has(self.failurePolicy) || self.failurePolicy != 'Continue' || has(self.cleanUpJobSpec) || (has(self.phases) && self.phases.exists(phase, phase in ['BeforeUncordon', 'Post', 'OnFailure', 'PostRun']))",
-        "found Continue without a phase after the release, wanted BeforeUncordon, Post, OnFailure or PostRun among phases, or another policy: before the release Continue would mean Hold",
-    )
-    .of(".failurePolicy"),
-    check(
-        ".spec.wasm.image",
-        "self.matches('^[^/@]+/[a-z0-9._/-]+(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}(@sha256:[0-9a-f]{64})?|@sha256:[0-9a-f]{64})$')",
-        "found no reference, wanted REGISTRY/PATH:TAG or REGISTRY/PATH@sha256:DIGEST",
-    )
-    .says("'found ' + self + ', wanted REGISTRY/PATH:TAG or REGISTRY/PATH@sha256:DIGEST'"),
-    check(
-        ".spec",
-        "!has(self.jobNamespace) || self.jobNamespace.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$')",
-        "found no name of a namespace, wanted lower-case letters, digits and '-'",
-    )
-    .says("'found ' + self.jobNamespace + ', wanted the name of a namespace: lower-case letters, digits and \"-\"'")
-    .of(".jobNamespace"),
-    check(
-        ".spec",
-        "!has(self.prometheus) || !has(self.prometheus.forSeconds) || self.prometheus.forSeconds < (has(self.timeoutSeconds) ? self.timeoutSeconds : 3600)",
-        "found forSeconds that is not less than timeoutSeconds (default: 3600), wanted less",
-    )
-    .of(".prometheus.forSeconds"),
-    check(
-        ".spec.wasm",
-        "has(self.image) != has(self.configMap)",
-        "found both or neither of image and configMap, wanted one of them",
-    )
-    .says("(has(self.image) ? 'found image and configMap' : 'found neither image nor configMap') + ', wanted one of them'"),
-    check(
-        ".spec.wasm",
-        "!has(self.configMap) || (!has(self.pullSecretName) && !has(self.signature))",
-        "found pullSecretName or signature beside configMap, wanted them with image only",
-    )
-    .of(".configMap"),
-    check(
-        ".spec.wasm.signature",
-        "(has(self.keys) && size(self.keys) > 0) || (has(self.identities) && size(self.identities) > 0)",
-        "found neither keys nor identities, wanted one at least",
-    ),
-    check(
-        ".spec.cel.objects[]",
-        "!has(self.objectName) || (!has(self.labelSelector) && !has(self.fieldSelector))",
-        "found a selector beside objectName, wanted one of them",
-    )
-    .of(".objectName"),
-    check(
-        ".spec.prometheus",
-        "has(self.query) != has(self.alerts)",
-        "found both or neither of query and alerts, wanted one of them",
-    )
-    .says("(has(self.query) ? 'found query and alerts' : 'found neither query nor alerts') + ', wanted one of them'"),
-    check(
-        ".spec.prometheus",
-        "!has(self.query) || (has(self.operator) && has(self.threshold))",
-        "found query without operator or threshold, wanted both beside it",
-    )
-    .of(".query"),
-    check(
-        ".spec.prometheus",
-        "!has(self.alerts) || (!has(self.operator) && !has(self.threshold) && !has(self.match) && !has(self.noData) && !has(self.nan))",
-        "found operator, threshold, match, noData or nan beside alerts, wanted them with query only",
-    )
-    .of(".alerts"),
-];
 
 const MUTEX_TARGET: &[Check] = &[
     SPEC,
@@ -220,6 +74,19 @@ const MUTEX_RUN_CONFIG: &[Check] = &[
     )
     .says("'found hold: ' + self.hold + ' with trigger ' + (has(self.trigger) ? self.trigger : 'Version') + ', wanted trigger: AnyConfig'")
     .of(".hold"),
+    check(
+        ".spec",
+        "!has(self.pools) || !has(self.canary) || !has(self.canary.name) || (has(self.strategy) && self.strategy != 'CanaryPool') || !(self.canary.name in self.pools)",
+        "found canary.name among pools, wanted a pool of its own: nodes are released into it",
+    )
+    .says("'found ' + self.canary.name + ' among pools, wanted a pool of its own: nodes are released into it'")
+    .of(".canary.name"),
+    check(
+        ".spec",
+        "!has(self.pools) || !has(self.waves) || self.waves.all(wave, !has(wave.pools) || wave.pools.all(name, name in self.pools))",
+        "found a pool of a wave that is not among pools, wanted names of pools: the wave would have no node of it",
+    )
+    .of(".waves"),
     domains(".spec.domains"),
     limit(".spec.maxUnavailable"),
     failures(".spec.failureBudget"),
@@ -256,6 +123,17 @@ const MUTEX_BUDGET: &[Check] = &[
 const MUTEX_WINDOW: &[Check] = &[selects_nodes()];
 
 const MUTEX_NOTIFIER: &[Check] = &[
+    check(
+        ".spec.template",
+        r"self.matches(r'^([^{}]|\{\{|\}\}|\{(owner|what|transition|kind|namespace|name|node|reason|message|target|time|id|explanation)\})*$')",
+        "found a brace that begins no field, wanted fields such as {message}, and a brace twice for a brace of the text",
+    ),
+    check(
+        ".spec",
+        "!has(self.namespaces) || !has(self.ownerKinds) || self.ownerKinds.exists(kind, kind in ['MutexRunConfig', 'Plan'])",
+        "found namespaces beside ownerKinds that are in none, which tells nobody; wanted MutexRunConfig or Plan among them, or no namespaces",
+    )
+    .of(".namespaces"),
     check(
         ".spec",
         "[has(self.cloudEvents), has(self.slack), has(self.alertmanager)].filter(given, given).size() == 1",
@@ -305,6 +183,25 @@ const MUTEX_APPROVAL: &[Check] = &[
         "found another kind, wanted MutexRunConfig, Plan, NodeMaintenance or NodeVersion: only these have approvals",
     )
     .of(".kind"),
+    check(
+        ".spec.owner",
+        "self.kind == 'MutexRunConfig' ? self.apiGroup == 'openshift-optional.skrzypek.io' : self.kind == 'Plan' ? self.apiGroup == 'upgrade.cattle.io' : self.kind == 'NodeMaintenance' ? self.apiGroup in ['nodemaintenance.medik8s.io', 'nodemaintenance.kubevirt.io'] : self.kind != 'NodeVersion' || self.apiGroup == 'update.edgeless.systems'",
+        "found an apiGroup that has no such kind, wanted that of the owner",
+    )
+    .says("'found apiGroup ' + self.apiGroup + ' with kind ' + self.kind + ', wanted that of the owner'")
+    .of(".apiGroup"),
+    check(
+        ".spec.owner",
+        "!(self.kind in ['MutexRunConfig', 'Plan']) || (has(self.namespace) && self.namespace != '')",
+        "found no namespace, wanted that of the MutexRunConfig or Plan",
+    )
+    .of(".namespace"),
+    check(
+        ".spec.owner",
+        "!(self.kind in ['NodeMaintenance', 'NodeVersion']) || !has(self.namespace) || self.namespace == ''",
+        "found a namespace, wanted none: a NodeMaintenance or NodeVersion is in no namespace",
+    )
+    .of(".namespace"),
 ];
 
 const MUTEX_BINDING: &[Check] = &[
@@ -341,10 +238,10 @@ const MUTEX_BINDING: &[Check] = &[
         "found namespaces with kind NodeVersion, wanted none: a NodeVersion is in no namespace",
     )
     .of(".namespaces"),
-    // Each field of the spec beside ownerSelector.
+    // What holds where nothing is given is no setting, and nothing empty is. `leaveOutAfterSeconds` says nothing by itself.
     check(
         ".spec",
-        "(has(self.rules) && size(self.rules) > 0) || has(self.maxUnavailable) || has(self.mutexKeys) || has(self.order) || has(self.soakSeconds) || has(self.first) || has(self.waves) || has(self.domains) || has(self.approval) || has(self.failureBudget) || has(self.takeNotReady) || has(self.notReadyPolicy) || has(self.leaveOutAfterSeconds) || has(self.retries) || has(self.drainBy) || has(self.window) || has(self.startAfter) || has(self.drain)",
+        "(has(self.rules) && size(self.rules) > 0) || has(self.maxUnavailable) || (has(self.mutexKeys) && size(self.mutexKeys) > 0) || has(self.order) || (has(self.soakSeconds) && self.soakSeconds > 0) || (has(self.first) && ((has(self.first.matchLabels) && size(self.first.matchLabels) > 0) || (has(self.first.matchExpressions) && size(self.first.matchExpressions) > 0))) || has(self.waves) || has(self.domains) || (has(self.approval) && ((has(self.approval.begin) && self.approval.begin == 'Manual') || (has(self.approval.afterFailure) && self.approval.afterFailure == 'Manual'))) || has(self.failureBudget) || (has(self.takeNotReady) && self.takeNotReady != (self.ownerSelector.kind == 'NodeMaintenance')) || (has(self.notReadyPolicy) && (self.notReadyPolicy != 'Wait' || self.ownerSelector.kind == 'NodeMaintenance')) || (has(self.retries) && self.retries > 0) || (has(self.drainBy) && self.drainBy == (self.ownerSelector.kind == 'Plan' ? 'Numo' : 'NodeMaintenance')) || has(self.window) || has(self.startAfter) || (has(self.drain) && (has(self.drain.force) || has(self.drain.deleteEmptydirData) || has(self.drain.ignoreDaemonsets) || has(self.drain.gracePeriodSeconds) || has(self.drain.timeoutSeconds) || has(self.drain.skipWaitForDeleteTimeoutSeconds) || has(self.drain.disableEviction) || has(self.drain.podSelector) || has(self.drain.order) || has(self.drain.orderLabel) || has(self.drain.maxConcurrent) || has(self.drain.awaitVolumeDetach) || has(self.drain.probe)))",
         "found neither rules nor settings, which gates nothing; wanted rules, or a setting such as maxUnavailable",
     ),
     reference(".spec.rules[]"),
@@ -623,18 +520,20 @@ mod tests {
     fn the_rule_against_idle_bindings_names_every_field() {
         let idle = |check: &&Check| check.message.contains("which gates nothing");
         let rule = MUTEX_BINDING.iter().find(idle).expect("a rule").rule;
+        // Whom it selects, and what says nothing without notReadyPolicy.
+        let no_settings = ["ownerSelector", "leaveOutAfterSeconds"];
         for mut crd in crds::all()
             .into_iter()
             .filter(|crd| crd.spec.names.kind == "MutexBinding")
         {
             for schema in shape::schemas(&mut crd) {
-                let spec = shape::at(schema, ".spec").expect("a spec");
-                let fields = spec.properties.iter().flatten().map(|(name, _)| name);
-                for field in fields.filter(|field| *field != "ownerSelector") {
-                    assert!(
-                        rule.contains(&format!("has(self.{field})")),
-                        "{field} is not in {rule}"
-                    );
+                for (path, object) in [(".spec", "self"), (".spec.drain", "self.drain")] {
+                    let spec = shape::at(schema, path).expect("an object");
+                    let fields = spec.properties.iter().flatten().map(|(name, _)| name.as_str());
+                    for field in fields.filter(|field| !no_settings.contains(field)) {
+                        let named = format!("has({object}.{field})");
+                        assert!(rule.contains(&named), "{named} is not in {rule}");
+                    }
                 }
             }
         }

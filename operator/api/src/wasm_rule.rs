@@ -64,7 +64,10 @@ pub struct ConfigMapKey {
 pub struct SignaturePolicy {
     /// Public keys, ECDSA P-256 or Ed25519, as PEM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 16), inner(length(max = 4096)))]
+    #[schemars(
+        length(max = 16),
+        inner(length(max = 4096), regex(pattern = "-----BEGIN PUBLIC KEY-----"))
+    )]
     pub keys: Option<Vec<String>>,
     /// Keyless signers, in Sigstore bundles, checked against the trust root that numo was given
     /// (--sigstore-trusted-root); without one they are never met.
@@ -227,14 +230,14 @@ pub struct WasmStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub image: Option<String>,
-    /// Its version, as its author annotated it (org.opencontainers.image.version).
+    /// Version of the component, as its author annotated it (org.opencontainers.image.version).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub version: Option<String>,
     /// The highest version that this rule had from that repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub highest: Option<SeenVersion>,
-    /// Who signed it, of those that were asked for.
+    /// Who has signed the component, of the keys and identities that `spec.wasm.signature` and the operator ask for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     pub signer: Option<String>,

@@ -72,19 +72,19 @@ pub struct Wave {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WaveStatus {
-    /// Which one it is, from 1.
+    /// Number of the wave under way, from 1.
     pub number: i32,
-    /// How many there are. Nodes in no wave are the last one.
+    /// Number of waves. Nodes in no wave are the last one.
     pub of: i32,
-    /// Its name, if it has one.
+    /// Name of the wave under way, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub name: Option<String>,
-    /// How many nodes it has.
+    /// Number of nodes of the wave under way.
     pub nodes: i32,
-    /// How many of them are done.
+    /// Number of nodes of the wave under way that are done.
     pub done: i32,
-    /// Until when it soaks, RFC 3339, once its nodes are done.
+    /// Until when the wave under way soaks, RFC 3339, once its nodes are done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), extend("format" = "date-time"))]
     pub soak_until: Option<String>,

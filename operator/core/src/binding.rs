@@ -22,8 +22,9 @@ use crate::{
     why::Why,
 };
 use numo_api::{
-    DrainBy, MutexBindingSpec, MutexSettings, Phase, Reason,
+    ApprovalPolicy, ApprovalSettings, DrainBy, DrainSettings, MutexBindingSpec, MutexSettings, Phase, Reason,
     mutex_binding::{GATED_KINDS, groups_of},
+    mutex_run_config::NotReadyPolicy,
 };
 use std::fmt::Write as _;
 
@@ -207,7 +208,12 @@ pub fn wrong(view: &BindingView, observed: &Observed) -> Option<Why> {
         let hours = || {
             let mut schedule = Schedule::default();
             let added = schedule.add("spec", view.hours.as_ref(), settings.start_after.as_deref());
-            added.err()
+            let never = || {
+                let hours = view.hours.as_ref()?.as_ref().ok()?;
+                let problem = "spec.window.openings: found none that ever comes, wanted one that does";
+                hours.never_open().then(|| problem.to_owned())
+            };
+            added.err().or_else(never)
         };
         let approval = || Wanted::default().add("spec", settings.approval.as_ref()).err();
         let domains = || DomainOrder::parse("spec.domains", settings.domains.as_ref()?).err();
@@ -279,6 +285,36 @@ pub(crate) fn asks_nothing(settings: &MutexSettings) -> bool {
     *settings == nothing
 }
 
+/// Whether nothing of a binding changes what becomes of a node: what is empty is nothing, and so is what holds where nothing is given.
+/// Its definition refuses the same.
+fn gates_nothing(spec: &MutexBindingSpec) -> bool {
+    let kind = spec.owner_selector.kind.as_str();
+    // Without a word on it, nodes in maintenance need not be Ready.
+    let takes_not_ready = kind == "NodeMaintenance";
+    let drained_by = if kind == "Plan" {
+        DrainBy::Numo
+    } else {
+        DrainBy::NodeMaintenance
+    };
+    let is_manual =
+        |given: &ApprovalSettings| [given.begin, given.after_failure].contains(&Some(ApprovalPolicy::Manual));
+    let mut asked = spec.settings.clone();
+    asked.mutex_keys = asked.mutex_keys.filter(|keys| !keys.is_empty());
+    asked.soak_seconds = asked.soak_seconds.filter(|seconds| *seconds > 0);
+    let first = serde_json::to_value(&asked.first).unwrap_or_default();
+    asked.first = asked.first.filter(|_| !selector::is_empty(&first));
+    asked.approval = asked.approval.filter(is_manual);
+    asked.take_not_ready = asked.take_not_ready.filter(|takes| *takes != takes_not_ready);
+    let policy = asked.not_ready_policy;
+    asked.not_ready_policy = policy.filter(|policy| *policy != NotReadyPolicy::Wait || takes_not_ready);
+    // It says nothing without that policy.
+    asked.leave_out_after_seconds = None;
+    asked.retries = asked.retries.filter(|retries| *retries > 0);
+    asked.drain_by = asked.drain_by.filter(|by| *by == drained_by);
+    let drain = spec.drain.as_ref();
+    asks_nothing(&asked) && drain.is_none_or(|drain| *drain == DrainSettings::default())
+}
+
 /// What selects no node of the cluster, in sentences. Owners of several nodes say it of their own; NodeMaintenances have one each.
 fn of_nobody(view: &BindingView, observed: &Observed) -> String {
     if view.spec.owner_selector.kind != "NodeMaintenance" || observed.nodes.is_empty() {
@@ -329,9 +365,9 @@ pub fn state(view: &BindingView, observed: &Observed) -> (bool, Why, Vec<Owner>)
         let message =
             format!("found no {kind} that spec.ownerSelector selects; one that comes later is gated");
         (true, Reason::NoOwners, message)
-    } else if view.spec.drain.is_none() && asks_nothing(&view.spec.settings) {
+    } else if gates_nothing(&view.spec) {
         let message = format!(
-            "spec selects {number} and has neither rules nor settings: nothing is gated; wanted rules, or a setting such as \
+            "spec selects {number} and has neither rules nor a setting that changes anything; wanted rules, or a setting such as \
              maxUnavailable"
         );
         (false, Reason::NothingAsked, message)

@@ -6,7 +6,7 @@
 
 use crate::{
     key::Index,
-    ledger,
+    ledger, names,
     observed::{NodeView, Values},
     why::Why,
 };
@@ -31,6 +31,9 @@ impl<'a> DomainOrder<'a> {
         let key = given.key.as_deref().unwrap_or_default();
         if key.is_empty() {
             return Err(format!("{field}.key: found none, wanted the key of a label"));
+        }
+        if let Some(problem) = names::wrong_label_key(key) {
+            return Err(format!("{field}.key: {problem}"));
         }
         let at_once = given.at_once.unwrap_or(1);
         let at_once = usize::try_from(at_once)

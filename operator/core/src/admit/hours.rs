@@ -156,6 +156,13 @@ impl Hours {
         self.openings.is_some()
     }
 
+    /// Whether they have openings, of which none is on a date that comes.
+    pub(crate) fn never_open(&self) -> bool {
+        let never =
+            |one: &Opening| matches!(one, Opening::Cron { cron, .. } if matches!(cron.dates, Dates::Never));
+        self.openings.as_ref().is_some_and(|all| all.iter().all(never))
+    }
+
     /// When the last of its own openings ends that are open at this time, with those of a day that follow one of a cron without a gap;
     /// none if none is.
     pub(super) fn opening_ends(&self, at: Timestamp) -> Option<Timestamp> {

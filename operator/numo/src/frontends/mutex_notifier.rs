@@ -11,7 +11,7 @@ use numo_api::{
     MutexNotifier, MutexNotifierSpec, MutexNotifierStatus, NotifiedKind, Reason,
     mutex_notifier::{HttpSink, Silences},
 };
-use numo_core::Owner;
+use numo_core::{Owner, names};
 use std::collections::BTreeSet;
 
 /// Ids that a status keeps, at most.
@@ -115,6 +115,7 @@ impl NotifierView {
         if url.is_none() && spec.secret_ref.is_none() {
             return Err("spec.secretRef: found none, wanted a Secret with key url".to_owned());
         }
+        self.tells_somebody()?;
         let template = Template::parse(spec.template.as_deref());
         let silences = self.silences().map(Terms::parse);
         Ok(Understood {
@@ -128,6 +129,30 @@ impl NotifierView {
                 .unwrap_or(PER_MINUTE),
             silences: silences.transpose()?,
         })
+    }
+
+    /// Whether there can be an owner that it is about.
+    ///
+    /// Errors: the field, what was found and what is wanted.
+    fn tells_somebody(&self) -> Result<(), String> {
+        let Some(namespaces) = &self.spec.namespaces else {
+            return Ok(());
+        };
+        if !namespaces.iter().any(|name| names::is_dns_label(name)) {
+            let found = namespaces.first().map(String::as_str).unwrap_or_default();
+            return Err(format!(
+                "spec.namespaces: found {found:?}, wanted the name of a namespace: nobody is told"
+            ));
+        }
+        let is_in_one =
+            |kind: &NotifiedKind| matches!(kind, NotifiedKind::MutexRunConfig | NotifiedKind::Plan);
+        match &self.spec.owner_kinds {
+            Some(kinds) if !kinds.iter().any(is_in_one) => Err(
+                "spec.namespaces: found some beside ownerKinds that are in none, which tells nobody; wanted MutexRunConfig or Plan among them, or no namespaces"
+                    .to_owned(),
+            ),
+            _ => Ok(()),
+        }
     }
 
     /// What the spec says of silences, if it wants any.

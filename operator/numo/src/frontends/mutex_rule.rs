@@ -347,12 +347,13 @@ pub fn status(
 
 /// What holds where the spec says nothing.
 fn effective(rule: &MutexRule, view: &RuleView) -> MutexRuleStatus {
+    let phases = Phase::ALL.into_iter().filter(|phase| view.runs_in(*phase));
+    let phases: Vec<Phase> = phases.collect();
+    let names: Vec<&str> = phases.iter().map(|phase| phase.name()).collect();
     MutexRuleStatus {
         rule_type: Some(rule.spec.rule_type.unwrap_or_default()),
-        phases: Phase::ALL
-            .into_iter()
-            .filter(|phase| view.runs_in(*phase))
-            .collect(),
+        phases_summary: Some(names.join(", ")).filter(|names| !names.is_empty()),
+        phases,
         ..MutexRuleStatus::default()
     }
 }

@@ -51,6 +51,7 @@ pub fn status(run: &RunConfigView, report: &Report, now: Timestamp) -> MutexRunC
         observed_generation: Some(run.generation),
         rules_summary: first_names(rules.chain(own_rules)),
         targets_summary: first_names(targets.filter_map(|target| target.name.as_deref())),
+        pools_summary: first_names(run.spec.pools.iter().flatten().map(String::as_str)),
         conditions: conditions.done(),
         run: run_status(run, report, now),
         settled: settled.or_else(|| run.status.settled.clone()),
@@ -564,6 +565,10 @@ mod tests {
         let said = status(&view, &report(RunPhase::Idle, "first"), now);
         assert_eq!(said.rules_summary.as_deref(), Some("backup, quiet, own"));
         assert_eq!(said.targets_summary.as_deref(), Some("workers, infra"));
+        assert_eq!(said.pools_summary, None);
+        view.spec = serde_json::from_value(serde_json::json!({"pools": ["worker", "infra"]})).unwrap();
+        let said = status(&view, &report(RunPhase::Idle, "first"), now);
+        assert_eq!(said.pools_summary.as_deref(), Some("worker, infra"));
     }
 
     /// A daemon that is stuck in Working says nothing of since when: the run does.

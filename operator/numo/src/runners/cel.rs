@@ -8,7 +8,7 @@ mod reply;
 pub use interpret::{check, evaluate};
 pub use reply::{Question, Reply, Words};
 
-use super::{facts, wasm::Fault};
+use super::{facts, selector, wasm::Fault};
 use numo_api::{CelRule, Reason};
 use numo_core::{action::EvaluationRequest, observed::RuleAnswer};
 use numo_plugin::{check_kind, check_name};
@@ -24,6 +24,9 @@ pub fn answer(reply: Reply) -> RuleAnswer {
         Reply::Failed(message) => RuleAnswer::NoVerdict(Reason::RuleError, message),
     }
 }
+
+/// What is wrong with a selector, if anything.
+type Wrong = fn(&str) -> Option<String>;
 
 /// What is wrong with a rule without looking into its expressions.
 pub fn shape(rule: &CelRule) -> Result<(), Fault> {
@@ -47,18 +50,18 @@ pub fn shape(rule: &CelRule) -> Result<(), Fault> {
         if !names.insert(&objects.name) {
             return invalid(format!("objects[{index}].name: found {} twice", objects.name));
         }
-        let selectors = [
-            ("labelSelector", &objects.label_selector),
-            ("fieldSelector", &objects.field_selector),
+        let selectors: [(_, _, Wrong); 2] = [
+            ("labelSelector", &objects.label_selector, selector::wrong_labels),
+            ("fieldSelector", &objects.field_selector, selector::wrong_fields),
         ];
-        for (field, selector) in selectors {
+        for (field, selector, wrong) in selectors {
             let Some(selector) = selector else { continue };
             if objects.object_name.is_some() {
                 return invalid(format!(
                     "objects[{index}].{field}: found a selector beside objectName, wanted one of them"
                 ));
             }
-            if let Some(fault) = facts::fault(selector) {
+            if let Some(fault) = facts::fault(selector).or_else(|| wrong(&facts::sample(selector))) {
                 return invalid(format!("objects[{index}].{field}: {fault}"));
             }
         }
@@ -271,11 +274,26 @@ mod tests {
                 json!({"name": "s", "apiVersion": "v1", "kind": "Pod", "objectName": "a", "labelSelector": "b"}),
                 "beside objectName",
             ),
+            (
+                json!({"name": "s", "apiVersion": "v1", "kind": "Pod", "labelSelector": "a in ("}),
+                "objects[0].labelSelector: found \"a in (\", wanted a=b",
+            ),
+            (
+                json!({"name": "s", "apiVersion": "v1", "kind": "Pod", "fieldSelector": "spec.nodeName"}),
+                "objects[0].fieldSelector: found \"spec.nodeName\", wanted a=b",
+            ),
         ] {
             let spec = json!({"validations": [{"expression": "true"}], "objects": [objects]});
             let (_, message) = shape(&rule(spec)).unwrap_err();
             assert!(message.contains(words), "{message}");
         }
+    }
+
+    #[test]
+    fn selectors_with_names_of_a_step_are_read() {
+        let objects = json!([{"name": "s", "apiVersion": "v1", "kind": "Pod", "labelSelector": "pool in (${pool}, x),!gone", "fieldSelector": "spec.nodeName=${node}"}]);
+        let spec = json!({"validations": [{"expression": "true"}], "objects": objects});
+        assert_eq!(shape(&rule(spec)), Ok(()));
     }
 
     #[test]

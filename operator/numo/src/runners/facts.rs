@@ -23,6 +23,12 @@ pub fn fault(text: &str) -> Option<String> {
     None
 }
 
+/// The text with a letter for every name: what can be read then can be read with each fact that may stand there.
+pub fn sample(text: &str) -> String {
+    let with = |text: String, name: &&str| text.replace(&format!("${{{name}}}"), "x");
+    NAMES.iter().fold(text.to_owned(), with)
+}
+
 /// Makes a fact safe where it stands; none where it cannot be.
 pub type Quote = fn(&str) -> Option<String>;
 

@@ -5,5 +5,6 @@ pub mod facts;
 pub mod job;
 pub mod plan_job;
 pub mod prometheus;
+pub mod selector;
 pub mod wasm;
 pub mod workloads;

@@ -233,11 +233,45 @@ fn of_rules() -> Vec<Slip> {
         ),
         (
             "MutexRule",
+            prometheus(json!({"alerts": {"matchers": ["severity"]}})),
+            "spec.prometheus.alerts.matchers[0]",
+            "found severity, wanted a matcher such as severity=\"critical\"",
+        ),
+        (
+            "MutexRule",
+            prometheus(json!({"alerts": {"matchers": ["a=\"b\""], "watchdog": ["a=\"b\" or up"]}})),
+            "spec.prometheus.alerts.watchdog[0]",
+            "wanted a matcher such as",
+        ),
+        (
+            "MutexRule",
+            objects(json!([{"name": "a", "apiVersion": "v1", "kind": "Pod", "labelSelector": "a in ("}])),
+            "spec.cel.objects[0].labelSelector",
+            "found no label selector",
+        ),
+        (
+            "MutexRule",
+            objects(
+                json!([{"name": "a", "apiVersion": "v1", "kind": "Pod", "fieldSelector": "spec.nodeName"}]),
+            ),
+            "spec.cel.objects[0].fieldSelector",
+            "found no field selector",
+        ),
+        (
+            "MutexRule",
             prometheus(json!({"query": "up", "operator": "Equal", "threshold": 1, "forSeconds": 3600})),
             "spec.prometheus.forSeconds",
             "not less than timeoutSeconds",
         ),
     ]
+}
+
+/// A rule whose component has this beside its image.
+fn of_component(more: Value, field: &'static str, words: &'static str) -> Slip {
+    let mut wasm = more;
+    wasm["image"] = json!("registry.example.com/r:1");
+    let slip = json!({"type": "wasm", "jobSpec": null, "wasm": wasm});
+    ("MutexRule", slip, field, words)
 }
 
 /// Of rules, fields that fit nothing.
@@ -251,11 +285,66 @@ fn of_fields_of_rules() -> Vec<Slip> {
         ),
         (
             "MutexRule",
+            json!({"failurePolicy": "Skip", "phases": ["PreRun"]}),
+            "spec.failurePolicy",
+            "found Skip with phases of a whole run only",
+        ),
+        (
+            "MutexRule",
+            json!({"placement": "OnTarget", "phases": ["PreRun", "PostRun"]}),
+            "spec.placement",
+            "found OnTarget with phases of a whole run only",
+        ),
+        of_component(
+            json!({"limits": {"memory": "9999Gi"}}),
+            "spec.wasm.limits.memory",
+            "found 9999Gi, wanted 256Mi at most",
+        ),
+        of_component(
+            json!({"limits": {"memory": "257Mi"}}),
+            "spec.wasm.limits.memory",
+            "found 257Mi, wanted 256Mi at most",
+        ),
+        of_component(
+            json!({"limits": {"hostBytes": "1000Gi"}}),
+            "spec.wasm.limits.hostBytes",
+            "found 1000Gi, wanted 128Mi at most",
+        ),
+        of_component(
+            json!({"limits": {"hostBytes": "134217729"}}),
+            "spec.wasm.limits.hostBytes",
+            "wanted 128Mi at most",
+        ),
+        of_component(
+            json!({"signature": {"keys": ["nokey"]}}),
+            "spec.wasm.signature.keys[0]",
+            "should match '-----BEGIN PUBLIC KEY-----'",
+        ),
+        (
+            "MutexRule",
             json!({"type": "wasm", "jobSpec": null, "wasm": {"image": "not an image"}}),
             "spec.wasm.image",
             "found not an image, wanted REGISTRY/PATH:TAG",
         ),
     ]
+}
+
+/// Hours with a cron expression.
+fn hours(cron: &str) -> Value {
+    json!({"window": {"openings": [{"cron": cron, "durationSeconds": 3600}]}})
+}
+
+fn cron(text: &str) -> Slip {
+    let field = "spec.window.openings[0].cron";
+    ("MutexRunConfig", hours(text), field, "found no cron expression")
+}
+
+fn never(text: &str) -> Slip {
+    let (field, words) = (
+        "spec.window.openings[0].cron",
+        "found a day that none of its months has",
+    );
+    ("MutexRunConfig", hours(text), field, words)
 }
 
 fn of_runs() -> Vec<Slip> {
@@ -519,6 +608,47 @@ fn of_runs() -> Vec<Slip> {
             "spec.window.openings[0].cron",
             "found no cron expression",
         ),
+        cron("99 99 * * *"),
+        cron("0 24 * * *"),
+        cron("0 0 * 13 *"),
+        cron("0 0 * * FOO"),
+        cron("0 0 32 * *"),
+        cron("0 0 * * SAT#6"),
+        cron("*/0 0 * * *"),
+        cron("0 0 * * ?"),
+        never("0 0 31 2 *"),
+        never("0 0 30-31 FEB *"),
+        never("0 0 31 4,Jun *"),
+        (
+            "MutexRunConfig",
+            json!({"mutexTargets": null, "pools": ["worker", "blue"], "canary": {"name": "blue"}}),
+            "spec.canary.name",
+            "found blue among pools, wanted a pool of its own",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"mutexTargets": null, "pools": ["worker"], "waves": [{"pools": ["zzz"]}]}),
+            "spec.waves",
+            "found a pool of a wave that is not among pools",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"domains": {"key": "a b c"}}),
+            "spec.domains.key",
+            "should match",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"mutexKeys": []}),
+            "spec.mutexKeys",
+            "should have at least 1 items",
+        ),
+        (
+            "MutexRunConfig",
+            json!({"mutexKeys": [""]}),
+            "spec.mutexKeys[0]",
+            "should be at least 1 chars long",
+        ),
         (
             "MutexRunConfig",
             opening(json!({"cron": "0 22 1-7 * SAT", "durationSeconds": 3600})),
@@ -526,6 +656,14 @@ fn of_runs() -> Vec<Slip> {
             "found days of the month and of the week",
         ),
     ]
+}
+
+/// A binding of owners of a kind that gates nothing.
+fn idle(kind: &str, settings: Value) -> Slip {
+    let mut slip = settings;
+    slip["ownerSelector"] = json!({"kind": kind});
+    slip["rules"] = Value::Null;
+    ("MutexBinding", slip, "spec", "which gates nothing")
 }
 
 fn of_the_others() -> Vec<Slip> {
@@ -686,6 +824,30 @@ fn of_the_others() -> Vec<Slip> {
         ),
         (
             "MutexNotifier",
+            json!({"template": "{nonsense} {"}),
+            "spec.template",
+            "found a brace that begins no field",
+        ),
+        (
+            "MutexNotifier",
+            json!({"template": "{message} }"}),
+            "spec.template",
+            "found a brace that begins no field",
+        ),
+        (
+            "MutexNotifier",
+            json!({"namespaces": ["A B"]}),
+            "spec.namespaces[0]",
+            "should match",
+        ),
+        (
+            "MutexNotifier",
+            json!({"namespaces": ["ops"], "ownerKinds": ["NodeMaintenance", "NodeVersion"]}),
+            "spec.namespaces",
+            "which tells nobody",
+        ),
+        (
+            "MutexNotifier",
             json!({"transitions": ["RunBegins"]}),
             "spec.transitions[0]",
             "RunBegins",
@@ -767,6 +929,42 @@ fn of_the_others() -> Vec<Slip> {
             json!({"rules": null}),
             "spec",
             "found neither rules nor settings",
+        ),
+        idle("Plan", json!({"drain": {}})),
+        idle("Plan", json!({"soakSeconds": 0, "retries": 0})),
+        idle("Plan", json!({"approval": {}})),
+        idle("Plan", json!({"approval": {"begin": "None"}})),
+        idle("Plan", json!({"takeNotReady": false})),
+        idle("Plan", json!({"notReadyPolicy": "Wait"})),
+        idle("Plan", json!({"first": {"matchLabels": {}}})),
+        idle("Plan", json!({"drainBy": "Job"})),
+        idle("NodeMaintenance", json!({"drain": {}})),
+        idle("NodeMaintenance", json!({"retries": 0, "drainBy": "Numo"})),
+        idle("NodeMaintenance", json!({"takeNotReady": true})),
+        idle("NodeVersion", json!({"drainBy": "Numo"})),
+        (
+            "MutexBinding",
+            json!({"mutexKeys": []}),
+            "spec.mutexKeys",
+            "should have at least 1 items",
+        ),
+        (
+            "MutexBinding",
+            json!({"domains": {"key": "a b"}}),
+            "spec.domains.key",
+            "should match",
+        ),
+        (
+            "MutexBinding",
+            json!({"drain": {"order": "Label", "orderLabel": "a b"}}),
+            "spec.drain.orderLabel",
+            "should match",
+        ),
+        (
+            "Plan",
+            mutex(json!({"mutexKeys": []})),
+            "spec.mutex.mutexKeys",
+            "should have at least 1 items",
         ),
         (
             "MutexBinding",
@@ -863,6 +1061,24 @@ fn of_the_others() -> Vec<Slip> {
             json!({"owner": {"apiGroup": "apps", "kind": "Deployment", "name": "a"}}),
             "spec.owner.kind",
             "wanted MutexRunConfig, Plan, NodeMaintenance or NodeVersion",
+        ),
+        (
+            "MutexApproval",
+            json!({"owner": {"apiGroup": "apps", "kind": "Plan", "namespace": "ops", "name": "a"}}),
+            "spec.owner.apiGroup",
+            "found apiGroup apps with kind Plan",
+        ),
+        (
+            "MutexApproval",
+            json!({"owner": {"apiGroup": "upgrade.cattle.io", "kind": "Plan", "name": "a"}}),
+            "spec.owner.namespace",
+            "found no namespace",
+        ),
+        (
+            "MutexApproval",
+            json!({"owner": {"apiGroup": "nodemaintenance.medik8s.io", "kind": "NodeMaintenance", "namespace": "ops", "name": "a"}}),
+            "spec.owner.namespace",
+            "found a namespace, wanted none",
         ),
         (
             "MutexApproval",
@@ -1369,6 +1585,8 @@ async fn whatever_the_operator_takes_is_admitted() -> Result<()> {
             "MutexRule",
             json!({"jobSpec": null, "type": "prometheus", "prometheus": {"alerts": {"matchers": ["a=\"b\""]}}}),
         ),
+        ("MutexRule", json!({"failurePolicy": "Skip", "placement": "OnTarget", "phases": ["PreRun", "Pre"]})),
+        ("MutexRule", json!({"failurePolicy": "Skip", "phases": [], "cleanUpJobSpec": {}})),
         ("MutexRunConfig", json!({"hold": "Always", "trigger": "AnyConfig"})),
         ("MutexRunConfig", json!({"mutexTargets": null, "pools": ["worker", "infra"]})),
         (
@@ -1397,6 +1615,50 @@ async fn whatever_the_operator_takes_is_admitted() -> Result<()> {
             ]}),
         ),
         ("MutexBinding", json!({"waves": [{"nodes": "1%", "growth": 5}]})),
+        (
+            "MutexRule",
+            json!({"jobSpec": null, "type": "cel", "cel": {"validations": [{"expression": "true"}], "objects": [
+                {"name": "a", "apiVersion": "v1", "kind": "Pod", "labelSelector": "app=db,tier in (${pool}, b), c notin(d),!e,f,n>5,g==h , i != j"},
+                {"name": "b", "apiVersion": "v1", "kind": "Pod", "fieldSelector": "spec.nodeName=${node},a!=b\\,c"},
+                {"name": "c", "apiVersion": "v1", "kind": "Pod", "labelSelector": "", "fieldSelector": ""},
+            ]}}),
+        ),
+        (
+            "MutexRule",
+            json!({"jobSpec": null, "type": "prometheus", "prometheus": {"alerts": {
+                "matchers": ["severity=~\"a|b\"", "alertname!~\"Watchdog|Info.*\"", "x!=\"say \\\"${node}\\\"\""], "watchdog": ["a=\"\""],
+            }}}),
+        ),
+        (
+            "MutexRule",
+            json!({"jobSpec": null, "type": "wasm", "wasm": {
+                "image": "registry.example.com/r:1", "limits": {"memory": "256Mi", "hostBytes": "134217728"},
+                "signature": {"keys": ["-----BEGIN PUBLIC KEY-----\nMFkw\n-----END PUBLIC KEY-----\n"]},
+            }}),
+        ),
+        ("MutexRule", json!({"jobSpec": null, "type": "wasm", "wasm": {
+            "configMap": {"name": "c", "key": "k"}, "limits": {"memory": "262144Ki", "hostBytes": "1Ki"},
+        }})),
+        ("MutexRunConfig", hours("0-30/10,59 023 L,15W,1-31/2 jan-DEC/3,7 *")),
+        ("MutexRunConfig", hours("*/59 0/23 * * 0,7,MON-fri/2,5L,sat#1,3#5")),
+        ("MutexRunConfig", hours("0 0 31 1,2 *")),
+        ("MutexRunConfig", hours("0 0 29,30 2 */7")),
+        ("MutexRunConfig", json!({"mutexTargets": null, "pools": ["worker", "blue"], "canary": {"name": "blue"}, "strategy": "DesiredConfig"})),
+        ("MutexRunConfig", json!({"mutexTargets": null, "pools": ["worker", "blue"], "canary": {"name": "green"}, "waves": [{"pools": ["blue"]}]})),
+        ("MutexRunConfig", json!({"waves": [{"pools": ["of-a-target"]}]})),
+        ("MutexNotifier", json!({"template": "{{{kind}}} {what}:\n{message} {explanation}", "namespaces": ["ops"], "ownerKinds": ["Plan", "NodeMaintenance"]})),
+        ("MutexBinding", json!({"rules": null, "ownerSelector": {"kind": "NodeMaintenance"}, "takeNotReady": false})),
+        ("MutexBinding", json!({"rules": null, "ownerSelector": {"kind": "NodeMaintenance"}, "notReadyPolicy": "Wait"})),
+        ("MutexBinding", json!({"rules": null, "drainBy": "Numo"})),
+        ("MutexBinding", json!({"rules": null, "drain": {"probe": false}})),
+        ("MutexBinding", json!({"rules": null, "approval": {"begin": "Manual"}})),
+        ("MutexBinding", json!({"rules": null, "first": {"matchLabels": {"a": "b"}}})),
+        ("MutexApproval", json!({"owner": {"apiGroup": "nodemaintenance.kubevirt.io", "kind": "NodeMaintenance", "name": "a"}})),
+        ("MutexApproval", json!({"owner": {"apiGroup": "update.edgeless.systems", "kind": "NodeVersion", "name": "a"}})),
+        (
+            "MutexApproval",
+            json!({"owner": {"apiGroup": "openshift-optional.skrzypek.io", "kind": "MutexRunConfig", "namespace": "ops", "name": "a"}}),
+        ),
         ("MutexWindow", json!({"openings": null, "freezes": [{"name": "audit", "from": "2026-12-19T00:00:00+01:00", "to": "2026-12-20T00:00:00Z"}]})),
         ("MutexNotifier", json!({"cloudEvents": {"url": "http://[fd00::1]:8080/a?b=c"}, "transitions": ["Held"], "ownerKinds": ["Plan"]})),
         ("MutexNotifier", json!({"cloudEvents": null, "slack": {}, "secretRef": {"name": "chat"}, "template": "{owner}"})),

@@ -45,6 +45,28 @@ fn slips() -> Vec<(&'static str, Value)> {
             json!({"ownerSelector": {"kind": "NodeMaintenance"}, "order": "Name", "rules": [{}], "drain": {"order": "Label"}}),
         ),
         (
+            "MutexBinding",
+            json!({"ownerSelector": {"kind": "Plan"}, "mutexKeys": [], "drain": {}, "retries": 0}),
+        ),
+        (
+            "MutexRunConfig",
+            json!({"mutexTargets": [{"name": "x"}], "mutexKeys": [""]}),
+        ),
+        (
+            "MutexRule",
+            json!({"jobSpec": {}, "phases": ["PreRun"], "failurePolicy": "Skip", "placement": "OnTarget"}),
+        ),
+        (
+            "MutexRule",
+            json!({"type": "cel", "cel": {"validations": [{"expression": "true"}], "objects": [
+                {"name": "a", "apiVersion": "v1", "kind": "Pod", "labelSelector": "a in ("},
+            ]}}),
+        ),
+        (
+            "MutexRule",
+            json!({"type": "prometheus", "prometheus": {"alerts": {"matchers": ["severity"]}}}),
+        ),
+        (
             "NodeMaintenance",
             json!({"nodeName": "worker-0", "mutexRules": [{}], "drain": {"order": "Label"}}),
         ),

@@ -87,16 +87,64 @@ fn these_fields_are_served_for_a_plan() {
 
 #[test]
 fn a_binding_that_asks_nothing_does_not_say_that_it_gates() {
-    for (settings, is_idle) in [
-        ("\"rules\":[]", true),
-        ("\"mutexKeys\":[]", false),
-        ("\"maxUnavailable\":1", false),
-        ("\"drain\":{}", false),
-    ] {
-        let cluster = Cluster::parse(&bound(settings, "", ""));
+    let of_plan = |settings: &str| {
+        format!(
+            "node a worker 4.16.0
+             plan finalizer
+             binding all spec {{\"ownerSelector\":{{\"kind\":\"Plan\"}},{settings}}}"
+        )
+    };
+    let of_maintenance = |settings: &str| bound(settings, "", "");
+    let says = |text: String, settings: &str, is_idle: bool| {
+        let cluster = Cluster::parse(&text);
         let (is_ready, why, _) = binding::state(&cluster.observed.bindings["all"], &cluster.observed);
         let wanted = if is_idle { "NothingAsked" } else { "ValidConfig" };
         assert_eq!((is_ready, why.reason.name()), (!is_idle, wanted), "{settings}");
+    };
+    // Of every kind.
+    for (settings, is_idle) in [
+        ("\"rules\":[]", true),
+        ("\"mutexKeys\":[]", true),
+        ("\"drain\":{}", true),
+        ("\"soakSeconds\":0", true),
+        ("\"retries\":0", true),
+        ("\"first\":{}", true),
+        ("\"approval\":{}", true),
+        ("\"approval\":{\"begin\":\"None\",\"ttlSeconds\":60}", true),
+        ("\"leaveOutAfterSeconds\":60", true),
+        ("\"maxUnavailable\":1", false),
+        ("\"failureBudget\":1", false),
+        ("\"drain\":{\"force\":false}", false),
+        ("\"soakSeconds\":1", false),
+        ("\"first\":{\"matchLabels\":{\"a\":\"b\"}}", false),
+        ("\"approval\":{\"afterFailure\":\"Manual\"}", false),
+        ("\"notReadyPolicy\":\"LeaveOutAfter\"", false),
+    ] {
+        says(of_plan(settings), settings, is_idle);
+        says(of_maintenance(settings), settings, is_idle);
+    }
+    // What holds where nothing is given is another thing for a maintenance: its node need not be Ready.
+    for (settings, of_a_plan, of_a_maintenance) in [
+        ("\"takeNotReady\":false", true, false),
+        ("\"takeNotReady\":true", false, true),
+        ("\"notReadyPolicy\":\"Wait\"", true, false),
+        ("\"drainBy\":\"Numo\"", false, true),
+    ] {
+        says(of_plan(settings), settings, of_a_plan);
+        says(of_maintenance(settings), settings, of_a_maintenance);
+    }
+    says(of_plan("\"drainBy\":\"Job\""), "drainBy: Job", true);
+}
+
+#[test]
+fn a_binding_whose_openings_are_on_no_date_does_not_say_that_it_gates() {
+    for (cron, ready) in [("0 0 31 2 *", false), ("0 0 29 2 *", true)] {
+        let window =
+            format!("\"window\":{{\"openings\":[{{\"cron\":\"{cron}\",\"durationSeconds\":3600}}]}}");
+        let cluster = Cluster::parse(&bound(&window, "", ""));
+        let (is_ready, why, _) = binding::state(&cluster.observed.bindings["all"], &cluster.observed);
+        let wanted = if ready { "ValidConfig" } else { "InvalidField" };
+        assert_eq!((is_ready, why.reason.name()), (ready, wanted), "{}", why.message);
     }
 }
 

@@ -199,6 +199,11 @@ fn domains_that_cannot_be_understood_hold_the_run() {
         &no_key,
         "hold InvalidField ~ spec.domains.key: found none, wanted the key of a label",
     );
+    let no_label = run("", NEW, "").replace(KEY, "\"a b\"");
+    check(
+        &no_label,
+        "hold InvalidField ~ spec.domains.key: found \"a b\", wanted a label key",
+    );
 }
 
 fn plan(settings: &[&str]) -> String {

@@ -50,6 +50,18 @@ fn a_spec_has_one_sink_and_a_place_for_it() {
             json!({"cloudEvents": {"url": "https://a.example"}, "template": "{who}"}),
             Err("spec.template: found {who}"),
         ),
+        (
+            json!({"slack": {}, "secretRef": secret, "ownerKinds": ["NodeMaintenance"], "namespaces": ["ops"]}),
+            Err("spec.namespaces: found some beside ownerKinds"),
+        ),
+        (
+            json!({"slack": {}, "secretRef": secret, "namespaces": ["A B"]}),
+            Err("spec.namespaces: found \"A B\""),
+        ),
+        (
+            json!({"slack": {}, "secretRef": secret, "ownerKinds": ["NodeMaintenance", "Plan"], "namespaces": ["ops"]}),
+            Ok(SinkKind::Slack),
+        ),
     ] {
         let found = read(spec.clone(), json!({})).understood();
         match (found, wanted) {
