@@ -95,7 +95,7 @@ fn a_binding_that_asks_nothing_does_not_say_that_it_gates() {
     ] {
         let cluster = Cluster::parse(&bound(settings, "", ""));
         let (is_ready, why, _) = binding::state(&cluster.observed.bindings["all"], &cluster.observed);
-        let wanted = if is_idle { "NothingAsked" } else { "ValidConfig" };
+        let wanted = if is_idle { "NothingGated" } else { "ValidConfig" };
         assert_eq!((is_ready, why.reason.name()), (!is_idle, wanted), "{settings}");
     }
 }
