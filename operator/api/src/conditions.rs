@@ -188,7 +188,7 @@ reasons! {
     PoolHeld: ClusterAdmin, "The run was left and a pool still has outdated nodes: it stays paused so that they do not roll without rules. A MutexRunConfig of the pool upgrades them by their rules; if somebody unpauses it, the machine-config operator changes every outdated node without rules.";
     OwnerGone: ClusterAdmin, "A mark of numo stands on an object, and the owner that it was set for is gone: it stays until a person removes it.";
     OwnerUnknown: ClusterAdmin, "A mark of numo stands on an object for an owner of a kind that this version of numo does not know: it is left to a numo that knows the kind.";
-    GivingBack: Numo, "The run is being left: numo restores what it changed.";
+    Restoring: Numo, "The run is being left: numo restores what it changed.";
     Aborted: ClusterAdmin, "The run was given up: no further node is admitted.";
     Deleting: Numo, "The owner is being deleted: numo restores what it changed.";
     Suspended: ClusterAdmin, "The owner asks to begin nothing new (spec.suspend or the suspend annotation).";
@@ -340,11 +340,11 @@ reasons! {
     ListFailed: ClusterAdmin, "Objects of a kind that decisions need are no longer listed, or one of them cannot be read: what was seen last is kept, and nothing begins.";
     NoRoom: ClusterAdmin, "The rules of all namespaces take all the memory there is for them; a rule that no owner refers to gives way first.";
     TooManyNamespaces: ClusterAdmin, "Rules name more namespaces for their Jobs than numo watches.";
-    NothingAsked: ClusterAdmin, "The MutexBinding has neither rules nor settings: nothing is gated by it.";
+    NothingGated: ClusterAdmin, "The MutexBinding has neither rules nor settings: nothing is gated by it.";
     NoOwners: ClusterAdmin, "The binding selects no owner: nothing is gated by it.";
     ConcurrencyZero: ClusterAdmin, "spec.concurrency is 0 or absent: the Plan selects no node.";
     VersionUnresolved: ClusterAdmin, "The version of the Plan could not be found out.";
-    ChannelAsked: Numo, "The channel is being asked for the newest version.";
+    ChannelQueried: Numo, "The channel is being queried for the newest version.";
     SecretNotFound: ClusterAdmin, "A Secret that the Plan or the MutexNotifier refers to does not exist.";
     SecretInvalid: ClusterAdmin, "The Secret or the authorities of a MutexNotifier cannot be used: a key is missing, or what stands there is not what is wanted.";
     SinkFails: ClusterAdmin, "The sink of a MutexNotifier takes no notification now; nothing else waits for it.";
@@ -386,8 +386,14 @@ reasons! {
 }
 
 impl Reason {
-    /// The reason of this name, if numo has one.
+    /// The reason of this name, if numo has one; also by the name that a numo before 0.1.0 wrote to journals and conditions.
     pub fn named(name: &str) -> Option<Self> {
+        let name = match name {
+            "GivingBack" => Self::Restoring.name(),
+            "NothingAsked" => Self::NothingGated.name(),
+            "ChannelAsked" => Self::ChannelQueried.name(),
+            name => name,
+        };
         Self::ALL.iter().copied().find(|reason| reason.name() == name)
     }
 

@@ -370,7 +370,7 @@ pub fn state(view: &BindingView, observed: &Observed) -> (bool, Why, Vec<Owner>)
             "spec selects {number} and has neither rules nor a setting that changes anything; wanted rules, or a setting such as \
              maxUnavailable"
         );
-        (false, Reason::NothingAsked, message)
+        (false, Reason::NothingGated, message)
     } else {
         let message = format!("The binding gates {number}.{}", of_nobody(view, observed));
         (true, Reason::ValidConfig, message)

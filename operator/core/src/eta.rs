@@ -114,7 +114,7 @@ impl std::fmt::Display for Eta {
             Self::Over { done, of } => {
                 write!(
                     f,
-                    "none: {done} of {} at the target, and nothing further begins",
+                    "no end in sight: {done} of {} at the target, and nothing further begins",
                     counted(*of, "node")
                 )
             }
@@ -123,7 +123,9 @@ impl std::fmt::Display for Eta {
                 write!(f, "not known: nodes begin again in {}", Until { seconds, at })
             }
             Self::NoneDone => f.write_str("not known: no node of it is done yet"),
-            Self::Held(reason, who) => write!(f, "none: {reason} must be ended by {}", who.phrase()),
+            Self::Held(reason, who) => {
+                write!(f, "no end in sight: {reason} must be ended by {}", who.phrase())
+            }
             Self::NotInSight { left, opens } => {
                 let left = counted(*left, "node");
                 write!(
@@ -487,13 +489,13 @@ mod tests {
         ] {
             let found = waits(Step::Selected, Why::new(reason, ""));
             assert_eq!(found, Eta::Held(reason, reason.who()));
-            assert!(found.to_string().starts_with("none: "), "{found}");
+            assert!(found.to_string().starts_with("no end in sight: "), "{found}");
         }
         // Where no node in flight ends it, none is said to.
         let full = Why::new(Reason::BudgetExhausted, "").ended_by(Actor::ClusterAdmin);
         assert_eq!(
             waits(Step::Selected, full).to_string(),
-            "none: BudgetExhausted must be ended by a cluster administrator"
+            "no end in sight: BudgetExhausted must be ended by a cluster administrator"
         );
         // A budget that is full by a node in flight is free again when that one is done.
         let mut report = Report {
@@ -533,7 +535,7 @@ mod tests {
         assert_eq!(found, Eta::Over { done: 1, of: 2 });
         assert_eq!(
             found.to_string(),
-            "none: 1 of 2 nodes at the target, and nothing further begins"
+            "no end in sight: 1 of 2 nodes at the target, and nothing further begins"
         );
         let mut report = Report {
             result: Some(RunResult::Aborted),

@@ -29,10 +29,7 @@ impl Stage {
         }
         let all: Vec<Value> = serde_json::from_str(&said.out).with_context(|| format!("{said:?}"))?;
         let of = &change.spec.owner_ref;
-        let is_of = |one: &Value| {
-            let owner = one["owner"].as_str().unwrap_or_default();
-            owner.contains(&of.kind) && owner.contains(&of.name)
-        };
+        let is_of = |one: &Value| one["owner"]["kind"] == of.kind && one["owner"]["name"] == of.name;
         Ok(all.into_iter().find(is_of))
     }
 

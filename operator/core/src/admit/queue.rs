@@ -23,7 +23,7 @@ use crate::{
     selector::{self, Selector, one_label},
     turn::{
         closed::{self, Probes},
-        contradiction,
+        contradiction, directive,
         journal::Journal,
         machine,
         node::{Next, ON},
@@ -266,6 +266,7 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
         // Its reservation is made for these: of thousands few come so far.
         let against = against.or(|| unread(queue, one)).or(|| name_taken(queue, one));
         if let Some(why) = against.worst(&mut queue.out().report) {
+            queue.out().actions.extend(directive::wait_again(change, now));
             queue.wait(one, why);
             continue;
         }
@@ -274,6 +275,7 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
                 ledger.take(node);
                 queue.take_place(one, true);
             }
+            queue.out().actions.extend(directive::wait_again(change, now));
             queue.say(one, Step::Selected, why);
             continue;
         }

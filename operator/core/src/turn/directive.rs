@@ -104,6 +104,16 @@ pub(crate) fn retried(change: &ChangeView) -> Option<Why> {
     Some(Why::new(Reason::Admitting, words))
 }
 
+/// Journals that a node waits again that was left out before it had a turn, as a person has asked: its turn may be far away.
+pub(crate) fn wait_again(change: Option<&ChangeView>, now: Timestamp) -> Option<Planned> {
+    let change = change.filter(|change| change.status.step == Some(Step::Skipped))?;
+    let why = retried(change).filter(|_| journal::begun(change).is_none())?;
+    let mut journal = Journal::open(change, now);
+    journal.obey();
+    journal.enter(Step::Selected, Some(&why));
+    journal.planned(None)
+}
+
 /// The journal of the next attempt of a node, which begins with this step.
 pub(crate) fn next_attempt<'a>(change: &'a ChangeView, step: Step, why: &Why, now: Timestamp) -> Journal<'a> {
     let mut journal = Journal::open(change, now);

@@ -271,7 +271,7 @@ pub fn time(text: Option<&str>) -> Option<Timestamp> {
 
 /// Whether the journal ended or holds for this reason.
 pub fn is_for(change: &ChangeView, reason: Reason) -> bool {
-    change.status.reason.as_deref() == Some(reason.name())
+    self::reason(change) == Some(reason)
 }
 
 /// That the turn of a node was ended for good, and the owner with it, if so.

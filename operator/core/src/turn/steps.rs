@@ -274,7 +274,7 @@ fn uncordon(turn: &mut impl Turn) -> Next {
         action: Action::PatchNode(uncordon.patch),
         event: uncordon.event,
     });
-    turn.say(Step::Uncordoned, Why::new(Reason::GivingBack, uncordon.words));
+    turn.say(Step::Uncordoned, Why::new(Reason::Restoring, uncordon.words));
     STAY
 }
 

@@ -72,7 +72,7 @@ pub async fn abort(args: AbortArgs) -> Result<(), CliError> {
         .write(&watch::api(&connection.write, found.kind, &namespace), change)
         .await?;
     let message = if args.undo {
-        format!("{name}: the abort is taken back")
+        format!("{name} is no longer aborted and continues")
     } else if of_plan {
         format!("{name} aborted: no further node is begun; Jobs that run come to their end first")
     } else {

@@ -56,9 +56,12 @@ pub struct ApproveArgs {
     /// nothing is approved
     #[arg(long, value_name = "DIGEST")]
     digest: Option<String>,
-    /// Show what is waiting for approval, in every namespace that you may read, and which MutexApprovals do not hold
+    /// Show what is waiting for approval in the namespace, and in none, and which MutexApprovals do not hold
     #[arg(long, conflicts_with_all = ["object", "wave", "digest", "reason", "dry_run"])]
     list: bool,
+    /// With --list: in all namespaces
+    #[arg(short = 'A', long, requires = "list", conflicts_with = "namespace")]
+    all_namespaces: bool,
 }
 
 /// What waits for an approval.
@@ -115,7 +118,10 @@ impl Stands {
 pub async fn approve(args: ApproveArgs) -> Result<(), CliError> {
     let (connection, default) = args.cluster.connect("approve").await?;
     let Some(object) = args.object.as_ref().filter(|_| !args.list) else {
-        return list(&live::look_by(&connection).await?, args.say.output.as_ref());
+        let namespace = args.namespace.clone().unwrap_or(default);
+        let namespace = Some(namespace).filter(|_| !args.all_namespaces);
+        let look = live::look_by(&connection).await?;
+        return list(&look, namespace.as_deref(), args.say.output.as_ref());
     };
     let Some(reason) = args.say.reason.clone().filter(|reason| !reason.trim().is_empty()) else {
         return Err(CliError::Usage(
@@ -200,7 +206,7 @@ fn waits(look: &Look, owner: &Owner) -> Result<ApprovalReport, CliError> {
         });
         let given: Vec<String> = given.collect();
         let given = if given.is_empty() {
-            "numo approve --list shows what does".to_owned()
+            "numo approve --list -A shows what does".to_owned()
         } else {
             given.join("; ")
         };
@@ -298,7 +304,22 @@ fn approval(
     object.map_err(|error| CliError::Wrong(format!("the approval cannot be written: {error}")))
 }
 
-fn list(look: &Look, format: Option<&Format>) -> Result<(), CliError> {
+/// Whether an owner is listed: one without a namespace always is.
+fn is_listed(of_owner: &str, namespace: Option<&str>) -> bool {
+    of_owner.is_empty() || namespace.is_none_or(|namespace| of_owner == namespace)
+}
+
+/// Says that owners of other namespaces wait.
+fn say_elsewhere(number: usize) {
+    let wait = match number {
+        0 => return,
+        1 => "1 owner waits".to_owned(),
+        number => format!("{number} owners wait"),
+    };
+    eprintln!("numo: in other namespaces {wait} for one: `numo approve --list -A` lists all");
+}
+
+fn list(look: &Look, namespace: Option<&str>, format: Option<&Format>) -> Result<(), CliError> {
     let approvals = &look.store.observed.approvals;
     let waiting = decisions(look).filter_map(|(owner, decision)| {
         let waits = decision.report.approval.as_ref()?;
@@ -316,7 +337,8 @@ fn list(look: &Look, format: Option<&Format>) -> Result<(), CliError> {
             group: named.api_group,
         })
     });
-    let waiting: Vec<Waiting> = waiting.collect();
+    let (waiting, elsewhere): (Vec<Waiting>, Vec<Waiting>) =
+        waiting.partition(|one| is_listed(&one.namespace, namespace));
     if format == Some(&Format::Name) {
         for one in &waiting {
             println!("{}", one.name());
@@ -327,14 +349,20 @@ fn list(look: &Look, format: Option<&Format>) -> Result<(), CliError> {
         print!("{}", format.document(&waiting)?.unwrap_or_default());
         return Ok(());
     }
+    let place = namespace.map_or_else(String::new, |namespace| format!(" in namespace {namespace}"));
     if waiting.is_empty() {
-        println!("nothing waits for an approval");
+        println!("nothing waits for an approval{place}");
     }
+    say_elsewhere(elsewhere.len());
     for one in &waiting {
         let key = Key::new(&one.namespace, &one.name);
         println!("{} {key}: {}: {}", one.kind, one.reason, one.message);
     }
-    for one in approvals.values().filter_map(Stands::of).filter(|one| !one.holds) {
+    let of_place = approvals.values().filter(|view| {
+        let of_owner = view.spec.owner.namespace.as_deref();
+        is_listed(of_owner.unwrap_or_default(), namespace)
+    });
+    for one in of_place.filter_map(Stands::of).filter(|one| !one.holds) {
         println!(
             "MutexApproval {} of {} does not hold: {}: {}",
             one.name, one.approved_by, one.reason, one.message
@@ -411,6 +439,19 @@ mod tests {
                 && said.ends_with("nothing was approved"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn what_waits_is_listed_of_the_namespace_and_of_none() {
+        for (of_owner, namespace, is_it) in [
+            ("ops", Some("ops"), true),
+            ("ops", Some("default"), false),
+            ("ops", None, true),
+            ("", Some("default"), true),
+            ("", None, true),
+        ] {
+            assert_eq!(is_listed(of_owner, namespace), is_it, "{of_owner} {namespace:?}");
+        }
     }
 
     #[test]

@@ -39,10 +39,13 @@ pub(super) fn api(doing: impl Into<String>) -> impl FnOnce(kube::Error) -> CliEr
             }
         }
         kube::Error::Api(status) if status.code == 403 => CliError::Refused {
-            message: format!(
-                "{}; a cluster administrator can grant the right (the ClusterRole numo-viewer is enough to look)",
-                status.message
-            ),
+            message: match role(&status.message) {
+                None => status.message,
+                Some(role) => format!(
+                    "{}; a cluster administrator can grant the right ({role})",
+                    status.message
+                ),
+            },
             doing,
         },
         kube::Error::Api(status) if status.message.contains("failed calling webhook") => CliError::Refused {
@@ -61,6 +64,31 @@ pub(super) fn api(doing: impl Into<String>) -> impl FnOnce(kube::Error) -> CliEr
             source: Box::new(source),
         },
     }
+}
+
+/// The ClusterRole that has the right which the API server says is missing: `cannot patch resource "plans" in …`. None where something
+/// else than a right is missing: a policy says by itself what it wants.
+fn role(message: &str) -> Option<&'static str> {
+    let (_, rest) = message.split_once(" cannot ")?;
+    let (verb, rest) = rest.split_once(" resource \"")?;
+    let resource = rest.split(['"', '/']).next().unwrap_or_default();
+    Some(match (verb, resource) {
+        ("get" | "list" | "watch", _) => "the ClusterRole numo-viewer is enough to look",
+        (_, "mutexapprovals") => "the ClusterRole numo-approver has it",
+        ("create", "nodemaintenances") | ("delete", _) => {
+            "the ClusterRole numo-admin has it, and is part of admin"
+        }
+        (_, "nodechanges") => {
+            "the ClusterRole numo-oncall has it for retry and skip; hold needs the right to update NodeChanges, too"
+        }
+        (_, "mutexrunconfigs") => {
+            "the ClusterRole numo-oncall has it for pause, resume, retry and abort; numo-edit, part of edit, has it for all"
+        }
+        (_, "plans" | "nodemaintenances" | "nodeversions" | "mutexbudgets") => {
+            "the ClusterRole numo-oncall has it for stop, start, pause, resume and abort; numo-admin, part of admin, has it for all"
+        }
+        _ => "no ClusterRole for people has it",
+    })
 }
 
 /// The error and its causes, each once.
@@ -100,7 +128,43 @@ const LIKE: f64 = 0.75;
 
 #[cfg(test)]
 mod tests {
-    use super::did_you_mean;
+    use super::{did_you_mean, role};
+
+    #[test]
+    fn a_right_that_is_missing_is_named_with_the_role_that_has_it() {
+        let cannot = |verb: &str, resource: &str| {
+            let message = format!(
+                "{resource}.x.io \"a\" is forbidden: User \"ada\" cannot {verb} resource \"{resource}\" in API group \"x.io\""
+            );
+            role(&message).unwrap_or_default()
+        };
+        for (verb, resource, wanted) in [
+            ("list", "plans", "numo-viewer"),
+            ("get", "nodechanges", "numo-viewer"),
+            ("create", "mutexapprovals", "numo-approver"),
+            ("patch", "nodechanges", "numo-oncall"),
+            (
+                "patch",
+                "nodechanges",
+                "hold needs the right to update NodeChanges",
+            ),
+            ("create", "nodechanges", "numo-oncall"),
+            ("patch", "mutexbudgets", "numo-oncall"),
+            ("patch", "plans", "numo-admin"),
+            ("patch", "mutexrunconfigs", "numo-edit"),
+            ("create", "nodemaintenances", "numo-admin"),
+            ("delete", "nodemaintenances", "numo-admin"),
+            ("patch", "nodes", "no ClusterRole"),
+        ] {
+            let found = cannot(verb, resource);
+            assert!(found.contains(wanted), "{verb} {resource}: {found}");
+        }
+        // What a policy says is not for want of a role.
+        assert_eq!(
+            role("ValidatingAdmissionPolicy 'numo-oncall' denied request: no"),
+            None
+        );
+    }
 
     #[test]
     fn a_slip_of_the_pen_is_told_from_another_name() {

@@ -64,9 +64,9 @@ pub const WAYS: [Way; 7] = [
     },
     Way {
         name: "spec.suspend: true",
-        on: "one MutexRunConfig; others: the annotation of `numo pause`",
+        on: "one MutexRunConfig; the other kinds have no such field: `numo pause`",
         effect: "the same as pause, but in the manifest: for GitOps",
-        undo: "spec.suspend: false (`numo resume` refuses)",
+        undo: "spec.suspend: false; `numo resume` refuses",
     },
     Way {
         name: "numo hold NODE",

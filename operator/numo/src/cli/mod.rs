@@ -19,12 +19,12 @@ mod directive;
 mod doctor;
 mod error;
 mod explain;
-mod given_back;
 mod help;
 mod live;
 mod log;
 mod maintain;
 mod maintained;
+mod named;
 mod object;
 mod output;
 mod pause;
@@ -36,6 +36,7 @@ mod preview;
 mod reference;
 mod release;
 mod remedy;
+mod restored;
 #[cfg(feature = "operator")]
 mod run;
 mod said;
@@ -74,7 +75,7 @@ struct Cli {
     #[command(flatten)]
     cluster: ClusterArgs,
     /// Namespace of the objects that a verb names [default: that of the kubeconfig's context]; objects without a namespace
-    /// (nodes, NodeMaintenances, MutexBudgets, MutexBindings) are found without it
+    /// (nodes, NodeMaintenances, NodeVersions, MutexBudgets, MutexWindows, MutexBindings, MutexNotifiers) are found whatever it is
     #[arg(short, long, value_name = "NS", global = true, hide = true)]
     #[allow(
         dead_code,
@@ -178,11 +179,6 @@ impl Cli {
                 "start` starts",
                 "-l SELECTOR or the name of a MutexBudget (BUDGET) ends the stop of some",
             ),
-            Verb::Maintain(_) => {
-                return Some(CliError::Usage(format!(
-                    "-n {namespace}: a NodeMaintenance has no namespace; leave the flag out"
-                )));
-            }
             Verb::Snapshot(_) => {
                 return Some(CliError::Usage(format!(
                     "-n {namespace}: a snapshot has all namespaces, as nodes are of none; leave the flag out"
@@ -371,7 +367,8 @@ mod tests {
             ),
             ("numo -n ops stop --reason x", Some("-l SELECTOR")),
             ("numo start --namespace ops", Some("(BUDGET)")),
-            ("numo maintain worker-1 -n ops", Some("has no namespace")),
+            // As kubectl has it: the namespace says nothing of an object that has none.
+            ("numo maintain worker-1 -n ops", None),
             ("numo snapshot -n ops", Some("all namespaces")),
             ("numo stop", None),
             ("numo stop -l a=b", None),

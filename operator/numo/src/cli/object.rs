@@ -121,7 +121,7 @@ impl What {
 const ELSEWHERE: [(&[&str], &str); 2] = [
     (
         &["mutexapproval", "mutexapprovals", "mapr"],
-        "; `numo approve --list` shows what waits for approval, and MutexApprovals that do not hold",
+        "; `numo approve --list -A` shows what waits for approval, and MutexApprovals that do not hold",
     ),
     (
         &["nodechange", "nodechanges", "nc"],

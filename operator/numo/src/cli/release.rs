@@ -4,10 +4,10 @@
 use super::{
     cluster::ClusterArgs,
     error::{self, CliError},
-    given_back::GivenBack,
     live::settings_in,
     output::{OutputArgs, Table},
     place::OperatorPlace,
+    restored::Restored,
     status::say_unseen,
     word::DryRun,
 };
@@ -99,13 +99,13 @@ pub struct ReleaseArgs {
     dry_run: DryRun,
 }
 
-/// What was given back, and what is left.
+/// What was restored, and what is left.
 #[derive(Debug, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Released {
-    given_back: Vec<String>,
+    restored: Vec<String>,
     /// The same, field by field.
-    changed: Vec<GivenBack>,
+    changed: Vec<Restored>,
     left: Vec<Left>,
     refused: Vec<String>,
 }
@@ -152,7 +152,7 @@ async fn give_back_all(
     timeout: Duration,
 ) -> Result<Released, CliError> {
     let mut released = Released {
-        given_back: Vec::new(),
+        restored: Vec::new(),
         changed: Vec::new(),
         left: Vec::new(),
         refused: Vec::new(),
@@ -346,8 +346,8 @@ async fn give_back(
                 }
                 let words = words(&action);
                 let Some(fence) = fence else {
-                    released.changed.push(GivenBack::of(&action));
-                    released.given_back.push(words);
+                    released.changed.push(Restored::of(&action));
+                    released.restored.push(words);
                     blocked.insert(chain);
                     continue;
                 };
@@ -360,8 +360,8 @@ async fn give_back(
                 match write(connection, store, &action, now).await {
                     Ok(()) => {
                         eprintln!("numo: {words}");
-                        released.changed.push(GivenBack::of(&action));
-                        released.given_back.push(words);
+                        released.changed.push(Restored::of(&action));
+                        released.restored.push(words);
                         wrote = true;
                     }
                     // An owner that is gone has no finalizer.
@@ -448,7 +448,7 @@ fn say(released: &Released, args: &ReleaseArgs) -> Result<(), CliError> {
     args.output.print(
         released,
         |output| {
-            let mut text = summary(&released.given_back, released.left.len(), dry);
+            let mut text = summary(&released.restored, released.left.len(), dry);
             if !released.left.is_empty() {
                 let mut table = Table::new(0, ["OBJECT", "MARK", "MESSAGE"], output);
                 for left in &released.left {
@@ -491,16 +491,16 @@ fn say(released: &Released, args: &ReleaseArgs) -> Result<(), CliError> {
 }
 
 /// What was written and is left, or would be the first to be written.
-fn summary(given_back: &[String], left: usize, dry: bool) -> String {
+fn summary(restored: &[String], left: usize, dry: bool) -> String {
     if !dry {
-        let written = counted(given_back.len(), "write");
+        let written = counted(restored.len(), "write");
         return format!("{written}, {} left\n", counted(left, "mark"));
     }
-    if given_back.is_empty() {
+    if restored.is_empty() {
         return "nothing would be written (dry run)\n".to_owned();
     }
     let mut text = String::new();
-    for words in given_back {
+    for words in restored {
         let _ = writeln!(text, "{words} (dry run)");
     }
     text + "these are the first steps; each may be followed by others (dry run)\n"

@@ -24,7 +24,7 @@ pub struct Written {
     /// Its name.
     pub name: String,
     /// What was done: the verb, who, when and why.
-    pub said: Word,
+    pub directive: Word,
     /// How far it went.
     pub dry_run: DryRun,
     /// Each field that was changed.
@@ -46,13 +46,13 @@ pub struct FieldChange {
 
 impl Written {
     /// An object and what was done to it, without a change.
-    pub fn of(resource: &ApiResource, object: &DynamicObject, said: Word, dry_run: DryRun) -> Self {
+    pub fn of(resource: &ApiResource, object: &DynamicObject, directive: Word, dry_run: DryRun) -> Self {
         Self {
             api_version: resource.api_version.clone(),
             kind: resource.kind.clone(),
             namespace: object.metadata.namespace.clone(),
             name: object.metadata.name.clone().unwrap_or_default(),
-            said,
+            directive,
             dry_run,
             changes: Vec::new(),
             message: String::new(),

@@ -248,7 +248,7 @@ pub fn standing(report: &Report) -> Standing {
         RunPhase::Held => (Reason::PoolHeld, held_pools(report)).into(),
         RunPhase::Leaving => {
             let message = "what numo changed is put back as it was".to_owned();
-            (Reason::GivingBack, message).into()
+            (Reason::Restoring, message).into()
         }
         RunPhase::Refused => (Reason::InvalidConfig, "the spec cannot be carried out".to_owned()).into(),
         RunPhase::Active => Standing::of_stuck(report)

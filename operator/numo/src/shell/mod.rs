@@ -56,6 +56,7 @@ pub mod told;
 pub mod traces;
 #[cfg(not(feature = "operator"))]
 pub mod uncounted;
+mod unserved;
 pub mod watch;
 pub mod watched;
 #[cfg(feature = "operator")]

@@ -6,6 +6,7 @@ use super::{
     kind::Kind,
     project,
     store::Seen,
+    unserved::UNSERVED,
     watched::{
         self, Missing, Object,
         node::{self, SlimNode},
@@ -153,6 +154,7 @@ async fn forward<K: kube::Resource + Send, S: Stream<Item = watcher::Result<watc
             Ok(watcher::Event::Init) => Some(Seen::Listing(kind, scope.clone())),
             Ok(watcher::Event::InitDone) => {
                 (refused, listed) = (false, true);
+                UNSERVED.has(kind);
                 Some(Seen::Listed(kind, scope.clone()))
             }
             Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
@@ -166,7 +168,7 @@ async fn forward<K: kube::Resource + Send, S: Stream<Item = watcher::Result<watc
             Err(error) => {
                 let absent = is_refusal(&error);
                 if !refused {
-                    tracing::info!(?kind, scope, %error, absent, "a watch was interrupted");
+                    tell(kind, &scope, &error, listed);
                 }
                 let first = absent && !refused;
                 refused |= absent;
@@ -194,6 +196,15 @@ async fn forward<K: kube::Resource + Send, S: Stream<Item = watcher::Result<watc
             return;
         }
     }
+}
+
+/// Tells of a watch that broke; of a kind that was never there, with the others of them.
+fn tell(kind: Kind, scope: &str, error: &watcher::Error, listed: bool) {
+    if !listed && is_unserved(error) {
+        return UNSERVED.lacks(kind);
+    }
+    let (absent, error) = (is_refusal(error), said(error));
+    tracing::info!(?kind, scope, error, absent, "a watch was interrupted");
 }
 
 /// What an error of a watch tells, by whether the kind was listed before and whether this is the first refusal.

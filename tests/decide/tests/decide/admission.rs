@@ -4,6 +4,7 @@ use crate::{
     cluster::{Cluster, at, now},
     words::{check, decision},
 };
+use numo_api::Reason;
 use numo_core::{action::Action, ledger::Ledger};
 
 #[test]
@@ -605,6 +606,68 @@ fn a_persons_word_before_admission_counts() {
         "hold Aborted
          node b Selected Aborted",
     );
+}
+
+/// It may wait for long, and `kubectl get nodechanges` says so all the while.
+#[test]
+fn a_node_that_was_skipped_and_is_retried_waits_in_its_journal_too() {
+    let retried = "reason:SkippedByPerson generation:2 obeyed:1 directive:Retry";
+    let run = |change: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0
+             run finalizer {{suspend: true}}
+             change a {change}"
+        )
+    };
+    check(
+        &run(&format!("Skipped {retried}")),
+        "node a Selected Suspended\n > journal a Selected Admitting",
+    );
+    // Once written it is not written again.
+    check(
+        &run("Selected reason:Admitting generation:2 obeyed:2 directive:Retry"),
+        "node a Selected Suspended\n > nothing",
+    );
+    // Whose turn comes now begins: that is the one write.
+    check(
+        &run(&format!("Skipped {retried}")).replace("suspend: true", ""),
+        "node a Admitted Admitting\n > journal a Admitted Admitting attempt 2",
+    );
+    // What a turn did to a node before it was left out stays to be read.
+    check(
+        &run(&format!(
+            "Skipped {retried} entries:PreRules,Released,Skipped pin:4.17.0"
+        )),
+        "node a Selected Suspended\n > nothing",
+    );
+    let plan = |change: &str| {
+        format!(
+            "node a worker v0
+             node b worker v0
+             plan concurrency:1 cordon finalizer
+             budget all selector:all max:1 paused
+             begun a {change}"
+        )
+    };
+    check(
+        &plan(&format!("Skipped {retried}")),
+        "node a Selected Stopped\n node b Selected Stopped\n > journal a Selected Admitting",
+    );
+}
+
+/// A journal in mid-run may have been written by a numo that had another name for the reason.
+#[test]
+fn a_reason_of_a_numo_before_the_first_release_is_understood() {
+    for (old, new) in [
+        ("GivingBack", Reason::Restoring),
+        ("NothingAsked", Reason::NothingGated),
+        ("ChannelAsked", Reason::ChannelQueried),
+    ] {
+        assert_eq!(Reason::named(old), Some(new));
+        assert_eq!(Reason::named(new.name()), Some(new));
+    }
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn a_binding_that_asks_nothing_does_not_say_that_it_gates() {
     let says = |text: String, settings: &str, is_idle: bool| {
         let cluster = Cluster::parse(&text);
         let (is_ready, why, _) = binding::state(&cluster.observed.bindings["all"], &cluster.observed);
-        let wanted = if is_idle { "NothingAsked" } else { "ValidConfig" };
+        let wanted = if is_idle { "NothingGated" } else { "ValidConfig" };
         assert_eq!((is_ready, why.reason.name()), (!is_idle, wanted), "{settings}");
     };
     // Of every kind.

@@ -313,6 +313,6 @@ fn a_maintenance_gives_its_turn_back_too() {
     );
     check(
         &cluster("Selected reason:Stopped closed:5", stopped),
-        "hold GivingBack\n > unshield a\n > release lease a",
+        "hold Restoring\n > unshield a\n > release lease a",
     );
 }

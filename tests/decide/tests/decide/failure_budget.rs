@@ -41,7 +41,7 @@ const SOAK: &str = r#""soakSeconds":0"#;
 const OF_OWNERS: [Case; 13] = [
     // Nothing gates it.
     goes_on("", &[]),
-    // What is empty gates nothing: a binding of that is NothingAsked.
+    // What is empty gates nothing: a binding of that is NothingGated.
     goes_on("", &[""]),
     goes_on("", &[r#""rules":[]"#]),
     stops(SOAK, &[], "(spec.mutex.failureBudget 1, the default): a; "),

@@ -644,7 +644,7 @@ fn a_node_that_the_hours_sent_back_holds_nothing_and_is_the_next() {
     let sent_back = "Selected reason:OutsideWindow attempt:2 closed:300";
     check(
         &maintenance(CLOSED, &format!("turn a {sent_back}\n kept a")),
-        "node a Selected GivingBack
+        "node a Selected Restoring
          > unshield a
          > release lease a",
     );

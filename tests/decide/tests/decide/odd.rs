@@ -143,7 +143,7 @@ fn a_cordon_on_a_node_that_the_spec_names_no_more_is_taken_back() {
     };
     check(
         &cluster(""),
-        "node a Uncordoned GivingBack
+        "node a Uncordoned Restoring
          > uncordon a Some(false) with no taints",
     );
     check(&cluster("cordoned"), "> uncordon a Some(false) with no taints");

@@ -1966,7 +1966,7 @@ fn a_turn_waits_while_nobody_knows_the_version() {
         &two("plan channel concurrency:1 cordon finalizer applying:a
              begun a new hash:old
              keeps a"),
-        "node a PreRelease ChannelAsked
+        "node a PreRelease ChannelQueried
          > nothing",
     );
 }

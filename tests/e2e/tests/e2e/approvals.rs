@@ -198,7 +198,20 @@ async fn a_run_waits_for_who_may_approve_it_and_not_for_who_may_edit_it() -> Res
         message.contains("numo approve mutexrunconfig/upgrade"),
         "{message}"
     );
-    let listed = stage.say(&["approve", "--list"]).await?;
+    let other = stage.call(&["approve", "--list", "-n", "kube-system"]).await?;
+    assert!(
+        other
+            .out
+            .contains("nothing waits for an approval in namespace kube-system"),
+        "{other:?}"
+    );
+    assert!(
+        other.err.contains("in other namespaces 1 owner waits for one"),
+        "{other:?}"
+    );
+    let listed = stage.say(&["approve", "--list", "-A"]).await?;
+    assert!(listed.contains("upgrade: WaitsForApproval"), "{listed}");
+    let listed = stage.say(&["approve", "--list", "-n", NAMESPACE]).await?;
     assert!(listed.contains("upgrade: WaitsForApproval"), "{listed}");
 
     // Who may edit the run may not approve it, and nobody approves for another.
@@ -371,7 +384,7 @@ async fn an_approval_says_in_its_status_whether_it_holds_and_why_not() -> Result
         words.contains("the spec, or a MutexBinding of it, was edited since"),
         "{words}"
     );
-    let listed = stage.say(&["approve", "--list"]).await?;
+    let listed = stage.say(&["approve", "--list", "-A"]).await?;
     let line = format!("MutexApproval {first} of ");
     assert!(
         listed.contains(&line) && listed.contains("does not hold: ApprovalExpired"),

@@ -92,6 +92,28 @@ async fn what_is_asked_is_answered_in_every_format_and_what_is_wrong_is_named() 
     assert!(!bare.contains("STEP") && bare.contains("worker-0"), "{bare}");
     let node = json_of(&stage, &["explain", "worker-1"]).await?;
     assert_eq!(node[0]["reason"], "WaitingForTurn", "{node:#}");
+    assert_eq!(
+        node[0]["object"],
+        json!({"kind": "Node", "name": "worker-1"}),
+        "{node:#}"
+    );
+    assert_eq!(node[0]["owner"]["namespace"], NAMESPACE, "{node:#}");
+    // What `-o name` says is taken by kubectl, and by numo itself.
+    let run = format!("mutexrunconfig.{}/upgrade", numo_api::GROUP);
+    for (call, wanted) in [
+        (vec!["explain", "worker-1"], "node/worker-1"),
+        (vec!["explain", "mrc/upgrade", "-n", NAMESPACE], run.as_str()),
+        (vec!["status", "-n", NAMESPACE], run.as_str()),
+    ] {
+        let named = stage.say(&[&call[..], &["-o", "name"]].concat()).await?;
+        assert_eq!(named.trim_end(), wanted, "{call:?}");
+    }
+    // A node's owners are those of the namespace, where one is given.
+    let text = stage.say(&["explain", "worker-1", "-n", "default"]).await?;
+    assert!(
+        text.contains("no target of a MutexRunConfig of namespace default"),
+        "{text}"
+    );
     assert!(
         node[0]["chain"]
             .as_array()

@@ -120,7 +120,7 @@ async fn a_node_that_a_person_holds_stays_until_that_is_taken_back() -> Result<(
             "hold",
             "worker-0",
             "-o",
-            "jsonpath={[0].said.verb} {[0].changes[0].path}",
+            "jsonpath={[0].directive.verb} {[0].changes[0].path}",
         ])
         .await?;
     assert!(said.starts_with("hold /spec/directive"), "{said}");

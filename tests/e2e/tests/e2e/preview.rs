@@ -124,7 +124,7 @@ async fn a_run_is_seen_before_it_runs_and_nothing_is_written() -> Result<()> {
     maintenance::running(&stage, "single", "worker-1", 1).await?;
 
     let before = stage.cluster.audit()?.len();
-    // Nothing is to be done yet: a later version is imagined.
+    // Nothing is to be done yet: a later version is assumed.
     let (found, code) = preview(
         &stage,
         &[
@@ -137,7 +137,7 @@ async fn a_run_is_seen_before_it_runs_and_nothing_is_written() -> Result<()> {
     )
     .await?;
     assert_eq!(
-        (&found["imagined"], &found["target"]),
+        (&found["assumed"], &found["target"]),
         (&json!(true), &json!("4.18.0")),
         "{found:#}"
     );
@@ -192,8 +192,8 @@ async fn a_run_is_seen_before_it_runs_and_nothing_is_written() -> Result<()> {
     let path = file.to_string_lossy().into_owned();
     let (found, code) = preview(&stage, &["-f", &path, "-n", NAMESPACE]).await?;
     assert_eq!(
-        found["owner"],
-        format!("MutexRunConfig {NAMESPACE}/next"),
+        found["object"],
+        json!({"apiGroup": numo_api::GROUP, "kind": "MutexRunConfig", "namespace": NAMESPACE, "name": "next"}),
         "{found:#}"
     );
     assert!(
@@ -229,8 +229,8 @@ async fn a_run_is_seen_before_it_runs_and_nothing_is_written() -> Result<()> {
     std::fs::write(&file, list.to_string())?;
     let (found, _) = preview(&stage, &["-f", &path, "-n", NAMESPACE]).await?;
     assert_eq!(
-        found["owner"],
-        format!("MutexRunConfig {NAMESPACE}/next"),
+        found["object"],
+        json!({"apiGroup": numo_api::GROUP, "kind": "MutexRunConfig", "namespace": NAMESPACE, "name": "next"}),
         "{found:#}"
     );
 

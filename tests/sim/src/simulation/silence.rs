@@ -247,7 +247,7 @@ impl Simulation {
                     | Reason::RuleRunning
                     | Reason::ConfigChanged
                     | Reason::Soaking
-                    | Reason::GivingBack
+                    | Reason::Restoring
                     | Reason::Progressing
                     | Reason::Upgrading
                     | Reason::UpgradeStarting

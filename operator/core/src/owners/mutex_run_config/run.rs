@@ -354,7 +354,7 @@ fn leave(decision: &mut RunDecision<'_>, leaving: Option<&Why>) {
     decision.out.report.hold = leaving.cloned();
     let why = leaving
         .cloned()
-        .unwrap_or_else(|| Why::new(Reason::GivingBack, "the run is being left"));
+        .unwrap_or_else(|| Why::new(Reason::Restoring, "the run is being left"));
     let left_out = report_the_rest(decision, &why);
     if decision.view.in_flight() > 0 || !decision.view.orphans.is_empty() {
         pause::tend_canary(decision);

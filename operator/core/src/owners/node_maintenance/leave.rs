@@ -20,7 +20,7 @@ pub(super) const PUTTING_BACK: &str = "the node is being put back as it was";
 
 /// The same, with its reason.
 pub(super) fn giving_back() -> Why {
-    Why::new(Reason::GivingBack, PUTTING_BACK)
+    Why::new(Reason::Restoring, PUTTING_BACK)
 }
 
 impl Pass<'_> {

@@ -295,7 +295,7 @@ impl Pass<'_> {
                 if self.out.actions.len() == before {
                     return false;
                 }
-                let why = Why::new(Reason::GivingBack, "lease and shield are removed");
+                let why = Why::new(Reason::Restoring, "lease and shield are removed");
                 self.say(Step::Selected, why, other);
             }
         }

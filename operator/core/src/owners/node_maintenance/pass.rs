@@ -53,7 +53,7 @@ impl Pass<'_> {
                 | Reason::RuleStarting
                 | Reason::RuleRunning
                 | Reason::InMaintenance
-                | Reason::GivingBack
+                | Reason::Restoring
                 | Reason::Soaking
         );
         if is_error {

@@ -240,10 +240,7 @@ impl steps::Turn for Turn<'_, '_> {
         let mut journal = Journal::open(self.change, self.pass.now);
         journal.enter(Step::Ready, None);
         self.pass.out.actions.extend(journal.planned(None));
-        let why = Why::new(
-            Reason::GivingBack,
-            "its rules are evaluated before it is restored",
-        );
+        let why = Why::new(Reason::Restoring, "its rules are evaluated before it is restored");
         self.say(Step::Ready, why);
         STAY
     }

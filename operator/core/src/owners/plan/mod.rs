@@ -321,7 +321,7 @@ impl<'a> Pass<'a> {
     /// Nodes that go on to the next version at once: each keeps its cordon until then.
     fn going_on(&self) -> BTreeSet<&'a str> {
         let waits = self.hold.as_ref().is_some_and(|why| {
-            let soon = [Reason::PlanStarting, Reason::Validating, Reason::ChannelAsked];
+            let soon = [Reason::PlanStarting, Reason::Validating, Reason::ChannelQueried];
             !soon.contains(&why.reason)
         });
         let is_closed = || self.outside().is_some() || self.intent.schedule.closed(self.now).is_some();
@@ -491,7 +491,7 @@ impl<'a> Pass<'a> {
             by_channel: resolved.by_channel,
             unresolved: problem.map(|(_, message)| message.clone()),
             is_validating: of_secrets.is_some_and(|why| is_listing(&why)),
-            is_asked: problem.is_some_and(|(reason, _)| *reason == Reason::ChannelAsked),
+            is_asked: problem.is_some_and(|(reason, _)| *reason == Reason::ChannelQueried),
             version: resolved.version.clone(),
             hash: self.hash.clone(),
             applying: self.applying.values().cloned().collect(),

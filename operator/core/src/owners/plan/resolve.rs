@@ -106,7 +106,7 @@ fn not_asked(view: &PlanView, observed: &Observed, url: &str, now: Timestamp) ->
     let message = format!("spec.channel {}: it is being asked", without_user(url));
     Resolved {
         by_channel: true,
-        problem: last.is_none().then_some((Reason::ChannelAsked, message)),
+        problem: last.is_none().then_some((Reason::ChannelQueried, message)),
         version: last.map(|(_, version)| version).unwrap_or_default(),
         ask_at: due,
         asks: due.is_none(),
@@ -132,7 +132,7 @@ fn answered(view: &PlanView, observed: &Observed, known: &ChannelView, now: Time
     };
     let reason = match known.answer {
         Some(_) => Reason::VersionUnresolved,
-        None => Reason::ChannelAsked,
+        None => Reason::ChannelQueried,
     };
     let url = without_user(&known.url);
     let problem = |problem: &String| (reason, format!("spec.channel {url}: {problem}"));

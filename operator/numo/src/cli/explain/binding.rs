@@ -1,7 +1,10 @@
 //! What a MutexBinding gates, or why it gates nothing.
 
 use super::explanation::{Explanation, NAMED};
-use crate::cli::live::Look;
+use crate::{
+    cli::{live::Look, named::Named},
+    shell::project::Kind,
+};
 use numo_api::Reason;
 use numo_core::{admit::union::Union, binding, observed::BindingView};
 
@@ -12,11 +15,11 @@ pub(super) fn binding(look: &Look, name: &str, view: &BindingView) -> Explanatio
     let mut one = Explanation {
         phase: Some(if ready { "valid" } else { "not valid" }.to_owned()),
         ..Explanation::of(
-            format!("MutexBinding {name}"),
+            Named::of_cluster(Kind::MutexBinding, name),
             (Some(why.reason), why.message.to_string()),
         )
     };
-    let does = if why.reason == Reason::NothingAsked {
+    let does = if why.reason == Reason::NothingGated {
         "selects"
     } else {
         "gates"

@@ -1,7 +1,10 @@
 //! How much of a MutexBudget is in use, by whom.
 
 use super::explanation::{Explanation, NAMED};
-use crate::cli::{live::Look, word::Word};
+use crate::{
+    cli::{live::Look, named::Named, word::Word},
+    shell::project::Kind,
+};
 use numo_api::{Reason, conditions::Actor, marks};
 use numo_core::{
     ledger::{self, Ledger, Use},
@@ -21,7 +24,7 @@ pub(super) fn budget(look: &Look, name: &str) -> Explanation {
             .iter()
             .find(|used| used.is_full())
             .is_some_and(|used| !used.makes_room);
-    let mut one = Explanation::of(format!("MutexBudget {name}"), why);
+    let mut one = Explanation::of(Named::of_cluster(Kind::MutexBudget, name), why);
     match one.reason {
         Some(Reason::Stopped) => one.commands = vec![ledger::start_command(name)],
         // No node in flight ends it: it is 0 or invalid, or filled by nodes that are dead, cordoned, held or kept.
@@ -37,7 +40,7 @@ pub(super) fn budget(look: &Look, name: &str) -> Explanation {
     for used in of_budget {
         one.link("in use", usage(used));
     }
-    one.said = view.map_or_else(Vec::new, |view| Word::kept(view.annotations.get(marks::SAID)));
+    one.directives = view.map_or_else(Vec::new, |view| Word::kept(view.annotations.get(marks::SAID)));
     one
 }
 

@@ -1,7 +1,10 @@
 //! Whether a MutexRule or a MutexTarget is valid, as its status says.
 
 use super::explanation::Explanation;
-use crate::cli::{live, remedy};
+use crate::{
+    cli::{live, named::Named, remedy},
+    shell::project::Kind,
+};
 use numo_api::{Condition, Reason, conditions::types};
 use numo_core::observed::Key;
 
@@ -13,9 +16,9 @@ const ONCE: [&str; 4] = [
     types::STALLED,
 ];
 
-pub(super) fn verdict_of(kind: &str, key: &Key, conditions: &[Condition]) -> Explanation {
+pub(super) fn verdict_of(kind: Kind, key: &Key, conditions: &[Condition]) -> Explanation {
     let find = |type_: &str| conditions.iter().find(|condition| condition.type_ == type_);
-    let object = format!("{kind} {key}");
+    let object = Named::of(kind, key);
     let Some(valid) = find(types::VALID_CONFIG) else {
         return Explanation {
             phase: Some("not judged yet; is numo running?".to_owned()),
@@ -35,7 +38,7 @@ pub(super) fn verdict_of(kind: &str, key: &Key, conditions: &[Condition]) -> Exp
         ..Explanation::of(object, (reason, message))
     };
     if !is_valid {
-        one.commands = mend(kind, key, reason, &one.message);
+        one.commands = mend(one.object.kind, key, reason, &one.message);
     }
     for other in conditions
         .iter()
@@ -90,7 +93,7 @@ mod tests {
             condition(types::STALLED, !is_valid, message),
             condition(types::FETCHED, true, "The component was fetched."),
         ];
-        verdict_of("MutexRule", &Key::new("team", "check"), &all)
+        verdict_of(Kind::MutexRule, &Key::new("team", "check"), &all)
     }
 
     #[test]

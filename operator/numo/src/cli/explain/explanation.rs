@@ -3,6 +3,7 @@
 use crate::{
     cli::{
         live::ago,
+        named::Named,
         output::{self, paint},
         word::Word,
     },
@@ -21,9 +22,12 @@ pub(super) const NAMED: usize = 10;
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Explanation {
-    pub(super) object: String,
+    pub(super) object: Named,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) owner: Option<String>,
+    pub(super) owner: Option<Named>,
+    /// What its NodeMaintenance is for, where that says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) purpose: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) step: Option<Step>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,8 +58,9 @@ pub(super) struct Explanation {
     pub(super) chain: Vec<Link>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) journal: Option<Journal>,
+    /// What persons said of it, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) said: Vec<Word>,
+    pub(super) directives: Vec<Word>,
 }
 
 /// One thing that stands against a node's turn.
@@ -176,7 +181,7 @@ pub(super) struct Entry {
 }
 
 impl Explanation {
-    pub(super) fn of(object: String, why: (Option<Reason>, String)) -> Self {
+    pub(super) fn of(object: Named, why: (Option<Reason>, String)) -> Self {
         let (reason, message) = why;
         let who = reason.map(Reason::who).filter(|who| *who != Actor::Nobody);
         Self {
@@ -190,7 +195,7 @@ impl Explanation {
     }
 
     /// How an owner stands: ended by whoever ends it here, not by whoever ends its reason as a rule.
-    pub(super) fn of_owner(object: String, standing: Standing) -> Self {
+    pub(super) fn of_owner(object: Named, standing: Standing) -> Self {
         let Standing {
             reason, message, who, ..
         } = standing;
@@ -278,9 +283,9 @@ impl Explanation {
         for Link { what, message } in &self.chain {
             line(what, message);
         }
-        for word in &self.said {
+        for word in &self.directives {
             line(
-                "said",
+                "person",
                 &format!("{} ago: {}", ago(Some(&word.at), now), word.sentence()),
             );
         }
@@ -294,7 +299,7 @@ impl Explanation {
     }
 
     fn head(&self, now: Timestamp) -> String {
-        let mut head = paint(output::head(), &self.object);
+        let mut head = paint(output::head(), &self.object.to_string());
         let state = self.step.map(|step| paint(output::of_step(step), step.name()));
         if let Some(state) = state.or_else(|| self.phase.clone()) {
             let _ = write!(head, ": {state}");
@@ -304,7 +309,10 @@ impl Explanation {
         }
         let pool = self.pool.as_ref().map(|pool| format!("pool {pool}"));
         let target = self.target.as_ref().map(|target| format!("to {target}"));
-        let of: Vec<String> = [pool, self.owner.clone(), target].into_iter().flatten().collect();
+        let purpose = self.purpose.as_ref();
+        let purpose = purpose.map_or_else(String::new, |purpose| format!(" \"{purpose}\""));
+        let owner = self.owner.as_ref().map(|owner| format!("{owner}{purpose}"));
+        let of: Vec<String> = [pool, owner, target].into_iter().flatten().collect();
         if !of.is_empty() {
             let _ = write!(head, " ({})", of.join(", "));
         }

@@ -7,10 +7,15 @@ use super::{
     owner::waves,
     surroundings::around,
 };
-use crate::cli::{
-    live::{self, Look},
-    maintained, remedy,
-    word::Word,
+use crate::{
+    cli::{
+        live::{self, Look},
+        maintained,
+        named::Named,
+        remedy,
+        word::Word,
+    },
+    shell::project::Kind,
 };
 use numo_api::{
     Reason,
@@ -22,17 +27,16 @@ use numo_core::observed::MaintenanceView;
 /// What a maintenance of the node waits for, and who can end it.
 pub(super) fn maintenance(look: &Look, view: &MaintenanceView) -> Explanation {
     let status = &view.status;
-    let reason = view.spec.reason.as_deref();
-    let reason = reason.map_or_else(String::new, |reason| format!(" \"{reason}\""));
     let mut one = Explanation {
         phase: Some(format!(
             "maintenance {}",
             status.phase.as_deref().unwrap_or("not begun")
         )),
-        owner: Some(format!("{}{reason}", view.owner)),
-        said: Word::kept(view.annotations.get(marks::SAID)),
+        owner: Some(Named::owner(&view.owner)),
+        purpose: view.spec.reason.clone(),
+        directives: Word::kept(view.annotations.get(marks::SAID)),
         ..Explanation::of(
-            format!("Node {}", view.spec.node_name),
+            Named::of_cluster(Kind::Node, &view.spec.node_name),
             live::maintenance_words(look, view),
         )
     };

@@ -41,12 +41,13 @@ use crate::{
         output::OutputArgs,
         status::say_unseen,
     },
-    shell::{client::Connection, list, store::Store},
+    shell::{client::Connection, list, project::Kind, store::Store},
 };
 use clap::Args;
 use jiff::Timestamp;
 use numo_core::{Decision, Owner, OwnerKind, observed::Key};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Arguments of `numo explain`.
 #[derive(Debug, Args)]
@@ -55,7 +56,8 @@ pub struct ExplainArgs {
     cluster: ClusterArgs,
     #[command(flatten)]
     output: OutputArgs,
-    /// Namespace of the object [default: that of the kubeconfig's context]; a node has none: all its owners are shown
+    /// Namespace of the object [default: that of the kubeconfig's context]; for a node, only owners in it, and those without a namespace
+    /// [default: all its owners]
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
     /// Objects of that name in all namespaces
@@ -85,7 +87,8 @@ pub async fn explain(mut args: ExplainArgs) -> Result<(), CliError> {
         ));
     }
     let (connection, default) = args.cluster.connect("explain").await?;
-    if !args.all_namespaces {
+    let is_of_node = matches!(args.object.what, None | Some(What::Node));
+    if !args.all_namespaces && !is_of_node {
         args.namespace.get_or_insert(default);
     }
     if args.watch {
@@ -163,7 +166,9 @@ fn print(found: &[Explanation], now: Timestamp, output: &OutputArgs) -> Result<(
         || {
             found
                 .iter()
-                .map(|one| one.object.to_lowercase().replacen(' ', "/", 1))
+                .map(|one| one.object.typed())
+                .collect::<BTreeSet<_>>()
+                .into_iter()
                 .collect()
         },
     )
@@ -213,7 +218,7 @@ fn found(look: &Look, args: &ExplainArgs) -> Result<Vec<Explanation>, CliError> 
     let observed = &look.store.observed;
     Ok(match args.object.what.unwrap_or(What::Node) {
         What::Node => match observed.nodes.get(name) {
-            Some(seen) => node(look, seen),
+            Some(seen) => node(look, seen, args.namespace.as_deref()),
             None => Vec::new(),
         },
         What::Run => {
@@ -241,7 +246,7 @@ fn found(look: &Look, args: &ExplainArgs) -> Result<Vec<Explanation>, CliError> 
                 .map(|(key, rule)| {
                     let status = rule.status.as_ref();
                     verdict_of(
-                        "MutexRule",
+                        Kind::MutexRule,
                         key,
                         status.map_or(&[], |status| status.conditions.as_slice()),
                     )
@@ -254,7 +259,7 @@ fn found(look: &Look, args: &ExplainArgs) -> Result<Vec<Explanation>, CliError> 
                 .values()
                 .filter(|target| in_namespace(&target.key));
             targets
-                .map(|target| verdict_of("MutexTarget", &target.key, &target.status.conditions))
+                .map(|target| verdict_of(Kind::MutexTarget, &target.key, &target.status.conditions))
                 .collect()
         }
         What::Budget | What::Window | What::Notifier | What::Binding => policy(look, args.object.what, name),

@@ -11,28 +11,32 @@ use super::{
 use crate::{
     cli::{
         live::{self, Look},
+        named::Named,
         remedy,
         word::Word,
     },
     frontends::standing::Standing,
+    shell::project::Kind,
 };
 use numo_api::{Reason, Step, marks};
 use numo_core::{
     Decision, Owner,
-    observed::NodeView,
+    observed::{Key, NodeView},
     report::{NodeReport, Report, Why},
     suspended::suspended,
 };
 
-pub(super) fn node(look: &Look, seen: &NodeView) -> Vec<Explanation> {
+/// Why a node is where it is, for each of its owners: those of the namespace, where one is given, and those that have none.
+pub(super) fn node(look: &Look, seen: &NodeView, namespace: Option<&str>) -> Vec<Explanation> {
     let name = seen.name.as_str();
     let mut found = Vec::new();
-    for (key, decision) in &look.runs {
+    let is_meant = |key: &Key| namespace.is_none_or(|namespace| key.namespace == namespace);
+    for (key, decision) in look.runs.iter().filter(|(key, _)| is_meant(key)) {
         if let Some(node) = decision.report.nodes.get(name) {
             found.push(of_node(look, seen, &Owner::run(key.clone()), decision, node));
         }
     }
-    for (key, decision) in &look.plans {
+    for (key, decision) in look.plans.iter().filter(|(key, _)| is_meant(key)) {
         if let Some(node) = decision.report.nodes.get(name) {
             let mut one = of_node(look, seen, &Owner::plan(key.clone()), decision, node);
             if node.in_flight() {
@@ -58,15 +62,12 @@ pub(super) fn node(look: &Look, seen: &NodeView) -> Vec<Explanation> {
     let named = maintenances.filter(|view| view.spec.node_name == name);
     found.extend(named.map(|view| maintenance(look, view)));
     if found.is_empty() {
-        let mut one = Explanation::of(
-            format!("Node {name}"),
-            (
-                None,
-                "it belongs to no run: its primary pool is in no target of a MutexRunConfig, no Plan selects it, \
-                 and no NodeMaintenance names it"
-                    .to_owned(),
-            ),
+        let place = namespace.map_or_else(String::new, |namespace| format!(" of namespace {namespace}"));
+        let message = format!(
+            "it belongs to no run: its primary pool is in no target of a MutexRunConfig{place}, no Plan{place} selects it, \
+             and no NodeMaintenance names it"
         );
+        let mut one = Explanation::of(Named::of_cluster(Kind::Node, name), (None, message));
         around(&mut one, look, seen, None);
         found.push(one);
     }
@@ -84,7 +85,7 @@ pub(super) fn of_node(
     let why = (Some(node.why.reason), node.why.message.to_string());
     let report = &decision.report;
     let mut one = Explanation {
-        owner: Some(owner.to_string()),
+        owner: Some(Named::owner(owner)),
         commands: remedy::of_node(look, owner, report, &seen.name, node),
         step: Some(node.step),
         since: node.since.clone(),
@@ -92,13 +93,13 @@ pub(super) fn of_node(
         target: Some(report.target.clone().unwrap_or_else(|| "?".to_owned())),
         earliest: earliest(look, owner, (decision, node)),
         also: also(look, owner, &seen.name, node.why.reason),
-        ..Explanation::of(format!("Node {}", seen.name), why)
+        ..Explanation::of(Named::of_cluster(Kind::Node, &seen.name), why)
     };
     if !node.step.is_terminal() {
         one.tell_pause(suspended(&look.store.observed, owner));
     }
     say_who_ends_it(&mut one, node);
-    one.said.extend(hold_said(look, owner, node, report));
+    one.directives.extend(hold_said(look, owner, node, report));
     if matches!(
         node.why.reason,
         Reason::WaitingForTurn

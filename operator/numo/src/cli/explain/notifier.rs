@@ -1,14 +1,18 @@
 //! What a MutexNotifier has told, and why it tells nothing.
 
 use super::explanation::Explanation;
-use crate::{cli::live::Look, frontends::mutex_notifier::NotifierView};
+use crate::{
+    cli::{live::Look, named::Named},
+    frontends::mutex_notifier::NotifierView,
+    shell::project::Kind,
+};
 use numo_api::{Reason, conditions::types};
 use numo_core::text::counted;
 
 /// How a notifier stands, as its status says.
 pub(super) fn notifier(look: &Look, view: &NotifierView) -> Explanation {
     let (name, status) = (&view.name, &view.status);
-    let object = format!("MutexNotifier {name}");
+    let object = Named::of_cluster(Kind::MutexNotifier, name);
     let mut conditions = status.conditions.iter();
     let ready = conditions.find(|one| one.type_ == types::READY);
     let Some(ready) = ready.filter(|_| status.observed_generation == Some(view.generation)) else {

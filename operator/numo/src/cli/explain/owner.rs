@@ -3,6 +3,7 @@
 use super::{explanation::Explanation, took::took, window::own_hours};
 use crate::cli::{
     live::{self, Look},
+    named::Named,
     remedy,
     word::Word,
 };
@@ -14,8 +15,8 @@ pub(super) fn plan(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     let report = &decision.report;
     let standing = live::plan_words(look, key, report);
     let (reason, who) = (standing.reason, standing.who);
-    let mut one = Explanation::of_owner(format!("Plan {key}"), standing);
     let owner = Owner::plan(key.clone());
+    let mut one = Explanation::of_owner(Named::owner(&owner), standing);
     one.tell_pause(suspended(&look.store.observed, &owner));
     let said = (reason, who, one.message.as_str());
     one.commands = remedy::of_owner(look, &owner, report, said);
@@ -29,7 +30,7 @@ pub(super) fn plan(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     one.left_out(report);
     took(&mut one, look, &owner, report);
     let view = look.store.observed.plans.get(key);
-    one.said = view.map_or_else(Vec::new, |view| Word::kept(view.annotations.get(marks::SAID)));
+    one.directives = view.map_or_else(Vec::new, |view| Word::kept(view.annotations.get(marks::SAID)));
     one
 }
 
@@ -38,8 +39,8 @@ pub(super) fn version(look: &Look, key: &Key, decision: &Decision) -> Explanatio
     let report = &decision.report;
     let standing = live::version_words(look, key, report);
     let (reason, who) = (standing.reason, standing.who);
-    let mut one = Explanation::of_owner(format!("NodeVersion {}", key.name), standing);
     let owner = Owner::node_version(key.name.as_str());
+    let mut one = Explanation::of_owner(Named::owner(&owner), standing);
     one.tell_pause(suspended(&look.store.observed, &owner));
     let said = (reason, who, one.message.as_str());
     one.commands = remedy::of_owner(look, &owner, report, said);
@@ -56,7 +57,7 @@ pub(super) fn version(look: &Look, key: &Key, decision: &Decision) -> Explanatio
     one.left_out(report);
     took(&mut one, look, &owner, report);
     let annotations = look.annotations(&owner);
-    one.said = Word::kept(annotations.and_then(|all| all.get(marks::SAID)));
+    one.directives = Word::kept(annotations.and_then(|all| all.get(marks::SAID)));
     one
 }
 
@@ -89,16 +90,20 @@ pub(super) fn waves(one: &mut Explanation, report: &Report) {
 
 fn progress(look: &Look, owner: &Owner, report: &Report) -> String {
     let done = report.count(|node| node.step == Step::Done);
+    let all = report.nodes.len();
+    if done == all {
+        return format!("{done} of {all} done");
+    }
     let eta = live::eta_words(live::eta(look, owner, report).as_ref());
-    format!("{done} of {} done; {eta}", report.nodes.len())
+    format!("{done} of {all} done; the rest: {eta}")
 }
 
 pub(super) fn run(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     let report = &decision.report;
     let standing = live::said(look, key, report);
     let (reason, who) = (standing.reason, standing.who);
-    let mut one = Explanation::of_owner(format!("MutexRunConfig {key}"), standing);
     let owner = Owner::run(key.clone());
+    let mut one = Explanation::of_owner(Named::owner(&owner), standing);
     one.tell_pause(suspended(&look.store.observed, &owner));
     let said = (reason, who, one.message.as_str());
     one.commands = remedy::of_owner(look, &owner, report, said);
@@ -144,7 +149,7 @@ pub(super) fn run(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     one.behind("flight", report, "");
     one.left_out(report);
     took(&mut one, look, &owner, report);
-    one.said = view.map_or_else(Vec::new, |view| Word::kept(view.annotations.get(marks::SAID)));
+    one.directives = view.map_or_else(Vec::new, |view| Word::kept(view.annotations.get(marks::SAID)));
     one
 }
 

@@ -1,7 +1,7 @@
 //! What a reason means, wherever it was seen.
 
 use super::explanation::{Explanation, NAMED};
-use crate::cli::{error::CliError, remedy};
+use crate::cli::{error::CliError, named::Named, remedy};
 use numo_api::Reason;
 
 /// What a reason means, wherever it was seen.
@@ -10,10 +10,7 @@ pub(super) fn reason(name: &str) -> Result<Explanation, CliError> {
         .iter()
         .find(|reason| reason.name().eq_ignore_ascii_case(name));
     if let Some(reason) = known {
-        let mut one = Explanation::of(
-            format!("Reason {reason}"),
-            (Some(*reason), reason.meaning().to_owned()),
-        );
+        let mut one = Explanation::of(named(reason.name()), (Some(*reason), reason.meaning().to_owned()));
         one.means = None;
         one.commands = remedy::of_reason(*reason);
         return Ok(one);
@@ -22,12 +19,20 @@ pub(super) fn reason(name: &str) -> Result<Explanation, CliError> {
     match others.find(|(word, ..)| word.eq_ignore_ascii_case(name)) {
         Some((word, seen, meaning)) => Ok(Explanation {
             phase: Some(format!("of a {}", seen.name())),
-            ..Explanation::of(format!("Reason {word}"), (None, (*meaning).to_owned()))
+            ..Explanation::of(named(word), (None, (*meaning).to_owned()))
         }),
         None => Err(CliError::Usage(format!(
             "found no reason {name}{}",
             nearest(name)
         ))),
+    }
+}
+
+fn named(reason: &str) -> Named {
+    Named {
+        kind: "Reason",
+        name: reason.to_owned(),
+        ..Named::default()
     }
 }
 

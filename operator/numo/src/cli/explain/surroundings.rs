@@ -45,7 +45,7 @@ pub(super) fn around(one: &mut Explanation, look: &Look, seen: &NodeView, owner:
         };
         one.link("budget", message);
         if used.budget.paused {
-            one.said
+            one.directives
                 .extend(Word::kept(used.budget.annotations.get(marks::SAID)).pop());
         }
     }

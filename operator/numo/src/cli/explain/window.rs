@@ -1,7 +1,10 @@
 //! Whether a MutexWindow lets its nodes begin, and when it does next.
 
 use super::explanation::{Explanation, NAMED};
-use crate::cli::live::Look;
+use crate::{
+    cli::{live::Look, named::Named},
+    shell::project::Kind,
+};
 use numo_api::{Reason, conditions::Actor};
 use numo_core::{
     Owner,
@@ -34,7 +37,7 @@ pub(super) fn window(look: &Look, view: &WindowView) -> Explanation {
         (None, _) => "it is open, and no end is in sight".to_owned(),
     };
     let mut one = Explanation::of(
-        format!("MutexWindow {name}"),
+        Named::of_cluster(Kind::MutexWindow, name),
         (why.as_ref().map(|why| why.reason), words),
     );
     if let Some(why) = &why {

@@ -181,7 +181,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "approve",
         &[
-            ("What waits for approval", "numo approve --list"),
+            (
+                "What waits for approval in all namespaces",
+                "numo approve --list -A",
+            ),
             (
                 "Approve the wave that is due",
                 "numo approve plan/server-plan -n system-upgrade --wave 2 --reason 'canaries are fine'",

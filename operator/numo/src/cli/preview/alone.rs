@@ -8,8 +8,11 @@ use super::{
     site::Site,
 };
 use crate::{
-    cli::error::{self, CliError},
-    shell::store::Store,
+    cli::{
+        error::{self, CliError},
+        named::Named,
+    },
+    shell::{project::Kind, store::Store},
 };
 use numo_api::{Phase, marks::openshift};
 use numo_core::{
@@ -38,7 +41,7 @@ pub(super) async fn of_rule(
     };
     let node = node_of(observed, args.node.as_deref())?;
     let mut one = Preview {
-        owner: format!("MutexRule {key}"),
+        object: Named::of(Kind::MutexRule, key),
         asked_about: Some(node.name.clone()),
         ..Preview::default()
     };

@@ -102,7 +102,7 @@ pub async fn preview(args: PreviewArgs) -> Result<(), CliError> {
 impl Preview {
     /// As `-o name` has it.
     fn name(&self) -> String {
-        self.owner.to_lowercase().replacen(' ', "/", 1)
+        self.object.typed()
     }
 }
 
@@ -117,8 +117,8 @@ fn is_unordered(owner: &Owner, observed: &Observed) -> bool {
 fn closed(previews: &[Preview]) -> Result<(), CliError> {
     match previews.iter().map(Preview::against).sum::<usize>() {
         0 => Ok(()),
-        1 => Err(CliError::Closed("one thing stands against it".to_owned())),
-        number => Err(CliError::Closed(format!("{number} things stand against it"))),
+        1 => Err(CliError::Closed("1 problem blocks it, see above".to_owned())),
+        number => Err(CliError::Closed(format!("{number} problems block it, see above"))),
     }
 }
 

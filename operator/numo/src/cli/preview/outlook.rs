@@ -1,6 +1,9 @@
 //! What one owner would do, as data and as text. It looks at nothing.
 
-use crate::cli::output::{self, paint};
+use crate::cli::{
+    named::Named,
+    output::{self, paint},
+};
 use numo_api::{Reason, Step};
 use numo_core::{
     report::NO_WAVE,
@@ -20,7 +23,8 @@ use std::{
     reason = "each is said of the preview by itself"
 )]
 pub(super) struct Preview {
-    pub(super) owner: String,
+    /// The owner, or the rule that is asked by itself.
+    pub(super) object: Named,
     /// Whether it goes to no version.
     #[serde(skip)]
     pub(super) is_maintenance: bool,
@@ -30,11 +34,11 @@ pub(super) struct Preview {
     /// The version its nodes go to; none if it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) target: Option<String>,
-    /// Whether that was imagined.
-    pub(super) imagined: bool,
-    /// Whether nobody asked for that version: no upgrade is under way.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    /// Whether the upgrade to it is assumed: it is not under way, or the control plane is not there yet.
     pub(super) assumed: bool,
+    /// Whether nobody named that version: no upgrade is under way, and it is the next minor one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) default_target: bool,
     /// What stands against it as a whole.
     pub(super) refused: Vec<Said>,
     /// What looks like an order or a limit of it and keeps no node from its turn, and what a person should know of its waves.
@@ -60,14 +64,14 @@ pub(super) struct Preview {
     /// What a node takes, by which those times are; absent where nobody knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) forecast: Option<ForecastSaid>,
-    /// Whether there are more batches than were imagined.
+    /// Whether there are more batches than were worked out.
     pub(super) more: bool,
     /// Nodes that would have no turn, and why.
     pub(super) left: Vec<NodeSaid>,
     /// What drains would meet.
     pub(super) drains: Vec<DrainSaid>,
-    /// Nodes whose drains were not looked at.
-    pub(super) not_looked_at: usize,
+    /// Nodes whose drains were not checked.
+    pub(super) not_checked: usize,
     /// What rules say of the first node now.
     pub(super) rules: Vec<RuleSaid>,
     /// Admission webhooks that would have no endpoint for a time.
@@ -227,7 +231,7 @@ impl Preview {
 
     /// What it is of, and where its nodes go.
     fn head(&self) -> String {
-        let owner = paint(output::head(), &self.owner);
+        let owner = paint(output::head(), &self.object.to_string());
         if let Some(node) = &self.asked_about {
             return format!("{owner}: evaluated for Node {node}");
         }
@@ -238,14 +242,14 @@ impl Preview {
             .target
             .as_deref()
             .unwrap_or("a version that is not known yet");
-        let imagined = match (self.imagined, self.assumed) {
+        let assumed = match (self.assumed, self.default_target) {
             (_, true) => {
-                " (no upgrade is under way: the next minor version is imagined; --to-version names another)"
+                " (no upgrade is under way: the next minor version is assumed; --to-version names another)"
             }
-            (true, false) => " (imagined: the control plane is there)",
+            (true, false) => " (assumed: the control plane is there)",
             (false, false) => "",
         };
-        format!("{owner}: to {target}{imagined}")
+        format!("{owner}: to {target}{assumed}")
     }
 
     pub(super) fn text(&self) -> String {
@@ -415,11 +419,11 @@ impl Preview {
                 self.drains.len() - SHOWN * 2
             );
         }
-        if self.not_looked_at > 0 {
+        if self.not_checked > 0 {
             let _ = writeln!(
                 text,
-                "          the pods of {} were not looked at (--drains)",
-                counted(self.not_looked_at, "node")
+                "          the pods of {} were not checked (--drains)",
+                counted(self.not_checked, "node")
             );
         }
     }

@@ -10,6 +10,7 @@ use crate::{
     cli::{
         error::{self, CliError},
         live,
+        named::Named,
     },
     shell::{list, store::Store, surroundings},
 };
@@ -46,7 +47,7 @@ pub(super) async fn of_owner(
 ) -> Result<Preview, CliError> {
     let mut imagined = Imagined::new(store.observed.clone(), now);
     let mut one = Preview {
-        owner: owner.to_string(),
+        object: Named::owner(owner),
         is_maintenance: matches!(owner.kind, OwnerKind::NodeMaintenance(_)),
         ..Preview::default()
     };
@@ -76,7 +77,7 @@ pub(super) async fn of_owner(
         order = vec![view.spec.node_name.clone()];
     }
     let looked_at: Vec<String> = order.iter().take(args.drains).cloned().collect();
-    one.not_looked_at = order.len() - looked_at.len();
+    one.not_checked = order.len() - looked_at.len();
     if let Some(site) = site {
         let connection = site.connection;
         let found = list::pods(&connection.read, store, &looked_at, &mut None).await;
@@ -240,11 +241,11 @@ fn upgrade(
     let first = imagined.decide(owner).report;
     let idle = first.phase == RunPhase::Idle && owner.kind == OwnerKind::MutexRunConfig;
     let later = idle.then(|| later(&imagined.observed)).flatten();
-    let assumed = later.is_some() && given.is_none();
+    let is_default = later.is_some() && given.is_none();
     if let Some(version) = given.cloned().or(later) {
         if owner.kind == OwnerKind::MutexRunConfig {
-            one.imagined = true;
-            one.assumed = assumed;
+            one.assumed = true;
+            one.default_target = is_default;
             imagined.upgrade_to(&version);
         } else if given.is_some() {
             return Err(CliError::Usage("--to-version is for a MutexRunConfig".to_owned()));
@@ -257,7 +258,7 @@ fn upgrade(
         && owner.kind == OwnerKind::MutexRunConfig
         && report.nodes.values().any(|node| comes(node.why.reason))
     {
-        one.imagined = true;
+        one.assumed = true;
         imagined.upgrade_to(&version);
         report = imagined.decide(owner).report;
     }

@@ -35,7 +35,7 @@ impl Wait<'_> {
     pub(super) fn approve(&self) -> Vec<String> {
         match self.cause() {
             Some(Cause::Approval(command)) => vec![command.clone()],
-            _ => vec!["numo approve --list".to_owned()],
+            _ => vec!["numo approve --list -A".to_owned()],
         }
     }
 
@@ -177,7 +177,7 @@ mod tests {
         for reason in [Reason::WaitsForApproval, Reason::ApprovalExpired] {
             let found = commands_of(reason, Some(Cause::Approval(command.to_owned())));
             assert_eq!(found, [command]);
-            assert_eq!(commands_of(reason, None), ["numo approve --list"]);
+            assert_eq!(commands_of(reason, None), ["numo approve --list -A"]);
         }
     }
 

@@ -28,7 +28,7 @@ pub fn of_reason(reason: Reason) -> Vec<String> {
     let named = match reason {
         // The object that is missing or wrong is named by the owner, which is edited.
         Reason::ProviderContradicts => "PendingNode PENDINGNODE",
-        Reason::MaxUnavailableZero | Reason::NoOwners | Reason::NothingAsked => "MutexBinding BINDING",
+        Reason::MaxUnavailableZero | Reason::NoOwners | Reason::NothingGated => "MutexBinding BINDING",
         _ => NAMED,
     };
     let wait = Wait {

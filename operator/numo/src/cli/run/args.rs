@@ -66,7 +66,7 @@ pub struct RunArgs {
     #[arg(long, env = "NUMO_MACHINE_PROVIDER_CONFIG", value_name = "FILE")]
     pub(super) machine_provider_config: Option<PathBuf>,
     /// Folder with ca.crt, tls.crt and tls.key, mounted from a Secret: with them the member of etcd of a node of the control plane is taken
-    /// out before its machine is deleted. Read anew each time [default: no member is taken out]
+    /// out before its machine is deleted. Read again each time [default: no member is taken out]
     #[arg(long, env = "NUMO_ETCD_CERTS", value_name = "FOLDER")]
     pub(super) etcd_certs: Option<PathBuf>,
     /// Where etcd is asked for its members [default: port 2379 of the InternalIPs of the other nodes of the control plane]
@@ -162,7 +162,7 @@ pub struct RunArgs {
     /// Prometheus that rules may be granted, for example https://thanos-querier.openshift-monitoring.svc:9091
     #[arg(long, env = "NUMO_PROMETHEUS_URL", value_name = "URL")]
     pub(super) prometheus_url: Option<url::Url>,
-    /// File with the bearer token for Prometheus, read anew for each query
+    /// File with the bearer token for Prometheus, read again for each query
     #[arg(
         long,
         env = "NUMO_PROMETHEUS_TOKEN_FILE",
@@ -182,7 +182,7 @@ pub struct RunArgs {
     /// path. Without it no spans are sent
     #[arg(long, env = "NUMO_OTLP_ENDPOINT", value_name = "URL")]
     pub(super) otlp_endpoint: Option<url::Url>,
-    /// File with the bearer token for the receiver of traces, read anew for each request; it is sent by https only
+    /// File with the bearer token for the receiver of traces, read again for each request; it is sent by https only
     #[arg(
         long,
         env = "NUMO_OTLP_TOKEN_FILE",

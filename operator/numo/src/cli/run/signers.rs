@@ -31,7 +31,7 @@ pub(super) fn asks_for_signatures(signers: &SignerFiles) -> Result<(), CliError>
     Err(CliError::Usage(words.to_owned()))
 }
 
-/// Who must have signed components. What is wrong with the files is said at once; later they are read anew.
+/// Who must have signed components. What is wrong with the files is said at once; later they are read again.
 pub(super) fn signers(
     keys: Option<PathBuf>,
     given: &[String],

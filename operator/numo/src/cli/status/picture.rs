@@ -8,11 +8,15 @@ use super::{
     owner::OwnerLine,
     window::{WindowLine, shown, windows},
 };
-use crate::cli::{
-    error::CliError,
-    live::{self, Look, plan_words, said, version_words},
-    object::What,
-    output::{self, Layout, OutputArgs, paint},
+use crate::{
+    cli::{
+        error::CliError,
+        live::{self, Look, plan_words, said, version_words},
+        named::Named,
+        object::What,
+        output::{self, Layout, OutputArgs, paint},
+    },
+    shell::project::Kind,
 };
 use numo_core::{ledger, observed::Key};
 use serde::Serialize;
@@ -157,7 +161,7 @@ impl Picture {
         let (kinds, place, there) = (absence.kinds, &absence.place, &absence.there);
         match selection.name {
             Some(name) => Err(CliError::Usage(format!(
-                "found no {kinds} {name}{place}; {there}, `numo explain NODE` takes a node"
+                "found no {kinds} {name}{place}; {there}. For a node, use `numo explain NODE`"
             ))),
             None if selection.what.is_some() => Err(CliError::Usage(absence.to_string())),
             None if selection.labelled.is_some() || absence.is_elsewhere => {
@@ -204,7 +208,7 @@ impl Picture {
             there: if elsewhere.is_empty() {
                 "`numo status -A` lists all".to_owned()
             } else {
-                format!("found by {}, and by `numo status -A`", elsewhere.join(", "))
+                format!("try {}, or `numo status -A`", elsewhere.join(", "))
             },
             is_elsewhere: !elsewhere.is_empty(),
         }))
@@ -217,11 +221,11 @@ impl Picture {
     fn names(&self) -> Vec<String> {
         let owners = self.owners.iter().map(|owner| {
             let kind = match owner.kind {
-                "Plan" => "plan.upgrade.cattle.io".to_owned(),
-                "NodeVersion" => format!("nodeversion.{}", numo_api::machines::UPDATE_GROUP),
-                _ => format!("mutexrunconfig.{}", numo_api::GROUP),
+                "Plan" => Kind::Plan,
+                "NodeVersion" => Kind::NodeVersion,
+                _ => Kind::MutexRunConfig,
             };
-            format!("{kind}/{}", owner.name)
+            Named::of_cluster(kind, &owner.name).typed()
         });
         let maintenances = self
             .maintenances

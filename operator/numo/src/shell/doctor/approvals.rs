@@ -47,7 +47,7 @@ pub(super) async fn approvals(connection: &Connection, found: &mut Findings) {
         let (name, by) = (one.name_any(), clip(&one.spec.approved_by, NAME));
         found.note(
             format!("MutexApproval {name} of {by} approves nothing: {why}"),
-            format!("numo approve --list shows what waits; kubectl delete mutexapproval {name}"),
+            format!("numo approve --list -A shows what waits; kubectl delete mutexapproval {name}"),
         );
     }
     if found.all.len() == before {

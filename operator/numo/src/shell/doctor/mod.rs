@@ -118,7 +118,7 @@ async fn what_people_made(
     runs(connection, found).await;
     found.check = "Plans";
     plans(connection, found).await;
-    found.check = "Machines";
+    found.check = "Drains";
     drains(connection, found).await;
     found.check = "Signatures";
     signatures(connection, namespace, found).await;

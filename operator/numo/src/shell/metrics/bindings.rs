@@ -36,7 +36,7 @@ impl Bindings {
             };
             let (_, why, owners) = binding::state(view, observed);
             let gated = match why.reason {
-                Reason::NothingAsked => 0,
+                Reason::NothingGated => 0,
                 _ => owners.len(),
             };
             (labels, i64::try_from(gated).unwrap_or(i64::MAX))

@@ -55,7 +55,7 @@ described! {
     BUDGET_ALLOWED = "budget_allowed_nodes", "gauge", &["budget", "group"], "Nodes of it that may be unavailable";
     BUDGET_IN_USE = "budget_in_use_nodes", "gauge", &["budget", "group"], "Nodes of it that are unavailable, whoever made them so";
     BUDGET_BLOCKED = "budget_blocked_nodes", "gauge", &["budget", "reason"], "Nodes that wait for it: BudgetExhausted or Stopped";
-    BINDING_OWNERS = "binding_owners", "gauge", &["binding", "kind"], "Plans or NodeMaintenances that a MutexBinding gates; 0 also if it has neither rules nor settings";
+    BINDING_OWNERS = "binding_owners", "gauge", &["binding", "kind"], "Owners that a MutexBinding gates; 0 also if it has neither rules nor settings";
     BUDGET_PAUSED = "budget_paused", "gauge", &["budget"], "Whether spec.paused is set: nothing begins on its nodes";
     WINDOW_OPEN = "window_open", "gauge", &["window"], "Whether a MutexWindow lets its nodes begin now; 0 also if it cannot be understood";
     WINDOW_OPENS = "window_opens_timestamp_seconds", "gauge", &["window"], "When a MutexWindow that is closed opens; absent if it never does";

@@ -126,7 +126,7 @@ impl Unheard {
         let due: Vec<_> = self.waiting.extract_if(.., is_due).collect();
         for (uid, (key, why, _)) in due {
             self.dealt_with.insert(uid.clone());
-            let note = format!("it approves nothing: {why}; `numo approve --list` shows what waits");
+            let note = format!("it approves nothing: {why}; `numo approve --list -A` shows what waits");
             tracing::warn!(approval = key.name, note, "an approval approves nothing");
             let (group, version, kind, _) = Kind::MutexApproval.resource();
             context.events.publish(Published {

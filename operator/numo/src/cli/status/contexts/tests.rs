@@ -57,7 +57,7 @@ fn each_cluster_has_rows_of_one_table_and_none_is_left_out() {
         "CONTEXT   OWNER                        REASON           DONE   TO       SINCE   MESSAGE\n\
          canary    MutexRunConfig ops/upgrade   TargetNotFound   0/0    4.17.0   60m     it waits\n\
          west      -                            -                -      -        -       found no MutexRunConfig, Plan or \
-         NodeMaintenance in namespace elsewhere; found by -n ops, and by `numo status -A`\n\
+         NodeMaintenance in namespace elsewhere; try -n ops, or `numo status -A`\n\
          east      -                            not seen         -      -        -       connection refused\n\
          canary: Stopped: by ada\n"
     );

@@ -1,14 +1,14 @@
-//! What `numo release` has given back, for programs: the object, and each field with what it was and what it is.
+//! What `numo release` has restored, for programs: the object, and each field with what it was and what it is.
 
 use super::written::FieldChange;
 use numo_core::action::{Action, Change, FleetAction};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// An object on which something was put back.
+/// An object on which something was restored.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct GivenBack {
+pub struct Restored {
     /// Kind and name.
     pub object: String,
     /// Each field that was changed.
@@ -66,8 +66,8 @@ fn of_autoscaler(action: &FleetAction) -> (String, Vec<FieldChange>) {
     }
 }
 
-impl GivenBack {
-    /// What an action gives back.
+impl Restored {
+    /// What an action restores.
     pub fn of(action: &Action) -> Self {
         let (object, changes) = match action {
             Action::PatchNode(patch) => {
@@ -141,13 +141,13 @@ mod tests {
             },
             has_annotations: true,
         };
-        let given_back = GivenBack::of(&Action::PatchPool(patch));
-        assert_eq!(given_back.object, "MachineConfigPool worker");
+        let restored = Restored::of(&Action::PatchPool(patch));
+        assert_eq!(restored.object, "MachineConfigPool worker");
         let wanted = [
             field_of("/metadata/annotations/numo~1paused-by", json!("x"), Value::Null),
             field_of("/spec/paused", json!(true), json!(false)),
         ];
-        assert_eq!(given_back.changes, wanted);
+        assert_eq!(restored.changes, wanted);
     }
 
     #[test]
@@ -157,10 +157,10 @@ mod tests {
             uid: "u".to_owned(),
             enabled: true,
         };
-        let given_back = GivenBack::of(&Action::Fleet(enable));
-        assert_eq!(given_back.object, "AutoscalingStrategy auto");
+        let restored = Restored::of(&Action::Fleet(enable));
+        assert_eq!(restored.object, "AutoscalingStrategy auto");
         assert_eq!(
-            given_back.changes,
+            restored.changes,
             [field_of("/spec/enabled", json!(false), json!(true))]
         );
         let same = || vec!["./cluster-autoscaler".to_owned()];
@@ -171,11 +171,8 @@ mod tests {
             annotations: Vec::new(),
             command: (same(), same()),
         };
-        let given_back = GivenBack::of(&Action::Fleet(set));
-        assert_eq!(given_back.object, "Deployment kube-system/ca");
-        assert_eq!(
-            given_back.changes,
-            [field_of("/spec/replicas", json!(0), json!(1))]
-        );
+        let restored = Restored::of(&Action::Fleet(set));
+        assert_eq!(restored.object, "Deployment kube-system/ca");
+        assert_eq!(restored.changes, [field_of("/spec/replicas", json!(0), json!(1))]);
     }
 }
