@@ -166,28 +166,34 @@ fn the_chart_names_every_definition_that_it_brings() -> Result<()> {
         );
         named.push((one["name"].clone(), one["kind"].clone(), one["version"].clone()));
     }
-    let mut wanted = Vec::new();
-    for entry in fs::read_dir(root().join("deploy/crds"))? {
-        for one in objects(&fs::read_to_string(entry?.path())?)? {
-            if one["kind"] == "CustomResourceDefinition" {
-                let version = one["spec"]["versions"][0]["name"].clone();
-                wanted.push((
-                    one["metadata"]["name"].clone(),
-                    one["spec"]["names"]["kind"].clone(),
-                    version,
-                ));
+    let defined = |folder: &str| -> Result<Vec<(Value, Value, Value)>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(root().join(folder))? {
+            for one in objects(&fs::read_to_string(entry?.path())?)? {
+                if one["kind"] == "CustomResourceDefinition" {
+                    let version = one["spec"]["versions"][0]["name"].clone();
+                    found.push((
+                        one["metadata"]["name"].clone(),
+                        one["spec"]["names"]["kind"].clone(),
+                        version,
+                    ));
+                }
             }
         }
-    }
-    for list in [&mut named, &mut wanted] {
+        Ok(found)
+    };
+    let wanted = defined("deploy/crds")?;
+    let mut all = wanted.clone();
+    all.extend(defined("deploy/kustomize/components/node-version")?);
+    for list in [&mut named, &mut all] {
         list.sort_by_key(|(name, ..)| name.to_string());
     }
-    assert_eq!(named, wanted);
+    assert_eq!(named, all);
     let examples = of("crdsExamples")?;
     for one in &examples {
         assert!(wanted.iter().any(|(_, kind, _)| *kind == one["kind"]), "{one}");
     }
-    // A NodeChange is numo's own; of every other kind there is one.
+    // A NodeChange is numo's own; of every other kind that is always there is one.
     for (_, kind, _) in wanted.iter().filter(|(_, kind, _)| *kind != "NodeChange") {
         assert!(
             examples.iter().any(|one| one["kind"] == *kind),
