@@ -208,11 +208,11 @@ pub struct RuleWait {
     /// The attempt of the node it belongs to.
     pub round: i32,
     /// UID of the rule. A rule that is edited (`generation`) or created again has its whole time.
-    #[serde(rename = "ruleUID", default)]
+    #[serde(rename = "ruleUID", default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 64))]
     pub rule_uid: String,
     /// Deprecated: `ruleUID` under its name before 0.1.0. It is written for an earlier numo that takes over in mid-run.
-    #[serde(rename = "ruleUid", default)]
+    #[serde(rename = "ruleUid", default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 64))]
     pub earlier_rule_uid: String,
     /// Generation of the rule that makes the node or run wait.

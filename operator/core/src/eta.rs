@@ -384,6 +384,8 @@ mod tests {
             attempt: 1,
             reason: None,
         };
+        // They are believed where the owner's journals are.
+        "ns".clone_into(&mut observed.settings.namespace);
         let mut entries = vec![entry(begun, Step::Admitted)];
         entries.extend(done.map(|done| entry(done, Step::Done)));
         let change = ChangeView {
