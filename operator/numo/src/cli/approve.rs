@@ -316,7 +316,7 @@ fn say_elsewhere(number: usize) {
         1 => "1 owner waits".to_owned(),
         number => format!("{number} owners wait"),
     };
-    eprintln!("numo: in other namespaces {wait} for one: `numo approve --list -A` lists all");
+    eprintln!("numo: in other namespaces {wait} for an approval: `numo approve --list -A` lists all");
 }
 
 fn list(look: &Look, namespace: Option<&str>, format: Option<&Format>) -> Result<(), CliError> {

@@ -84,6 +84,10 @@ fn role(message: &str) -> Option<&'static str> {
         (_, "mutexrunconfigs") => {
             "the ClusterRole numo-oncall has it for pause, resume, retry and abort; numo-edit, part of edit, has it for all"
         }
+        (_, "mutexrules" | "mutextargets") => "the ClusterRole numo-edit has it, and is part of edit",
+        (_, "mutexwindows" | "mutexbindings" | "mutexnotifiers") => {
+            "the ClusterRole numo-admin has it, and is part of admin"
+        }
         (_, "plans" | "nodemaintenances" | "nodeversions" | "mutexbudgets") => {
             "the ClusterRole numo-oncall has it for stop, start, pause, resume and abort; numo-admin, part of admin, has it for all"
         }
@@ -152,6 +156,12 @@ mod tests {
             ("patch", "mutexbudgets", "numo-oncall"),
             ("patch", "plans", "numo-admin"),
             ("patch", "mutexrunconfigs", "numo-edit"),
+            // What `numo preview -f` tries by dry run.
+            ("patch", "mutexrules", "numo-edit"),
+            ("patch", "mutextargets", "numo-edit"),
+            ("patch", "mutexbindings", "numo-admin"),
+            ("patch", "mutexwindows", "numo-admin"),
+            ("patch", "mutexnotifiers", "numo-admin"),
             ("create", "nodemaintenances", "numo-admin"),
             ("delete", "nodemaintenances", "numo-admin"),
             ("patch", "nodes", "no ClusterRole"),

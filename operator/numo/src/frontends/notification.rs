@@ -171,7 +171,9 @@ impl Notification {
                 .unwrap_or_default();
             text.chars().take(1024).collect::<String>()
         };
-        json!({"object": of("object"), "reason": of("reason"), "message": of("message"), "truncated": true})
+        // Kind and name of an object: bounded by the API server.
+        let object = self.explanation.get("object");
+        json!({"object": object, "reason": of("reason"), "message": of("message"), "truncated": true})
     }
 
     /// A CloudEvent 1.0 in structured mode.
@@ -356,9 +358,13 @@ mod tests {
         assert_eq!(alert["labels"]["alertname"], "NumoHeld");
         assert_eq!(alert["endsAt"], "2027-01-15T08:05:01Z");
 
-        one.explanation = json!({"object": "o", "message": "m", "chain": ["x".repeat(EXPLANATION_MAX)]});
+        let object =
+            json!({"apiGroup": "upgrade.cattle.io", "kind": "Plan", "namespace": "upgrades", "name": "os"});
+        one.explanation = json!({"object": object, "message": "m", "chain": ["x".repeat(EXPLANATION_MAX)]});
         let event = one.cloud_event("text");
         assert_eq!(event["data"]["explanation"]["truncated"], true);
+        assert_eq!(event["data"]["explanation"]["object"], object);
+        assert_eq!(event["data"]["explanation"]["message"], "m");
         assert!(event.to_string().len() < EXPLANATION_MAX, "{event}");
     }
 }

@@ -81,11 +81,18 @@ pub fn is_held(lease: &Lease, now: Timestamp, grace_seconds: i64) -> bool {
 }
 
 impl Fence {
-    pub(super) fn new() -> Self {
+    /// That of a lease whose request began then: others count from when it was written, which is later, and not from when that was answered.
+    fn since(asked: Instant) -> Self {
         Self {
-            started: Instant::now(),
+            started: asked,
             renewed_milliseconds: Arc::new(AtomicU64::new(0)),
         }
+    }
+
+    /// A fence that holds.
+    #[cfg(test)]
+    pub(super) fn new() -> Self {
+        Self::since(Instant::now())
     }
 
     /// A fence that does not hold.
@@ -153,11 +160,7 @@ impl Candidate {
         let mut told = None;
         loop {
             match self.attempt_in_time().await {
-                Ok(Held::Us(at)) => {
-                    let fence = Fence::new();
-                    fence.renew(at);
-                    return fence;
-                }
+                Ok(Held::Us(at)) => return Fence::since(at),
                 Ok(Held::Other(holder)) => {
                     if told.as_ref() != Some(&holder) {
                         tracing::info!(holder, "another numo leads; waiting");
@@ -174,9 +177,7 @@ impl Candidate {
     pub async fn try_win(&mut self) -> Result<Fence, kube::Error> {
         loop {
             if let Held::Us(at) = self.attempt_in_time().await? {
-                let fence = Fence::new();
-                fence.renew(at);
-                return Ok(fence);
+                return Ok(Fence::since(at));
             }
             tokio::time::sleep(RETRY_PERIOD).await;
         }
@@ -339,8 +340,47 @@ enum Held {
 mod tests {
     use super::*;
     use kube::client::Body;
-    use serde_json::json;
-    use std::{convert::Infallible, future, sync::atomic::AtomicUsize};
+    use serde_json::{Value, json};
+    use std::{
+        convert::Infallible,
+        future,
+        sync::{OnceLock, atomic::AtomicUsize},
+    };
+
+    /// What an API server answers that has no Lease yet.
+    fn answer_of(method: &http::Method) -> (u16, Value) {
+        match *method {
+            http::Method::GET => (
+                404,
+                json!({"kind": "Status", "apiVersion": "v1", "code": 404, "reason": "NotFound"}),
+            ),
+            _ => (
+                201,
+                json!({"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {"name": "numo-leader"}}),
+            ),
+        }
+    }
+
+    /// Another numo may lead 15 seconds after the lease was written, however late that was answered.
+    #[tokio::test]
+    async fn a_lease_is_counted_from_before_it_was_written() {
+        let written = Arc::new(OnceLock::new());
+        let noted = written.clone();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let (status, answer) = answer_of(request.method());
+            if *request.method() != http::Method::GET {
+                let _ = noted.set(Instant::now());
+            }
+            async move {
+                let body = Body::from(answer.to_string().into_bytes());
+                Ok::<_, Infallible>(http::Response::builder().status(status).body(body).unwrap())
+            }
+        });
+        let client = Client::new(service, "default");
+        let mut one = Candidate::new(client, "numo", LEADER_LEASE, "one", ServerClock::default());
+        let fence = one.win().await;
+        assert!(written.get().is_some_and(|at| fence.started <= *at));
+    }
 
     /// The API server that a standby was connected to dies with the leader: its answer never comes, and others would give one.
     #[tokio::test]
@@ -348,16 +388,7 @@ mod tests {
         let asked = AtomicUsize::new(0);
         let service = tower::service_fn(move |request: http::Request<Body>| {
             let is_first = asked.fetch_add(1, Ordering::Relaxed) == 0;
-            let (status, answer) = match *request.method() {
-                http::Method::GET => (
-                    404,
-                    json!({"kind": "Status", "apiVersion": "v1", "code": 404, "reason": "NotFound"}),
-                ),
-                _ => (
-                    201,
-                    json!({"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {"name": "numo-leader"}}),
-                ),
-            };
+            let (status, answer) = answer_of(request.method());
             async move {
                 if is_first {
                     future::pending::<()>().await;

@@ -206,7 +206,9 @@ async fn a_run_waits_for_who_may_approve_it_and_not_for_who_may_edit_it() -> Res
         "{other:?}"
     );
     assert!(
-        other.err.contains("in other namespaces 1 owner waits for one"),
+        other
+            .err
+            .contains("in other namespaces 1 owner waits for an approval"),
         "{other:?}"
     );
     let listed = stage.say(&["approve", "--list", "-A"]).await?;
