@@ -142,7 +142,8 @@ impl Candidate {
             clock,
             seen: None,
             board: None,
-            patience: RENEW_DEADLINE,
+            // The one who leads has time for a second attempt.
+            patience: RENEW_DEADLINE / 2,
         }
     }
 
