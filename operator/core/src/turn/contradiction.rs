@@ -20,7 +20,8 @@ use std::collections::BTreeMap;
 pub(crate) fn of_later(change: &ChangeView) -> Option<Why> {
     let found = change.status.journal_version;
     let wanted = format!("wanted at most {JOURNAL_VERSION}: a later numo wrote it");
-    (found > JOURNAL_VERSION).then(|| why(change, &format!("status.journalVersion: found {found}, {wanted}")))
+    journal::is_of_later(change)
+        .then(|| why(change, &format!("status.journalVersion: found {found}, {wanted}")))
 }
 
 /// The same, or that it is of another owner: nothing may be written to it either.

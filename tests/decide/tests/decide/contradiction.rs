@@ -426,6 +426,26 @@ fn no_turn_begins_in_a_journal_that_a_later_numo_wrote() {
     }
 }
 
+/// A person left the node out before its turn, or wants it left out: the numo that wrote the journal is to hear of it.
+#[test]
+fn what_a_person_says_of_a_node_that_waits_is_not_written_for_a_later_numo() {
+    use numo_api::DirectiveAction::{Retry, Skip};
+    for text in OWNERS.map(|(text, _)| text) {
+        for (step, action) in [(Step::Skipped, Retry), (Step::Selected, Skip)] {
+            let mut cluster = Cluster::parse(text);
+            let change = journal(&mut cluster);
+            said(change, action);
+            change.annotations.clear();
+            change.status.entries.clear();
+            (change.status.step, change.status.journal_version) = (Some(step), 2);
+            let found = decision(&cluster);
+            let writes = |action: &Action| matches!(action, Action::WriteJournal { .. });
+            let written = found.actions.iter().find(|planned| writes(&planned.action));
+            assert_eq!(written, None, "{action:?}: {text}");
+        }
+    }
+}
+
 /// An owner that is deleted must not wait for a person for ever.
 #[test]
 fn an_owner_that_is_deleted_waits_for_no_status_that_was_copied() {
