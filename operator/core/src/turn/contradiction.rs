@@ -19,9 +19,12 @@ use std::collections::BTreeMap;
 /// That the journal is of a later format: it is not read, and not written to.
 pub(crate) fn of_later(change: &ChangeView) -> Option<Why> {
     let found = change.status.journal_version;
-    let wanted = format!("wanted at most {JOURNAL_VERSION}: a later numo wrote it");
-    journal::is_of_later(change)
-        .then(|| why(change, &format!("status.journalVersion: found {found}, {wanted}")))
+    let problem = || {
+        format!(
+            "status.journalVersion: found {found}, wanted at most {JOURNAL_VERSION}: a later numo wrote it"
+        )
+    };
+    journal::is_of_later(change).then(|| why(change, &problem()))
 }
 
 /// The same, or that it is of another owner: nothing may be written to it either.
