@@ -2,6 +2,7 @@
 //! done to a node on the word of one that somebody else has written, or a later numo. Nothing here writes.
 
 use crate::{
+    key::Key,
     names::{self, JobIdentity},
     observed::{ChangeView, LeaseView, NodeView, Observed},
     owner::Owner,
@@ -29,15 +30,18 @@ pub(crate) fn of_later(change: &ChangeView) -> Option<Why> {
 
 /// The same, or that it is of another owner: nothing may be written to it either.
 pub(crate) fn of_other(change: &ChangeView, owner: &Owner) -> Option<Why> {
-    let (of, kind, name) = (&change.spec.owner_ref, owner.kind.name(), &owner.key.name);
+    let (of, kind, key) = (&change.spec.owner_ref, owner.kind.name(), &owner.key);
+    // One that names no namespace is beside its owner.
+    let named = of.namespace.as_deref().unwrap_or(&key.namespace);
     let of_owner = || {
+        let found = Key::new(named, of.name.as_str());
         let problem = format!(
-            "spec.ownerRef: found {} {}, wanted {kind} {name}, whose uid it has",
-            of.kind, of.name
+            "spec.ownerRef: found {} {found}, wanted {kind} {key}, whose uid it has",
+            of.kind
         );
         why(change, &problem)
     };
-    let is_ours = of.kind == kind && of.name == *name;
+    let is_ours = of.kind == kind && (named, &of.name) == (key.namespace.as_str(), &key.name);
     of_later(change).or_else(|| (!is_ours).then(of_owner))
 }
 

@@ -145,6 +145,11 @@ fn a_journal_of_another_owner_is_no_word_of_this_one() {
         |change| change.spec.owner_ref.name = "someone".to_owned(),
         "spec.ownerRef: found",
     );
+    // Budgets and other owners count no turn of an owner elsewhere.
+    holds(
+        |change| change.spec.owner_ref.namespace = Some("elsewhere".to_owned()),
+        "spec.ownerRef: found",
+    );
 }
 
 #[test]
