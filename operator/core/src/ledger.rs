@@ -11,7 +11,7 @@ use crate::{
     said, selector,
     text::counted,
     time::later,
-    turn::{contradiction, directive, journal},
+    turn::{directive, journal},
     why::Why,
 };
 use jiff::Timestamp;
@@ -438,7 +438,7 @@ pub(crate) fn is_kept(observed: &Observed, change: &ChangeView, now: Timestamp) 
     let owner = &change.spec.owner_ref;
     match change.status.step {
         Some(Step::Held) => return true,
-        _ if change.is_copied() || contradiction::of_later(change).is_some() => return true,
+        _ if change.is_copied() || journal::is_of_later(change) => return true,
         Some(step) if step.is_terminal() => return false,
         _ => {}
     }

@@ -157,10 +157,9 @@ impl Observed {
     /// trusts with node changes. Elsewhere anyone could have made it.
     pub fn is_trusted(&self, change: &ChangeView) -> bool {
         let (namespace, owner) = (&change.key.namespace, &change.spec.owner_ref);
-        let is_of_owner = || {
-            owner.namespace.as_deref() == Some(namespace)
-                && OwnerKind::of(owner).is_none_or(OwnerKind::is_namespaced)
-        };
+        // Whose owner is named without a namespace is of one beside it, and its owner goes by it: its node counts.
+        let is_beside = || owner.namespace.as_ref().is_none_or(|named| named == namespace);
+        let is_of_owner = || is_beside() && OwnerKind::of(owner).is_none_or(OwnerKind::is_namespaced);
         let is_watched = || self.watches_runs(namespace) || self.watches_plans(namespace);
         *namespace == self.settings.namespace || is_of_owner() && is_watched()
     }

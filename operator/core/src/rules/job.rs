@@ -63,9 +63,17 @@ pub(super) fn left_behind(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>) -> Optio
     if let Some(since) = view.deleting {
         return Some(is_going(attempt, job, (since, inquiry.now)));
     }
-    let what = attempt.words();
+    let (what, timeout) = (attempt.words(), rule.timeout_seconds);
     let message = format!("{what}, Job {job}, which began before the rule was edited");
-    Some(Progress::Wait(Why::new(Reason::RuleRunning, message), None))
+    let deadline = later(view.created, timeout.saturating_add(DEADLINE_GRACE_SECONDS));
+    Some(if inquiry.now < deadline {
+        Progress::Wait(Why::new(Reason::RuleRunning, message), Some(deadline))
+    } else {
+        // It is suspended, or its pod does not end: nobody else ends it.
+        let message = format!("{message} and did not end within timeoutSeconds {timeout}: delete it");
+        let why = Why::new(Reason::RuleRunning, message).ended_by(Actor::ClusterAdmin);
+        Progress::Wait(why, None)
+    })
 }
 
 /// Waits for a Job that is being deleted: beside it the work of the rule would be done twice at once.

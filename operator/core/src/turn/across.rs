@@ -26,6 +26,8 @@ use numo_api::{Reason, Step, conditions::Actor};
 const ANSWER_SECONDS: i64 = 120;
 /// How long it may say nothing new while it drains (seconds): it tries again after 17 minutes at the latest.
 const SILENT_SECONDS: i64 = 1200;
+/// How long it says that the node is drained before an open node is none whose cordon is yet to be seen (seconds).
+const SEEN_SECONDS: i64 = 60;
 /// Pods that are named.
 const PODS: usize = 5;
 /// The objects by which another operator drains.
@@ -221,9 +223,10 @@ pub(super) fn wait(turn: &mut impl Turn, across: &Across, closed: Option<&Why>) 
         out.actions
             .extend(given.map(|action| Planned::of(&node.name, action)));
     }
-    let is_reopened = journal::is_drained(change) && !node.unschedulable;
-    if is_reopened || cordon::was_opened(change) {
-        if is_reopened {
+    let was_drained = journal::is_drained(change) || is_done(&found, phases.now);
+    let was_opened = cordon::was_opened(change);
+    if was_opened || was_drained && !node.unschedulable {
+        if !was_opened {
             let mut journal = Journal::open(change, phases.now);
             journal.enter(Step::Cordoned, Some(&own_drain::opened(node)));
             out.actions.extend(journal.planned(None));
@@ -304,7 +307,10 @@ fn said(view: &MaintenanceView, node: &NodeView, now: Timestamp) -> Told {
     );
     match phase {
         "Succeeded" if node.unschedulable => Told::default(),
-        "Succeeded" => reopened(node).into(),
+        "Succeeded" => Told {
+            why: Some(reopened(node)),
+            again: done_at(view),
+        },
         "Failed" => {
             let message = format!(
                 "{found}; `numo retry {name}` makes a new one, `numo skip {name}` leaves the node out"
@@ -328,6 +334,22 @@ fn said(view: &MaintenanceView, node: &NodeView, now: Timestamp) -> Told {
             }
         }
     }
+}
+
+/// Whether the other operator is done for so long that its cordon would be seen: numo may have been away meanwhile.
+fn is_done(found: &Found<'_>, now: Timestamp) -> bool {
+    let Found::Ours(view) = found else {
+        return false;
+    };
+    !view.deleting && done_at(view).is_some_and(|at| at <= now)
+}
+
+/// From when on the cordon of a node that is drained would be seen, as the object tells.
+fn done_at(view: &MaintenanceView) -> Option<Timestamp> {
+    let status = &view.status;
+    let last = status.last_update.as_deref();
+    let last = last.filter(|_| status.phase.as_deref() == Some("Succeeded"));
+    Some(later(journal::time(last)?, SEEN_SECONDS))
 }
 
 /// That somebody has opened a node that the other operator has drained, and that keeps it so no longer.

@@ -2,6 +2,7 @@
 //! done to a node on the word of one that somebody else has written, or a later numo. Nothing here writes.
 
 use crate::{
+    key::Key,
     names::{self, JobIdentity},
     observed::{ChangeView, LeaseView, NodeView, Observed},
     owner::Owner,
@@ -19,21 +20,28 @@ use std::collections::BTreeMap;
 /// That the journal is of a later format: it is not read, and not written to.
 pub(crate) fn of_later(change: &ChangeView) -> Option<Why> {
     let found = change.status.journal_version;
-    let wanted = format!("wanted at most {JOURNAL_VERSION}: a later numo wrote it");
-    (found > JOURNAL_VERSION).then(|| why(change, &format!("status.journalVersion: found {found}, {wanted}")))
+    let problem = || {
+        format!(
+            "status.journalVersion: found {found}, wanted at most {JOURNAL_VERSION}: a later numo wrote it"
+        )
+    };
+    journal::is_of_later(change).then(|| why(change, &problem()))
 }
 
 /// The same, or that it is of another owner: nothing may be written to it either.
 pub(crate) fn of_other(change: &ChangeView, owner: &Owner) -> Option<Why> {
-    let (of, kind, name) = (&change.spec.owner_ref, owner.kind.name(), &owner.key.name);
+    let (of, kind, key) = (&change.spec.owner_ref, owner.kind.name(), &owner.key);
+    // One that names no namespace is beside its owner.
+    let named = of.namespace.as_deref().unwrap_or(&key.namespace);
     let of_owner = || {
+        let found = Key::new(named, of.name.as_str());
         let problem = format!(
-            "spec.ownerRef: found {} {}, wanted {kind} {name}, whose uid it has",
-            of.kind, of.name
+            "spec.ownerRef: found {} {found}, wanted {kind} {key}, whose uid it has",
+            of.kind
         );
         why(change, &problem)
     };
-    let is_ours = of.kind == kind && of.name == *name;
+    let is_ours = of.kind == kind && (named, &of.name) == (key.namespace.as_str(), &key.name);
     of_later(change).or_else(|| (!is_ours).then(of_owner))
 }
 

@@ -69,9 +69,9 @@ pub(crate) fn all_given_up<'a>(
     changes.find_map(|change| given_up(change).filter(|_| change.spec.target.run_id == run_id))
 }
 
-/// Nobody has acted yet on what a person has said of a node that has no turn.
+/// Nobody has acted yet on what a person has said of a node that has no turn. A later numo does, whose journal it is.
 pub(crate) fn is_new(change: &ChangeView) -> bool {
-    change.status.step.is_none() || is_fresh(change)
+    !journal::is_of_later(change) && (change.status.step.is_none() || is_fresh(change))
 }
 
 /// A person has asked to leave a node out that has no turn, and that is not journaled yet.
@@ -99,7 +99,8 @@ pub fn retry_asked(change: &ChangeView) -> bool {
 
 /// The same, in words.
 pub(crate) fn retried(change: &ChangeView) -> Option<Why> {
-    let directive = asked(change, DirectiveAction::Retry).filter(|_| is_fresh(change))?;
+    let is_meant = is_fresh(change) && !journal::is_of_later(change);
+    let directive = asked(change, DirectiveAction::Retry).filter(|_| is_meant)?;
     let words = persons_words("retried", change, directive);
     Some(Why::new(Reason::Admitting, words))
 }

@@ -264,6 +264,11 @@ pub fn last_verdict(change: &ChangeView) -> Option<Timestamp> {
     time(change.status.verdicts.last().map(|last| last.at.as_str()))
 }
 
+/// Whether a later numo wrote the journal: it is not gone by, and not written to.
+pub(crate) const fn is_of_later(change: &ChangeView) -> bool {
+    change.status.journal_version > JOURNAL_VERSION
+}
+
 /// Parses a time the journal holds.
 pub fn time(text: Option<&str>) -> Option<Timestamp> {
     text?.parse().ok()

@@ -50,12 +50,14 @@ fn step(turn: &mut impl Turn) -> Next {
     doubt(turn)?;
     if !turn.is_released() {
         keep_wave(turn)?;
-        let closed = weigh(turn, Phase::Pre);
+        let parts = turn.parts();
+        let withdrawn = withdrawn::withdrawn(&parts.phases, (parts.node, parts.change));
+        let closed = weigh(turn, Phase::Pre, withdrawn.as_ref());
         pass(turn, Phase::Pre, closed.as_ref())?;
         turn.make_ready(closed.as_ref())?;
         cordon(turn, closed.as_ref())?;
         drain(turn, closed.as_ref())?;
-        let closed = weigh(turn, Phase::PreRelease);
+        let closed = weigh(turn, Phase::PreRelease, withdrawn.as_ref());
         pass_the_last(turn, closed.as_ref())?;
         stay_closed(turn, closed)?;
         // Before Passes are confirmed: a rule that is asked again each time its Pass grows old would keep a turn that the
@@ -77,10 +79,9 @@ fn step(turn: &mut impl Turn) -> Next {
 
 /// What stands against asking the rules of this phase. A rule that is asked no more before all else: what else closes a turn gives it back
 /// after a while, and the next one would know nothing of the rule.
-fn weigh(turn: &mut impl Turn, phase: Phase) -> Option<Why> {
+fn weigh(turn: &mut impl Turn, phase: Phase, withdrawn: Option<&Why>) -> Option<Why> {
     let closed = turn.weigh_gates(phase);
-    let parts = turn.parts();
-    withdrawn::withdrawn(&parts.phases, (parts.node, parts.change)).or(closed)
+    withdrawn.cloned().or(closed)
 }
 
 /// Journals the rules of the wave that the node is in before the first of them is asked: other labels take it out of none of them.

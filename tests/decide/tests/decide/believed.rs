@@ -268,6 +268,31 @@ fn a_strangers_journal_lets_no_node_go_for_good() {
     assert!(!says(&by_stranger(&cluster)));
 }
 
+/// A person may write a NodeChange by hand, and leave out what its namespace says: its owner goes by it, so budgets must, too.
+#[test]
+fn the_turn_of_a_nodechange_that_names_no_namespace_counts_where_its_owner_is() {
+    let cluster = Cluster::parse(
+        "node b worker v0
+         plan concurrency:1 cordon finalizer applying:b
+         begun b PreRules
+         keeps b",
+    );
+    let turns = |named: Option<&str>, is_watched: bool| {
+        let mut seen = by_stranger(&cluster).observed;
+        if is_watched {
+            seen.plan_namespaces.insert("tenant".to_owned());
+        }
+        for change in seen.changes.values_mut() {
+            change.spec.owner_ref.namespace = named.map(str::to_owned);
+        }
+        seen.changing().count()
+    };
+    assert_eq!(turns(None, true), 1);
+    assert_eq!(turns(Some("tenant"), true), 1);
+    assert_eq!(turns(Some("elsewhere"), true), 0);
+    assert_eq!(turns(None, false), 0);
+}
+
 #[test]
 fn a_strangers_journal_keeps_no_pods_of_rules_off_a_node() {
     let cluster = Cluster::parse(

@@ -145,6 +145,11 @@ fn a_journal_of_another_owner_is_no_word_of_this_one() {
         |change| change.spec.owner_ref.name = "someone".to_owned(),
         "spec.ownerRef: found",
     );
+    // Budgets and other owners count no turn of an owner elsewhere.
+    holds(
+        |change| change.spec.owner_ref.namespace = Some("elsewhere".to_owned()),
+        "spec.ownerRef: found",
+    );
 }
 
 #[test]
@@ -423,6 +428,26 @@ fn no_turn_begins_in_a_journal_that_a_later_numo_wrote() {
         journal(&mut cluster).status.journal_version = 1;
         let written = decision(&cluster).actions;
         assert!(written.iter().any(|planned| writes(&planned.action)), "{text}");
+    }
+}
+
+/// A person left the node out before its turn, or wants it left out: the numo that wrote the journal is to hear of it.
+#[test]
+fn what_a_person_says_of_a_node_that_waits_is_not_written_for_a_later_numo() {
+    use numo_api::DirectiveAction::{Retry, Skip};
+    for text in OWNERS.map(|(text, _)| text) {
+        for (step, action) in [(Step::Skipped, Retry), (Step::Selected, Skip)] {
+            let mut cluster = Cluster::parse(text);
+            let change = journal(&mut cluster);
+            said(change, action);
+            change.annotations.clear();
+            change.status.entries.clear();
+            (change.status.step, change.status.journal_version) = (Some(step), 2);
+            let found = decision(&cluster);
+            let writes = |action: &Action| matches!(action, Action::WriteJournal { .. });
+            let written = found.actions.iter().find(|planned| writes(&planned.action));
+            assert_eq!(written, None, "{action:?}: {text}");
+        }
     }
 }
 

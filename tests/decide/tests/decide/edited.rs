@@ -5,7 +5,7 @@ use crate::{
     cluster::{Cluster, at, now},
     words::{check_cluster, decision},
 };
-use numo_api::{Phase, marks};
+use numo_api::{Phase, conditions::Actor, marks};
 use numo_core::{
     Snapshot,
     action::Action,
@@ -102,6 +102,26 @@ fn a_job_that_runs_is_waited_for_wherever_its_rule_has_it_by_now() {
                 check_cluster(&cluster, "> job before/Pre/1 of a");
             }
         }
+    }
+}
+
+/// Its own deadline does not end one that is suspended, or whose pod does not end.
+#[test]
+fn a_job_of_an_edited_rule_that_does_not_end_is_a_persons() {
+    for kind in KINDS {
+        let (mut cluster, key) = running(turn(kind, ""));
+        MOVES[0](rule(&mut cluster));
+        let who = |cluster: &Cluster| decision(cluster).report.nodes["a"].why.who();
+        assert_eq!(who(&cluster), Actor::RuleAuthor, "{kind}");
+        let timeout = rule(&mut cluster).timeout_seconds;
+        job(&mut cluster, &key).created = at(-timeout - 60);
+        let words =
+            format!("{key}, which began before the rule was edited and did not end within timeoutSeconds");
+        check_cluster(
+            &cluster,
+            &format!("node a PreRules RuleRunning ~ {words}\n > nothing"),
+        );
+        assert_eq!(who(&cluster), Actor::ClusterAdmin, "{kind}");
     }
 }
 

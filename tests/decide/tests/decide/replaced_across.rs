@@ -112,6 +112,32 @@ fn a_node_that_somebody_opens_after_the_other_operator_drained_it_waits_for_a_pe
     assert_eq!(written, 1, "{:?}", opened::change(&cluster).status);
 }
 
+/// numo was away when the other operator was done, and somebody has opened the node since.
+#[test]
+fn a_node_that_is_open_when_numo_hears_that_it_is_drained_waits_for_a_person_too() {
+    let done = |ago: i64| {
+        pair(&format!(
+            "replacing a Cordoned lent\n maintenance a name:a drains:1 phase:Succeeded updated:{ago}"
+        ))
+    };
+    // Its cordon may be yet to be seen.
+    check(&done(-10), "node a Cordoned ForeignWriter\n > nothing");
+    check(
+        &done(-60),
+        "node a Cordoned ForeignWriter ~ `numo retry a`
+         > journal a Cordoned ForeignWriter",
+    );
+    let mut cluster = Cluster::parse(&done(-60));
+    let mut written = 0;
+    for second in 0..5 {
+        opened::node(&mut cluster).unschedulable = second > 1;
+        let found = opened::look(&mut cluster, second);
+        written += found.actions.len();
+        assert_eq!(found.report.nodes["a"].why.reason, Reason::ForeignWriter);
+    }
+    assert_eq!(written, 1, "{:?}", opened::change(&cluster).status);
+}
+
 #[test]
 fn a_namesake_that_somebody_else_made_is_no_answer_and_is_not_deleted() {
     for namesake in [
