@@ -7,7 +7,7 @@ mod machines;
 use crate::world::World;
 use deeds::{
     each_approval, each_hours, each_patch, each_setting, each_wave, evict, forge, forget_hours,
-    forget_hours_of_runs, forget_openings, forget_phase, forget_rules, forget_unknown_zones, give_back_first,
+    forget_hours_of_runs, forget_phase, forget_rules, forget_unknown_zones, give_back_first,
     hide_control_plane, is_of, is_unshield, kill, lift_limits, lift_stops, put_finalizers, select_nobody,
     take_new_for_old, tell, tell_of_others, twice, untested, write_again,
 };
@@ -86,8 +86,6 @@ pub enum Mutation {
     BlamesOthers,
     /// A drain counts as done at once.
     SkipsDrain,
-    /// What came while somebody had a node open counts as come past its cordon.
-    ForgetsOpenings,
     /// The clock of the machine counts, which is an hour ahead of that of the API server.
     ReadsItsOwnClock,
     /// Pools of a run that is refused roll.
@@ -202,7 +200,7 @@ pub enum Mutation {
 
 impl Mutation {
     /// Every one, with what the judge's verdict begins with.
-    pub const ALL: [(Self, &'static [&'static str]); 88] = [
+    pub const ALL: [(Self, &'static [&'static str]); 87] = [
         (Self::AsksNoRule, &["invariant 1:"]),
         (Self::BelievesOldPasses, &["invariant 1:"]),
         (Self::IgnoresBudgets, &["invariant 2:"]),
@@ -242,7 +240,6 @@ impl Mutation {
         (Self::WaitsInSilence, &["nothing was written"]),
         (Self::BlamesOthers, &["nobody of"]),
         (Self::SkipsDrain, &["invariant 1:", "invariant kept:"]),
-        (Self::ForgetsOpenings, &["invariant 1:"]),
         (Self::ReadsItsOwnClock, &["invariant 11:"]),
         (Self::IgnoresFirst, &["invariant first:"]),
         (Self::IgnoresWaves, &["invariant wave:"]),
@@ -415,7 +412,6 @@ impl Mutation {
             Self::BelievesCopies => view.changes.values_mut().for_each(|change| {
                 change.status.node_change_uid = Some(change.uid.clone());
             }),
-            Self::ForgetsOpenings => forget_openings(&mut view),
             Self::SkipsDrain => view.pods.values_mut().for_each(std::collections::BTreeMap::clear),
             _ => return None,
         }

@@ -1,15 +1,13 @@
 //! How each fault is put in: what is hidden from the core, and what is made of its writes.
 
 use crate::world::{World, read_hours};
-use jiff::Timestamp;
-use numo_api::{ApprovalSettings, DirectiveAction, Phase, Reason, Step, Wave, hours::Hours, marks};
+use numo_api::{ApprovalSettings, DirectiveAction, Phase, Reason, Wave, hours::Hours, marks};
 use numo_core::{
     Decision, Owner, OwnerKind,
     action::{Action, Change, Earlier, EarlierWord, NodePurpose, Planned},
     drain::Eviction,
     observed::{EtcdVoter, Key, Map, NodeView, Observed, PodView},
     report::{ApprovalReport, Point, Why},
-    turn::journal,
     verdict::Question,
 };
 
@@ -56,22 +54,6 @@ pub(super) fn lift_stops(view: &mut Observed) {
         let hold = |one: &numo_api::Directive| one.action == DirectiveAction::Hold;
         if change.spec.directive.as_ref().is_some_and(hold) {
             change.spec.directive = None;
-        }
-    }
-}
-
-/// What came onto a node after it was cordoned first counts as come past its last cordon.
-pub(super) fn forget_openings(view: &mut Observed) {
-    for change in view.changes.values().filter(|change| change.in_flight()) {
-        let attempt = change.status.attempt.max(1);
-        let mut entries = change.status.entries.iter();
-        let first = entries.find(|entry| entry.step == Step::Cordoned && entry.attempt == attempt);
-        let Some(first) = first.and_then(|entry| journal::time(Some(&entry.at))) else {
-            continue;
-        };
-        if let Some(pods) = view.pods.get_mut(&change.spec.node_name) {
-            let pods = pods.values_mut().filter(|pod| pod.created > first);
-            pods.for_each(|pod| pod.created = Timestamp::MAX);
         }
     }
 }
