@@ -57,12 +57,10 @@ async fn a_run_is_told_with_ids_that_outlive_a_process_and_a_sink_that_hangs_hol
             json!({"cloudEvents": {"url": url}, "namespaces": ["elsewhere"]}),
         ),
         notifier("lost", json!({"slack": {}, "secretRef": {"name": "nowhere"}})),
-        notifier("odd", json!({"cloudEvents": {"url": url}, "template": "{who}"})),
     ];
     apply(&stage, &objects).await?;
     stands(&stage, "events", "ValidConfig").await?;
     stands(&stage, "lost", "SecretsForbidden").await?;
-    stands(&stage, "odd", "InvalidField").await?;
     let gate = Gate::new()?;
     let fails = rule("fails", json!({"jobSpec": job(&gate.is_open("$NODE_NAME"))}));
     prepare(&stage, &[fails], json!({})).await?;
