@@ -75,7 +75,9 @@ fn role(message: &str) -> Option<&'static str> {
     Some(match (verb, resource) {
         ("get" | "list" | "watch", _) => "the ClusterRole numo-viewer is enough to look",
         (_, "mutexapprovals") => "the ClusterRole numo-approver has it",
-        ("create", "nodemaintenances") | ("delete", _) => {
+        ("create", "nodemaintenances")
+        | ("delete", _)
+        | (_, "mutexwindows" | "mutexbindings" | "mutexnotifiers") => {
             "the ClusterRole numo-admin has it, and is part of admin"
         }
         (_, "nodechanges") => {
@@ -85,9 +87,6 @@ fn role(message: &str) -> Option<&'static str> {
             "the ClusterRole numo-oncall has it for pause, resume, retry and abort; numo-edit, part of edit, has it for all"
         }
         (_, "mutexrules" | "mutextargets") => "the ClusterRole numo-edit has it, and is part of edit",
-        (_, "mutexwindows" | "mutexbindings" | "mutexnotifiers") => {
-            "the ClusterRole numo-admin has it, and is part of admin"
-        }
         (_, "plans" | "nodemaintenances" | "nodeversions" | "mutexbudgets") => {
             "the ClusterRole numo-oncall has it for stop, start, pause, resume and abort; numo-admin, part of admin, has it for all"
         }
