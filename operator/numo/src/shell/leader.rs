@@ -142,8 +142,8 @@ impl Candidate {
             clock,
             seen: None,
             board: None,
-            // The one who leads has time for a second attempt.
-            patience: RENEW_DEADLINE / 2,
+            // An API server that answers late is no reason to end a lead that it has renewed.
+            patience: RENEW_DEADLINE,
         }
     }
 

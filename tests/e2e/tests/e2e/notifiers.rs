@@ -136,7 +136,7 @@ async fn a_run_is_told_with_ids_that_outlive_a_process_and_a_sink_that_hangs_hol
     assert!(
         doctor
             .out
-            .contains("MutexNotifier odd is not Ready (InvalidField)"),
+            .contains("MutexNotifier lost is not Ready (SecretsForbidden)"),
         "{doctor:?}"
     );
     // What the sink was told it was told once, or by the same id again.
