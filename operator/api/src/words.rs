@@ -105,7 +105,7 @@ pub const WORDS: &[(&str, Seen, &str)] = &[
     ),
     ("SkipAsked", Seen::Event, "A person left a node out (numo skip)."),
     (
-        "TurnGivenBack",
+        "TurnEnded",
         Seen::Event,
         "A node was closed for a minute before its first disruption: its turn ends, and other nodes go first.",
     ),

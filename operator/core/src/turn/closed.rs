@@ -51,7 +51,7 @@ pub(crate) fn close(out: &mut Decision, change: &ChangeView, why: &Why, now: Tim
     let mut journal = anew(change, Step::Selected, why, now);
     journal.status.closed_since = Some(now.to_string());
     let event = Event::normal(
-        "TurnGivenBack",
+        "TurnEnded",
         EventAction::Hold,
         format!("the turn ends, other nodes go first: {}", why.message),
     )

@@ -417,7 +417,7 @@ async fn a_turn_that_is_suspended_gives_its_place_back() -> Result<()> {
             Ok((status.step == Some(Step::Selected) && status.attempt == 2).then_some(()))
         })
         .await?;
-    stage.event("Node", "worker-0", "TurnGivenBack").await?;
+    stage.event("Node", "worker-0", "TurnEnded").await?;
     stage
         .until("nothing is held of it", 60, || async {
             let state = stage.world.state();

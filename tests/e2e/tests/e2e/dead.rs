@@ -87,7 +87,7 @@ async fn a_node_that_dies_before_its_pod_begins_does_not_stop_a_plan() -> Result
         (status.attempt, status.reason.as_deref()),
         (2, Some("NodeNotReady"))
     );
-    stage.event("Node", "worker-0", "TurnGivenBack").await?;
+    stage.event("Node", "worker-0", "TurnEnded").await?;
     // The other one goes on, and nothing is left of the dead one's turn.
     step(&stage, "worker-1", Step::Done).await?;
     assert!(jobs_of(&stage, "worker-0").await?.is_empty());

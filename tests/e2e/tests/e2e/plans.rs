@@ -1358,7 +1358,7 @@ async fn servers_bumped_under_a_shared_budget_and_their_agents_never_wait_for_ea
     let back = step(&stage, "worker-0", Step::Selected).await?;
     let journal = back.status.unwrap_or_default();
     assert_eq!(journal.reason.as_deref(), Some("WaitsForPlan"));
-    stage.event("Node", "worker-0", "TurnGivenBack").await?;
+    stage.event("Node", "worker-0", "TurnEnded").await?;
     complete(&stage, "servers").await?;
     // Whoever has bumped the one bumps the other: that is what the agents wait for.
     stage
