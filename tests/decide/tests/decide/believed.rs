@@ -268,15 +268,16 @@ fn a_strangers_journal_lets_no_node_go_for_good() {
     assert!(!says(&by_stranger(&cluster)));
 }
 
+/// Node b has its turn with a Plan.
+const IN_TURN: &str = "node b worker v0
+     plan concurrency:1 cordon finalizer applying:b
+     begun b PreRules
+     keeps b";
+
 /// A person may write a NodeChange by hand, and leave out what its namespace says: its owner goes by it, so budgets must, too.
 #[test]
 fn the_turn_of_a_nodechange_that_names_no_namespace_counts_where_its_owner_is() {
-    let cluster = Cluster::parse(
-        "node b worker v0
-         plan concurrency:1 cordon finalizer applying:b
-         begun b PreRules
-         keeps b",
-    );
+    let cluster = Cluster::parse(IN_TURN);
     let turns = |named: Option<&str>, is_watched: bool| {
         let mut seen = by_stranger(&cluster).observed;
         if is_watched {
@@ -295,12 +296,7 @@ fn the_turn_of_a_nodechange_that_names_no_namespace_counts_where_its_owner_is() 
 
 #[test]
 fn a_strangers_journal_keeps_no_pods_of_rules_off_a_node() {
-    let cluster = Cluster::parse(
-        "node b worker v0
-         plan concurrency:1 cordon finalizer applying:b
-         begun b PreRules
-         keeps b",
-    );
+    let cluster = Cluster::parse(IN_TURN);
     assert_eq!(numo_core::decide::hosts_in_flight(&cluster.observed).len(), 1);
     let forged = by_stranger(&cluster);
     assert_eq!(numo_core::decide::hosts_in_flight(&forged.observed).len(), 0);

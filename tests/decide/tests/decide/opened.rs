@@ -4,12 +4,12 @@
 use crate::{
     chaos::carry,
     cluster::{Cluster, at},
+    words::decision_at,
 };
 use numo_api::{Entry, Reason, Step};
 use numo_core::{
-    Decision, Snapshot,
+    Decision,
     action::Action,
-    decide, invariant,
     mark::{self, CordonedBy},
     observed::{ChangeView, NodeView},
     turn::journal,
@@ -64,20 +64,11 @@ pub fn change(cluster: &Cluster) -> &ChangeView {
 
 /// One look at it, this many seconds after now, with what comes of it. Every write must be taken: no two are of one journal as it was read.
 pub fn look(cluster: &mut Cluster, second: i64) -> Decision {
-    let owner = cluster.owner();
-    let snapshot = Snapshot {
-        now: at(second),
-        observed: &cluster.observed,
-        owner: &owner,
-        asked: None,
-    };
-    let mut found = decide(&snapshot, &cluster.answers);
-    let breaches = invariant::lint(&snapshot, &mut found);
-    assert!(breaches.is_empty(), "{owner}: {breaches:#?}");
+    let found = decision_at(cluster, second);
     for (index, planned) in found.actions.iter().enumerate() {
         let number = format!("{second}-{index}");
         let taken = carry::carry_out(&mut cluster.observed, &planned.action, at(second), &number);
-        assert_eq!(taken, Ok(()), "{owner}: {:?}", planned.action);
+        assert_eq!(taken, Ok(()), "{}: {:?}", cluster.owner(), planned.action);
     }
     found
 }

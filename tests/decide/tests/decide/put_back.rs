@@ -5,14 +5,13 @@ use crate::{
     capabilities::KINDS,
     chaos,
     cluster::{Cluster, at},
-    words::{decision, words},
+    words::{decision, decision_at, words},
 };
 use jiff::SignedDuration;
 use numo_api::{NodeChangeStatus, PutBack, Reason, Step, marks};
 use numo_core::{
-    Decision, Snapshot,
+    Decision,
     action::{Action, NodePatch},
-    decide, invariant,
     observed::{ChangeView, Key, NodeView},
 };
 
@@ -40,21 +39,6 @@ fn turn(kind: &str) -> Cluster {
             "node a worker 4.16.0\n maintenance a finalizer\n {binding}\n kept a\n turn a PreRules\n pods a"
         ),
     })
-}
-
-/// What is decided some seconds after the time of the cluster.
-fn decided(cluster: &Cluster, after: i64) -> Decision {
-    let owner = cluster.owner();
-    let snapshot = Snapshot {
-        now: at(after),
-        observed: &cluster.observed,
-        owner: &owner,
-        asked: None,
-    };
-    let mut found = decide(&snapshot, &cluster.answers);
-    let breaches = invariant::lint(&snapshot, &mut found);
-    assert!(breaches.is_empty(), "{breaches:#?}");
-    found
 }
 
 /// Gives node a the Machine that it has in the other cluster, with what sees that.
@@ -135,7 +119,7 @@ fn what_is_taken_off_again_and_again_is_put_back_seldom_and_told() {
         let mut given_back = false;
         for second in 0..600 {
             strip(node(&mut cluster));
-            let found = decided(&cluster, second);
+            let found = decision_at(&cluster, second);
             shields += patches(&found).len();
             let report = &found.report.nodes["a"];
             if report.why.reason == Reason::ForeignWriter {
@@ -175,7 +159,7 @@ fn a_part_of_the_shield_that_is_taken_off_is_put_back() {
             let before = node(&mut cluster).clone();
             node(&mut cluster).labels.remove(key);
             node(&mut cluster).annotations.remove(key);
-            let found = decided(&cluster, 0);
+            let found = decision_at(&cluster, 0);
             carry_out(&mut cluster, found);
             let after = node(&mut cluster);
             assert_eq!(after.annotations, before.annotations, "{kind} {key}");
@@ -188,7 +172,7 @@ fn a_part_of_the_shield_that_is_taken_off_is_put_back() {
             } else {
                 of.labels.insert(key.to_owned(), "false".to_owned());
             }
-            assert!(patches(&decided(&cluster, 0)).is_empty(), "{kind} {key}");
+            assert!(patches(&decision_at(&cluster, 0)).is_empty(), "{kind} {key}");
         }
     }
 }
@@ -206,7 +190,7 @@ fn who_leaves_it_alone_is_not_told_of() {
                 times,
                 at: last.to_string(),
             });
-            let found = decided(&cluster, 0);
+            let found = decision_at(&cluster, 0);
             let reason = found.report.nodes["a"].why.reason;
             assert_ne!(reason, Reason::ForeignWriter, "{kind} {times} {ago}");
             assert!(!patches(&found).is_empty(), "{kind} {times} {ago}");
@@ -250,7 +234,7 @@ fn a_cordon_that_is_taken_off_with_its_mark_is_not_put_back_for_ever() {
             let of = node(&mut cluster);
             of.annotations.remove(marks::CORDONED_BY);
             of.unschedulable = false;
-            let found = decided(&cluster, second);
+            let found = decision_at(&cluster, second);
             let closes = |patch: &&NodePatch| patch.unschedulable == Some(true);
             cordons += patches(&found).into_iter().filter(closes).count();
             named += usize::from(found.report.nodes["a"].why.reason == Reason::ForeignWriter);
@@ -282,7 +266,7 @@ fn a_mark_that_cannot_be_read_is_written_over_by_nobody() {
                 node(&mut cluster)
                     .annotations
                     .insert(key.to_owned(), value.to_owned());
-                let found = decided(&cluster, 0);
+                let found = decision_at(&cluster, 0);
                 let why = &found.report.nodes["a"].why;
                 let said = words(&cluster, &found).join("\n");
                 assert_eq!(why.reason, Reason::MarkUnreadable, "{kind} {key} {value}\n{said}");
@@ -376,7 +360,7 @@ fn a_drained_node_that_is_opened_with_its_mark_is_not_closed_for_ever() {
                 of.annotations.remove(marks::CORDONED_BY);
                 of.unschedulable = false;
             }
-            let found = decided(&cluster, second);
+            let found = decision_at(&cluster, second);
             let closes = |patch: &&NodePatch| patch.unschedulable == Some(true);
             cordons += patches(&found).into_iter().filter(closes).count();
             let report = &found.report.nodes["a"];
@@ -432,7 +416,7 @@ fn what_is_taken_off_pools_and_waiting_nodes_with_its_mark_is_put_back_seldom_an
                     .labels
                     .retain(|key, _| !key.starts_with(marks::RULE_LABEL_PREFIX));
             }
-            let found = decided(&cluster, second);
+            let found = decision_at(&cluster, second);
             let is_put_back = |action: &Action| matches!(action, Action::PatchPool(_) | Action::PatchNode(_));
             written += usize::from(found.actions.iter().any(|one| is_put_back(&one.action)));
             let hold = found.report.hold.as_ref();
@@ -456,7 +440,7 @@ fn what_is_taken_off_pools_and_waiting_nodes_with_its_mark_is_put_back_seldom_an
         assert!(written <= 30, "{written} times\n{text}");
         assert!(named > 500, "said {named} times\n{text}");
         assert_eq!(told, 1, "{text}");
-        let after = decided(&cluster, 1300);
+        let after = decision_at(&cluster, 1300);
         let hold = after.report.hold.map(|why| why.reason);
         assert_ne!(hold, Some(Reason::ForeignWriter), "{text}");
         assert!(cluster.observed.pools.values().any(|pool| pool.paused), "{text}");
@@ -474,7 +458,7 @@ fn a_drain_whose_pods_cannot_be_listed_names_the_words_for_it() {
         let mut cluster = Cluster::parse(text);
         cluster.observed.pods.clear();
         assert_eq!(
-            decided(&cluster, 0).report.nodes["a"].why.reason,
+            decision_at(&cluster, 0).report.nodes["a"].why.reason,
             Reason::Draining,
             "{text}"
         );
@@ -482,7 +466,7 @@ fn a_drain_whose_pods_cannot_be_listed_names_the_words_for_it() {
             .observed
             .unlisted
             .insert("pods", "pods is forbidden".to_owned());
-        let found = decided(&cluster, 0);
+        let found = decision_at(&cluster, 0);
         let why = &found.report.nodes["a"].why;
         assert_eq!(why.reason, Reason::ListFailed, "{text}");
         assert!(why.message.contains("pods is forbidden") && why.who().is_person());
@@ -499,7 +483,7 @@ fn an_owner_that_is_deleted_leaves_a_mark_that_it_cannot_read() {
         .annotations
         .insert(marks::SHIELDED_BY.to_owned(), "a later form".to_owned());
     for second in 0..9 {
-        let found = decided(&cluster, second);
+        let found = decision_at(&cluster, second);
         assert_ne!(
             found.report.nodes.get("a").map(|node| node.why.reason),
             Some(Reason::MarkUnreadable)
@@ -541,7 +525,7 @@ fn fought(cluster: &mut Cluster) -> (usize, usize, usize, Vec<String>) {
     let (mut added, mut begun, mut named, mut told) = (0, 0, 0, Vec::new());
     for second in 0..600 {
         chaos::strip_owner(&mut cluster.observed, &owner);
-        let found = decided(cluster, second);
+        let found = decision_at(cluster, second);
         let says = |why: &numo_core::why::Why| {
             why.reason == Reason::ForeignWriter && why.message.contains("finalizer") && why.who().is_person()
         };
@@ -581,13 +565,13 @@ fn a_finalizer_that_is_taken_off_again_and_again_is_put_back_seldom_and_told() {
             assert!(told[0].contains(&owner.kubectl("get")), "{told:?}");
             // Once nobody does so any more it is on again within a minute, and all goes on.
             for second in 600..670 {
-                for planned in decided(&cluster, second).actions {
+                for planned in decision_at(&cluster, second).actions {
                     let number = second.to_string();
                     let _ =
                         chaos::carry::carry_out(&mut cluster.observed, &planned.action, at(second), &number);
                 }
             }
-            let found = decided(&cluster, 670);
+            let found = decision_at(&cluster, 670);
             let hold = found.report.hold.as_ref().map(|why| why.reason);
             assert_ne!(hold, Some(Reason::ForeignWriter), "{kind}");
             let view = cluster.observed.owner(&owner).expect("the owner");
@@ -615,7 +599,7 @@ fn no_rule_after_the_change_is_asked_again_without_the_finalizer() {
         let finalizer = |action: &Action| matches!(action, Action::AddFinalizer { .. });
         found.actions.iter().any(|planned| finalizer(&planned.action))
     };
-    let found = decided(&cluster, 0);
+    let found = decision_at(&cluster, 0);
     assert!(begins(&found) && adds(&found), "{:#?}", found.actions);
     let owner = cluster.owner();
     let uid = cluster.observed.owner(&owner).expect("the owner").uid.to_owned();
@@ -624,7 +608,7 @@ fn no_rule_after_the_change_is_asked_again_without_the_finalizer() {
         at: at(-10).to_string(),
     };
     cluster.observed.finalizers.insert(uid, often);
-    let found = decided(&cluster, 0);
+    let found = decision_at(&cluster, 0);
     assert!(!begins(&found) && !adds(&found), "{:#?}", found.actions);
     let node = &found.report.nodes["a"];
     assert_eq!(
@@ -639,9 +623,9 @@ fn a_turn_goes_on_without_the_finalizer_of_its_owner() {
     for kind in KINDS {
         let mut cluster = turn(kind);
         let owner = cluster.owner();
-        let before = words(&cluster, &decided(&cluster, 0));
+        let before = words(&cluster, &decision_at(&cluster, 0));
         chaos::strip_owner(&mut cluster.observed, &owner);
-        let found = decided(&cluster, 0);
+        let found = decision_at(&cluster, 0);
         let after = words(&cluster, &found);
         let others: Vec<&String> = after.iter().filter(|line| !line.contains("finalizer")).collect();
         let before: Vec<&String> = before.iter().collect();
@@ -687,7 +671,7 @@ fn a_mark_of_a_machine_that_cannot_be_read_is_written_over_by_nobody() {
                     &mut machines.next().expect("a machine").object
                 };
                 object.annotations.extend([mark]);
-                let found = decided(&cluster, 0);
+                let found = decision_at(&cluster, 0);
                 let said = words(&cluster, &found).join("\n");
                 let why = &found.report.nodes["a"].why;
                 assert_eq!(why.reason, Reason::MarkUnreadable, "{kind} {value}\n{said}");
@@ -707,7 +691,7 @@ fn a_mark_of_a_machine_that_cannot_be_read_is_written_over_by_nobody() {
                     "{kind}\n{said}"
                 );
                 // One that can be read stands in nobody's way.
-                let found = decided(&goes, 0);
+                let found = decision_at(&goes, 0);
                 assert_ne!(
                     found.report.nodes["a"].why.reason,
                     Reason::MarkUnreadable,
@@ -739,7 +723,7 @@ fn a_run_heeds_the_marks_of_the_health_checks_that_it_pauses_and_no_others() {
             let check = cluster.observed.health_checks.values_mut().next();
             let mark = (marks::SHIELDED_BY.to_owned(), "a later form".to_owned());
             check.expect("a check").annotations.extend([mark]);
-            let found = decided(&cluster, 0);
+            let found = decision_at(&cluster, 0);
             let why = &found.report.nodes["a"].why;
             let heeds = why.reason == Reason::MarkUnreadable;
             assert_eq!(heeds, is_heeded, "{pauses:?} {selects}: {}", why.message);

@@ -3,10 +3,10 @@
 
 use crate::{
     cluster::{Cluster, at, now},
-    words::{check_cluster, decision, words},
+    words::{check_cluster, decision, decision_at, words},
 };
 use numo_api::Step;
-use numo_core::{Snapshot, action::Action, decide, invariant};
+use numo_core::action::Action;
 
 /// Nodes as `a canary; b done -100; c flies; d held; e skipped; f dead; g old; h left -60`: first the name, then `canary` or `blue` for a label,
 /// and how the node stands. `done` was changed in this run, `old` before it; `left` was left out in its turn.
@@ -631,14 +631,7 @@ fn a_soak_ends_by_the_clock() {
     ] {
         let owner = cluster.owner();
         let begins = |seconds: i64| {
-            let snapshot = Snapshot {
-                now: at(seconds),
-                observed: &cluster.observed,
-                owner: &owner,
-                asked: None,
-            };
-            let mut decision = decide(&snapshot, &cluster.answers);
-            assert!(invariant::lint(&snapshot, &mut decision).is_empty());
+            let decision = decision_at(&cluster, seconds);
             let mut actions = decision.actions.iter();
             actions.any(|planned| matches!(planned.action, Action::CreateChange { .. }))
         };

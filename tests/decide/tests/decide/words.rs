@@ -1,6 +1,6 @@
 //! A decision in words: what a test compares.
 
-use crate::cluster::{Cluster, NAMESPACE, RUN_UID, now};
+use crate::cluster::{Cluster, NAMESPACE, RUN_UID, at, now};
 use numo_api::{Outcome, RuleWait, marks};
 use numo_core::{
     Decision, Snapshot,
@@ -15,16 +15,21 @@ use numo_core::{
 
 /// Decides, and checks that no invariant would be broken.
 pub fn decision(cluster: &Cluster) -> Decision {
+    decision_at(cluster, 0)
+}
+
+/// The same so many seconds after the time of the cluster.
+pub fn decision_at(cluster: &Cluster, seconds: i64) -> Decision {
     let owner = cluster.owner();
     let snapshot = Snapshot {
-        now: now(),
+        now: at(seconds),
         observed: &cluster.observed,
         owner: &owner,
         asked: None,
     };
     let mut decision = decide(&snapshot, &cluster.answers);
     let breaches = invariant::lint(&snapshot, &mut decision);
-    assert!(breaches.is_empty(), "{breaches:#?}");
+    assert!(breaches.is_empty(), "{owner}: {breaches:#?}");
     decision
 }
 
