@@ -24,8 +24,11 @@ pub(super) async fn serve(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    let latency = state.lock().unwrap_or_else(PoisonError::into_inner).knobs.latency;
-    if !latency.is_zero() {
+    let (latency, slow) = {
+        let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        (state.knobs.latency, state.knobs.slow)
+    };
+    if !latency.is_zero() && uri.path().ends_with(slow) {
         tokio::time::sleep(latency).await;
     }
     let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);

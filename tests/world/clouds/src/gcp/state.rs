@@ -44,8 +44,10 @@ pub struct Knobs {
     pub fail_operation: Option<(String, String)>,
     /// The only access token that is taken; none: every request that says how it is signed is.
     pub token: Option<String>,
-    /// How long each answer takes, in real time.
+    /// How long answers take, in real time.
     pub latency: Duration,
+    /// How the paths end whose answers take so long; empty: all of them.
+    pub slow: &'static str,
 }
 
 impl Default for Knobs {
@@ -68,6 +70,7 @@ impl Default for Knobs {
             fail_operation: None,
             token: None,
             latency: Duration::ZERO,
+            slow: "",
         }
     }
 }
