@@ -217,11 +217,8 @@ pub fn wrong(view: &BindingView, observed: &Observed) -> Option<Why> {
         };
         let approval = || Wanted::default().add("spec", settings.approval.as_ref()).err();
         let domains = || DomainOrder::parse("spec.domains", settings.domains.as_ref()?).err();
-        let wrong = wrong_selector(spec)
-            .or_else(limit)
-            .or_else(keys)
-            .or_else(first)
-            .or_else(waves);
+        let wrong = wrong_selector(spec).or_else(limit).or_else(keys);
+        let wrong = wrong.or_else(first).or_else(waves);
         wrong
             .or_else(domains)
             .or_else(approval)
@@ -334,10 +331,8 @@ fn of_nobody(view: &BindingView, observed: &Observed) -> String {
     }
     let has_any = |is_it: &dyn Fn(&NodeView) -> bool| observed.nodes.values().any(is_it);
     let settings = &view.spec.settings;
-    let first = settings
-        .first
-        .as_ref()
-        .and_then(|first| serde_json::to_value(first).ok());
+    let first = settings.first.as_ref();
+    let first = first.and_then(|first| serde_json::to_value(first).ok());
     if first.is_some_and(|first| !has_any(&|node| selector::matches(&first, &node.labels))) {
         said.push_str(" spec.first selects no Node of the cluster: no node goes first.");
     }

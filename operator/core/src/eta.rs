@@ -191,10 +191,8 @@ pub fn eta(owner: &Owner, report: &Report, observed: &Observed, now: Timestamp) 
     let whys = || report.hold.iter().chain(left(report).map(|(_, node)| &node.why));
     let soaks = whys().filter(|why| why.reason == Reason::WaitsForWave);
     let opens = whys().filter(|why| why.reason.is_of_hours());
-    let (soaks, opens) = (
-        soaks.filter_map(|why| why.until).min(),
-        opens.filter_map(|why| why.until).min(),
-    );
+    let soaks = soaks.filter_map(|why| why.until).min();
+    let opens = opens.filter_map(|why| why.until).min();
     let owner_uid = observed.uid_of(owner).unwrap_or_default();
     let pace = pace(report, observed, owner_uid, now);
     let begins_again = soaks.into_iter().chain(opens).min().map(until);

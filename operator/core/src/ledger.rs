@@ -162,16 +162,11 @@ impl<'a> Ledger<'a> {
     }
 
     fn counting(observed: &'a Observed, now: Timestamp, counts: impl Fn(&ChangeView) -> bool) -> Self {
-        let held: BTreeSet<&str> = observed
-            .turns()
-            .filter(|change| !change.deleting && counts(change))
-            .map(|change| change.spec.node_name.as_str())
-            .collect();
-        let moving = observed
-            .turns()
-            .filter(|change| !change.deleting && !is_kept(observed, change, now))
-            .map(|change| change.spec.node_name.as_str())
-            .collect();
+        let turns = || observed.turns().filter(|change| !change.deleting);
+        let name = |change: &'a ChangeView| change.spec.node_name.as_str();
+        let held: BTreeSet<&str> = turns().filter(|change| counts(change)).map(name).collect();
+        let moving = turns().filter(|change| !is_kept(observed, change, now));
+        let moving = moving.map(name).collect();
         let taken = observed.taken(now);
         let is_away = |node: &NodeView| {
             is_unavailable(node)

@@ -378,10 +378,8 @@ fn say_unknown(observed: &Observed, found: &mut [Orphan]) {
     for one in found {
         // Two marks of a node do not hold the uid of their owner itself.
         let of_node = || {
-            let node = observed
-                .nodes
-                .get(&one.on.key.name)
-                .filter(|_| one.on.kind == "Node")?;
+            let node = observed.nodes.get(&one.on.key.name);
+            let node = node.filter(|_| one.on.kind == "Node")?;
             let mut all = owners.iter();
             match one.left.mark.as_str() {
                 marks::QUARANTINE => {

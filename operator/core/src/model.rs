@@ -7,10 +7,10 @@ use crate::{
     decide::decide,
     decision::{Decision, Snapshot},
     key::Key,
-    mark,
+    mark, names,
     observed::{
-        ApprovalView, ChangeView, ClusterVersionView, ConfigView, EvaluationView, JobEnd, JobView, LeaseView,
-        Map, Observed, RuleAnswer, RuleView, RuleWords,
+        ApprovalView, ChangeView, ConfigView, EvaluationView, JobEnd, JobView, LeaseView, Map, Observed,
+        RuleAnswer, RuleView, RuleWords,
     },
     owner::{MaintenanceGroup, Owner},
     owners, pools,
@@ -277,14 +277,9 @@ impl Imagined {
                     rule: request.rule.clone(),
                     generation: request.generation,
                     first_asked: self.now,
-                    anew: false,
                     asked: self.now,
-                    under_way: false,
                     answer: Some((self.now, RuleAnswer::Pass(words))),
-                    waited: None,
-                    failures: 0,
-                    stirred: false,
-                    stirs: 0,
+                    ..EvaluationView::default()
                 };
                 self.observed.evaluations.insert(request.key.clone(), view);
             }
@@ -374,13 +369,12 @@ impl Imagined {
             ended_at: Some(self.now),
             uid: self.uid(),
             created: self.now,
-            deleting: None,
             run: request.run.clone(),
+            node: names::node_hash(&request.node),
+            deadline_seconds: Some(request.timeout_seconds),
             ended: Some(JobEnd::Complete),
             started: true,
-            ttl_seconds: None,
-            wanted_ttl_seconds: None,
-            trouble: None,
+            ..JobView::default()
         };
         self.observed.jobs.insert(request.job.clone(), job);
     }
@@ -446,16 +440,12 @@ impl Imagined {
                 reason: None,
             });
         }
-        let (node, owner, uid) = (
-            view.spec.node_name.clone(),
-            view.spec.owner_ref.clone(),
-            view.spec.owner_ref.uid.clone(),
-        );
+        let (node, owner) = (view.spec.node_name.clone(), view.spec.owner_ref.clone());
         if !owners::imagine_changed(&mut self.observed, &owner, &node, report) {
             return;
         }
         if let Some(node) = self.observed.nodes.get_mut(&node)
-            && mark::cordoned_by(node).is_some_and(|mark| mark.owner == uid)
+            && mark::cordoned_by(node).is_some_and(|mark| mark.owner == owner.uid)
         {
             node.unschedulable = false;
         }
@@ -463,10 +453,7 @@ impl Imagined {
 
     /// As if this version had been asked for, and the control plane were at it.
     pub fn upgrade_to(&mut self, version: &str) {
-        let cluster = self
-            .observed
-            .cluster_version
-            .get_or_insert_with(ClusterVersionView::default);
+        let cluster = self.observed.cluster_version.get_or_insert_default();
         cluster.generation += 1;
         cluster.observed_generation = cluster.generation;
         cluster.desired_update = Some(version.to_owned());
@@ -487,10 +474,8 @@ impl Imagined {
             .map(|pool| (pool.selector.clone(), pool.config.clone()))
             .collect();
         for node in self.observed.nodes.values_mut() {
-            if let Some((_, config)) = masters
-                .iter()
-                .find(|(selector, _)| selector::matches(selector, &node.labels))
-            {
+            let mut masters = masters.iter();
+            if let Some((_, config)) = masters.find(|one| selector::matches(&one.0, &node.labels)) {
                 for key in [openshift::CURRENT_CONFIG, openshift::DESIRED_CONFIG] {
                     node.annotations.insert(key.to_owned(), config.clone());
                 }
@@ -502,12 +487,9 @@ impl Imagined {
 /// When the hours open, or the wave has soaked, that keep nodes of this report waiting, if they do: the first time that is told, and who waits for it.
 fn opens_after(report: &Report, now: Timestamp) -> Option<(Timestamp, Why)> {
     let nodes = report.nodes.values().map(|node| &node.why);
-    let waits = report
-        .hold
-        .iter()
-        .chain(nodes)
-        .filter(|why| why.reason.is_of_hours() || why.reason == Reason::WaitsForWave);
+    let waits = report.hold.iter().chain(nodes);
     waits
+        .filter(|why| why.reason.is_of_hours() || why.reason == Reason::WaitsForWave)
         .filter_map(|why| Some((why.until.filter(|at| *at > now)?, why)))
         .min_by_key(|(at, _)| *at)
         .map(|(at, why)| (at, why.clone()))

@@ -88,10 +88,8 @@ fn of_turns(mut turns: Vec<(Timestamp, Timestamp)>, is_earlier: bool) -> Option<
     let mut lengths: Vec<i64> = turns.iter().map(length).collect();
     lengths.sort_unstable();
     let median_seconds = lengths.get(lengths.len() / 2).copied()?;
-    let mut beside: Vec<i64> = lengths
-        .iter()
-        .map(|length| (length - median_seconds).abs())
-        .collect();
+    let beside = lengths.iter().map(|length| (length - median_seconds).abs());
+    let mut beside: Vec<i64> = beside.collect();
     beside.sort_unstable();
     let four_of_five = (beside.len() * 4).div_ceil(5).saturating_sub(1);
     let together = |at: Timestamp| turns.iter().filter(|(from, to)| *from <= at && at < *to).count();

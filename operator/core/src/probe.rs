@@ -61,10 +61,8 @@ pub fn look(
         return Look::Unknown;
     };
     let goes = |pod: &&PodView| matches!(drain::class(observed, pod, options, now), drain::Class::Goes);
-    let stuck = pods
-        .values()
-        .filter(goes)
-        .filter_map(|pod| drain::stuck(&pod.key, pod.deleting, now));
+    let stuck = pods.values().filter(goes);
+    let stuck = stuck.filter_map(|pod| drain::stuck(&pod.key, pod.deleting, now));
     if let Some(words) = summary(&node.name, &stuck.collect::<Vec<_>>()) {
         return Look::Blocked(words);
     }
@@ -142,11 +140,8 @@ pub fn sums(
 ) -> Vec<String> {
     exceeded(pods, budgets)
         .filter_map(|(key, budget, behind)| {
-            let stay: Vec<String> = behind
-                .iter()
-                .filter(|one| !(one.moves && has_other_place))
-                .map(|one| one.pod.to_string())
-                .collect();
+            let stay = behind.iter().filter(|one| !(one.moves && has_other_place));
+            let stay: Vec<String> = stay.map(|one| one.pod.to_string()).collect();
             let number = i64::try_from(stay.len()).unwrap_or(i64::MAX);
             (number > budget.allowed).then(|| {
                 let named = drain::some(stay.iter());

@@ -37,10 +37,8 @@ pub fn abandon(observed: &mut Observed, now: Timestamp) -> Vec<Owner> {
     let of_machines = owners_by(observed, Means::Machine);
     let replaced = has_replaced(observed);
     let changes = observed.changes.values();
-    let changing: BTreeSet<Key> = changes
-        .filter(|change| is_changing(observed, change))
-        .map(|change| change.key.clone())
-        .collect();
+    let changing = changes.filter(|change| is_changing(observed, change));
+    let changing: BTreeSet<Key> = changing.map(|change| change.key.clone()).collect();
     observed.changes.retain(|key, _| changing.contains(key));
     let all = observed.owners();
     let known: BTreeSet<String> = all.map(|(_, view)| view.uid.to_owned()).collect();

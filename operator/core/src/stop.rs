@@ -37,10 +37,8 @@ pub fn standing(observed: &Observed, owner: &Owner) -> BTreeSet<String> {
         })
         .filter_map(|name| name.split_once('/'))
         .map(|(namespace, name)| Key::new(namespace, name));
-    let all: BTreeSet<Key> = referred::of_owner(owner, observed)
-        .into_iter()
-        .chain(in_force)
-        .collect();
+    let named = referred::of_owner(owner, observed).into_iter();
+    let all: BTreeSet<Key> = named.chain(in_force).collect();
     let rules = all.into_iter().map(|key| {
         let edition = observed.rules.get(&key).map(RuleView::edition);
         format!("MutexRule {key} {}", edition.unwrap_or_default())

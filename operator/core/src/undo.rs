@@ -34,10 +34,8 @@ pub(crate) fn unshield(node: &NodeView, mark: &Shielded) -> Vec<String> {
 pub(crate) fn unlabel(node: &NodeView) -> Vec<String> {
     let name = &node.name;
     let labels = node.labels.keys();
-    let labels: Vec<String> = labels
-        .filter(|key| key.starts_with(marks::RULE_LABEL_PREFIX))
-        .map(|key| format!("{key}-"))
-        .collect();
+    let labels = labels.filter(|key| key.starts_with(marks::RULE_LABEL_PREFIX));
+    let labels: Vec<String> = labels.map(|key| format!("{key}-")).collect();
     let mut commands = Vec::new();
     if !labels.is_empty() {
         commands.push(format!("kubectl label node {name} {}", labels.join(" ")));

@@ -179,7 +179,8 @@ impl Action {
             Self::CreateChange { spec, .. } => Some(spec),
             Self::WriteJournal { key, status, .. } => {
                 let begins = matches!(status.step, Some(Step::Admitted | Step::PostRules));
-                let known = observed.changes.get(key).filter(|change| !change.in_flight());
+                let known = observed.changes.get(key);
+                let known = known.filter(|change| !observed.is_under_way(change));
                 known.filter(|_| begins).map(|change| &change.spec)
             }
             _ => None,

@@ -248,10 +248,8 @@ fn points(
         points.push((Point::Begin, field.clone(), part("begin", names)));
     }
     // Who approved the last failure knew of those before.
-    let last = subject
-        .failed
-        .iter()
-        .max_by_key(|change| (change.status.since.as_deref(), &change.spec.node_name));
+    let last = subject.failed.iter();
+    let last = last.max_by_key(|change| (change.status.since.as_deref(), &change.spec.node_name));
     if let (Some(field), Some(last)) = (&wanted.after_failure, last) {
         let node = last.spec.node_name.clone();
         let attempt = last.status.attempt.to_string();

@@ -402,10 +402,8 @@ impl Cron {
             let times = self.times.partition_point(|time| !is_last || *time <= to.time());
             self.times.iter().take(times).rev()
         };
-        let starts = dates
-            .iter()
-            .rev()
-            .flat_map(|date| behind(date).map(|time| date.to_datetime(*time)));
+        let starts = dates.iter().rev();
+        let starts = starts.flat_map(|date| behind(date).map(|time| date.to_datetime(*time)));
         let mut starts = starts
             .take_while(|start| *start > from)
             .filter_map(|start| Some((start, in_zone(start, zone)?)))

@@ -19,15 +19,14 @@ pub(crate) fn leaving(
     let name = &node.name;
     let leaving = node.leaving.as_ref().or_else(|| taken.get(name.as_str()))?;
     let message = format!("Node {name} is going away: {}", leaving.why);
-    let overdue = leaving.since.map(|since| (since, later(since, STUCK_SECONDS)));
-    Some(match overdue {
-        Some((since, at)) if at <= now => {
-            let message = format!("{message}; it has been so since {since}");
-            (
-                Why::new(Reason::NodeLeaving, message).ended_by(Actor::ClusterAdmin),
-                None,
-            )
-        }
-        overdue => (Why::new(Reason::NodeLeaving, message), overdue.map(|(_, at)| at)),
-    })
+    let why = |message| Why::new(Reason::NodeLeaving, message);
+    Some(
+        match leaving.since.map(|since| (since, later(since, STUCK_SECONDS))) {
+            Some((since, at)) if at <= now => {
+                let message = format!("{message}; it has been so since {since}");
+                (why(message).ended_by(Actor::ClusterAdmin), None)
+            }
+            overdue => (why(message), overdue.map(|(_, at)| at)),
+        },
+    )
 }

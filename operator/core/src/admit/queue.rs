@@ -105,6 +105,7 @@ pub trait Queue<'a> {
 }
 
 /// Why nodes do not begin at this time, worked out once for all that the same MutexWindows select.
+#[derive(Default)]
 struct Shut<'a> {
     windows: Vec<(&'a WindowView, Selector<'a>)>,
     /// The places of those that select every node.
@@ -123,15 +124,7 @@ struct Shut<'a> {
 
 impl<'a> Shut<'a> {
     fn of(observed: &'a Observed) -> Self {
-        let mut shut = Self {
-            windows: Vec::new(),
-            always: Vec::new(),
-            by_label: BTreeMap::new(),
-            others: Vec::new(),
-            always_open_until: OnceCell::new(),
-            known: BTreeMap::new(),
-            places: Vec::new(),
-        };
+        let mut shut = Self::default();
         let windows = observed.windows.values();
         for window in windows.filter(|window| !window.selector.is_null()) {
             let place = shut.windows.len();
@@ -304,13 +297,16 @@ fn unread<'a, Q: Queue<'a>>(queue: &Q, one: Q::One) -> Option<Why> {
     machine::unread(observed, (&of.node_name, &of.owner_ref.uid))
 }
 
-/// Why the turn of a node cannot be written down, if so: a later numo wrote its journal, or something else has the name of one that has none.
+/// Why the turn of a node cannot be written down, if so: its journal is a later numo's or of another owner, or something else has the
+/// name of one that has none.
 fn name_taken<'a, Q: Queue<'a>>(queue: &Q, one: Q::One) -> Option<Why> {
+    let (key, spec) = queue.reservation(one);
     if let Some(change) = queue.change(one) {
-        return contradiction::of_later(change);
+        let of = &spec.owner_ref;
+        let owner = Key::new(of.namespace.as_deref().unwrap_or_default(), of.name.as_str());
+        return contradiction::of_other_than(change, &of.kind, &owner);
     }
     let (observed, ..) = queue.seen();
-    let (key, _) = queue.reservation(one);
     Some(contradiction::taken(
         observed.changes.get(&key)?,
         &queue.node(one).name,

@@ -182,10 +182,10 @@ impl<'a> Schedule<'a> {
                     .map_err(|problem| windows::wrong(window, problem))?,
             );
         }
-        let names: Vec<String> = windows
+        let names = windows
             .iter()
-            .map(|window| format!("MutexWindow {}", window.name))
-            .collect();
+            .map(|window| format!("MutexWindow {}", window.name));
+        let names: Vec<String> = names.collect();
         let mut all = self.hours.clone();
         all.push(Source {
             name: names.join(" and "),
@@ -311,10 +311,8 @@ impl<'a> Schedule<'a> {
     pub fn changes_after(&self, now: Timestamp) -> Option<Timestamp> {
         let starts = self.starts.iter().map(|(_, start)| *start);
         let starts = starts.filter(|start| *start > now);
-        let hours = self
-            .states(now)
-            .into_iter()
-            .filter_map(|state| state.changes_at());
+        let hours = self.states(now).into_iter();
+        let hours = hours.filter_map(|state| state.changes_at());
         starts.chain(hours).min()
     }
 }

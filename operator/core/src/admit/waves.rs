@@ -432,10 +432,8 @@ impl<'a> Waves<'a> {
     pub fn failures_spent(&self) -> Option<Why> {
         let mut groups = self.groups.iter().enumerate();
         groups.find_map(|(index, group)| {
-            let (field, whose) = (
-                format!("{}.failureBudget", group.field),
-                format!(" of {}", self.named(index)),
-            );
+            let field = format!("{}.failureBudget", group.field);
+            let whose = format!(" of {}", self.named(index));
             let budget = failures::Budget {
                 field: &field,
                 most: group.budget?,
@@ -468,10 +466,8 @@ impl<'a> Waves<'a> {
     pub fn say_over(&self, out: &mut Decision, now: Timestamp) {
         out.report.waves_over = self.over(now);
         self.groups.iter().for_each(|group| group.put_right(out, now));
-        let over = self
-            .groups
-            .iter()
-            .filter(|group| self.is_declared && group.is_over());
+        let groups = self.groups.iter();
+        let over = groups.filter(|group| self.is_declared && group.is_over());
         let ends = over.filter_map(Group::over_at);
         if let Some(at) = ends.filter(|at| *at > now).min() {
             out.wake(at);

@@ -235,10 +235,9 @@ fn worst(mut whys: Vec<Why>) -> Option<Why> {
 }
 
 fn refusal(refused: &BTreeMap<&'static str, Vec<&Key>>) -> Why {
-    let words: Vec<String> = refused
-        .iter()
-        .map(|(words, pods)| format!("cannot delete {words}: {}", some(pods.iter())))
-        .collect();
+    let words = refused.iter();
+    let words = words.map(|(words, pods)| format!("cannot delete {words}: {}", some(pods.iter())));
+    let words: Vec<String> = words.collect();
     Why::new(Reason::DrainRefused, words.join("; "))
 }
 

@@ -4,8 +4,8 @@ use crate::{
     action::{JobRequest, MachinePatch},
     admit::schedule::Schedule,
     key::Key,
-    ledger,
-    observed::{ChangeView, NodeView, Observed, RuleView},
+    ledger, names,
+    observed::{ChangeView, JobView, NodeView, Observed, RuleView},
     place, rules,
     turn::believed::{Believed, is_marked},
 };
@@ -111,9 +111,11 @@ pub fn lease_is_ours(observed: &Observed, node: &str, holder: &str) -> Checked {
 
 /// 3: one Job for each attempt.
 pub fn job_may_run(observed: &Observed, job: &JobRequest) -> Checked {
-    let mut running = observed.running_jobs(&job.job, &job.run).map(|(key, _)| key);
-    let known = observed.jobs.get_key_value(&job.job).map(|(key, _)| key);
-    if let Some(other) = known.or_else(|| running.next()) {
+    let is_same = |(key, view): &(&Key, &JobView)| {
+        let same = names::attempt_of(&key.name) == names::attempt_of(&job.job.name);
+        **key == job.job || view.runs() && view.run == job.run && same
+    };
+    if let Some((other, _)) = observed.jobs.iter().find(is_same) {
         return breach(
             3,
             format!("Job {other} of the attempt of Job {} exists already", job.job),
@@ -133,10 +135,8 @@ pub fn machine_patch(observed: &Observed, owner_uid: &str, patch: &MachinePatch)
     let is_ours = if patch.purpose.is_of_health_check() {
         believed.checks(owner_uid).any(|(found, _)| *found == place)
     } else {
-        let machine = observed
-            .machines
-            .get(&place)
-            .filter(|machine| is_marked(&machine.object.annotations, owner_uid));
+        let machine = observed.machines.get(&place);
+        let machine = machine.filter(|machine| is_marked(&machine.object.annotations, owner_uid));
         machine.is_some_and(|machine| believed.is_machine(owner_uid, &place, machine))
     };
     if patch.purpose.gives_back() && !is_ours {

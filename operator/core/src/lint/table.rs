@@ -34,7 +34,7 @@ impl<'a> Seen<'a> {
     /// The turn of the node, if it has one with the owner.
     pub fn turn(&self, node: &NodeView) -> Option<&'a ChangeView> {
         let mut turns = reservation::of(self.observed, self.owner, self.view.uid);
-        turns.find(|change| change.in_flight() && change.spec.node_uid == node.uid)
+        turns.find(|change| self.observed.is_under_way(change) && change.spec.node_uid == node.uid)
     }
 }
 

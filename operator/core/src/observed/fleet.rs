@@ -459,10 +459,8 @@ impl FleetView {
         let named = self.strategies.values().map(StrategyView::deployment);
         let is_new = |one: &Key| can_be(one) && !self.followed.contains(one);
         let named: BTreeSet<Key> = named.filter(is_new).collect();
-        let mut found: BTreeSet<Key> = named
-            .into_iter()
-            .take(room.saturating_sub(self.followed.len()))
-            .collect();
+        let room = room.saturating_sub(self.followed.len());
+        let mut found: BTreeSet<Key> = named.into_iter().take(room).collect();
         found.extend(Some(usual).filter(|one| !self.versions.is_empty() && is_new(one)));
         found.into_iter().collect()
     }

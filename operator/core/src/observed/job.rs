@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 /// A Job numo created.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobView {
     /// uid.
     pub uid: String,
@@ -13,6 +13,8 @@ pub struct JobView {
     pub deleting: Option<Timestamp>,
     /// Id of the run, from its label.
     pub run: String,
+    /// Hash of the name of its node ([`crate::names::node_hash`]), from its label.
+    pub node: String,
     /// Edition of the rule that it was made from, from numo's annotation; empty where that is absent.
     pub edition: String,
     /// How it ended, if it has.
@@ -21,12 +23,21 @@ pub struct JobView {
     pub ended_at: Option<Timestamp>,
     /// Number of its pods that are running or have run.
     pub started: bool,
+    /// `spec.activeDeadlineSeconds`.
+    pub deadline_seconds: Option<i64>,
     /// `spec.ttlSecondsAfterFinished`.
     pub ttl_seconds: Option<i64>,
     /// The TTL the user asked for, from numo's annotation.
     pub wanted_ttl_seconds: Option<i64>,
     /// What keeps it from starting a pod, if something does: reason and message.
     pub trouble: Option<(String, String)>,
+}
+
+impl JobView {
+    /// Whether a pod of it may still run.
+    pub fn runs(&self) -> bool {
+        self.ended.is_none() || self.deleting.is_some() && self.ended != Some(JobEnd::Complete)
+    }
 }
 
 /// How a Job ended.

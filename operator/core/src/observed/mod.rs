@@ -37,14 +37,11 @@ pub use self::{
     rule::{EVALUATED_PASS_SECONDS, EvaluationView, RuleAnswer, RuleView, RuleWords, Validity},
     settings::{PlanJobSettings, Settings},
 };
+use crate::owner::{Owner, OwnerKind};
 pub use crate::{
     key::{Key, Map},
     owner::ForeignController,
     pairs::{Pairs, Values},
-};
-use crate::{
-    names,
-    owner::{Owner, OwnerKind},
 };
 use jiff::Timestamp;
 use numo_api::{PutBack, marks};
@@ -171,20 +168,6 @@ impl Observed {
         all.filter(|change| self.settings.only_looks || self.is_trusted(change))
     }
 
-    /// The Jobs of the same attempt of a rule as this one that have not ended, of a pod that still runs too: an edit of the rule gives a Job
-    /// of it another name or namespace, and takes back none that runs.
-    pub fn running_jobs<'a>(
-        &'a self,
-        job: &'a Key,
-        run: &'a str,
-    ) -> impl Iterator<Item = (&'a Key, &'a JobView)> {
-        let attempt = names::attempt_of(&job.name);
-        self.jobs.iter().filter(move |(key, view)| {
-            let runs = view.ended.is_none() || view.deleting.is_some();
-            runs && view.run == run && attempt.is_some() && names::attempt_of(&key.name) == attempt
-        })
-    }
-
     /// Whether MutexRunConfigs are watched in a namespace.
     fn watches_runs(&self, namespace: &str) -> bool {
         let settings = &self.settings;
@@ -222,7 +205,27 @@ impl Observed {
     /// exist.
     pub fn changing(&self) -> impl Iterator<Item = &ChangeView> {
         let all = self.changes.values();
-        all.filter(|change| change.in_flight() && self.is_trusted(change) && self.node_of(change).is_some())
+        let all = all.filter(|change| self.is_under_way(change) && self.is_trusted(change));
+        all.filter(|change| self.node_of(change).is_some())
+    }
+
+    /// Whether the node of a change has its turn. Where the status was copied, nothing of it says so: the turn goes on while its owner has its
+    /// shield on the node, or the lease of it, unless another journal tells more.
+    pub fn is_under_way(&self, change: &ChangeView) -> bool {
+        let (spec, uid) = (&change.spec, change.spec.owner_ref.uid.as_str());
+        let is_kept = |node: &NodeView| {
+            let lease = self.leases.get(&node.name).filter(|lease| lease.by_numo);
+            node.annotation(marks::SHIELDED_BY).contains(uid)
+                || lease.is_some_and(|lease| lease.holder.ends_with(uid))
+        };
+        let tells_more = |other: &ChangeView| {
+            let of = (&other.spec.node_uid, &other.spec.owner_ref.uid);
+            let is_of_it = of == (&spec.node_uid, &spec.owner_ref.uid) && other.key != change.key;
+            is_of_it && (other.in_flight() || other.created > change.created)
+        };
+        let is_copied = change.is_copied() && !uid.is_empty();
+        let is_kept = || is_copied && self.node_of(change).is_some_and(is_kept);
+        change.in_flight() || is_kept() && !self.journals().any(tells_more)
     }
 
     /// The node that a change is of. None where it is gone, even if another node has its name by now: a name is given again, a uid is not.

@@ -71,7 +71,7 @@ pub enum Validity {
 }
 
 /// One attempt of a rule that is asked, which may be asked many times until it passes or blocks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EvaluationView {
     /// The rule.
     pub rule: Key,

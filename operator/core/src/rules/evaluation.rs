@@ -34,10 +34,8 @@ pub(super) fn progress(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>) -> Progress
     };
     let noted = noted(attempt);
     // Its time began when it was asked first, by whichever leader.
-    let begun = noted
-        .filter(|_| !view.anew)
-        .unwrap_or(view.first_asked)
-        .min(view.first_asked);
+    let begun = noted.filter(|_| !view.anew).unwrap_or(view.first_asked);
+    let begun = begun.min(view.first_asked);
     let asked = Asked {
         attempt,
         view,

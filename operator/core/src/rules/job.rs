@@ -1,20 +1,22 @@
 //! How the Job of an attempt comes along.
 
 use super::{
-    attempt::{Attempt, DEADLINE_GRACE_SECONDS},
+    attempt::{Attempt, DEADLINE_GRACE_SECONDS, next_job},
     inline,
     inquiry::{Inquiry, Progress},
+    verdicts::failed_for_good,
 };
 use crate::{
     action::JobRequest,
     key::Key,
-    observed::{JobEnd, JobView},
+    names,
+    observed::{JobEnd, JobView, RuleView},
     time::{STUCK_SECONDS, later, pause_until},
     verdict::Question,
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Outcome, Reason, VerdictRecord, conditions::Actor};
+use numo_api::{Outcome, Phase, Reason, VerdictRecord, conditions::Actor};
 
 /// How long a refused Job is left alone before it is tried again (seconds): a quota or an invitation may
 /// come any time, and a refused request costs the API server little.
@@ -27,7 +29,13 @@ pub(super) fn progress(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>) -> Progress
         return start(attempt, inquiry, job);
     };
     if let Some(since) = view.deleting {
-        return is_going(attempt, &job, (since, inquiry.now));
+        // Beside it the work of the rule would be done twice at once.
+        let what = format!(
+            "{}, Job {job} is being deleted, or a pod of it still runs",
+            attempt.words()
+        );
+        let (why, again) = being_deleted(what, since, inquiry.now);
+        return Progress::Wait(why, again);
     }
     let Some(end) = &view.ended else {
         return running(attempt, &job, view, inquiry.now);
@@ -53,35 +61,62 @@ pub(super) fn progress(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>) -> Progress
     Progress::Record(Box::new(verdict), evidence.log_tail.clone())
 }
 
-/// Waits for a Job of the attempt that runs where the rule has none, as the rule was edited since: beside it the work of the rule would be
-/// done twice at once. How it ends says nothing: it is of the rule as it was, and anybody may have made it.
-pub(super) fn left_behind(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>) -> Option<Progress> {
-    let (own, rule) = (attempt.job(), attempt.rule);
-    let has_own = !rule.is_asked && rule.runs_in(attempt.phase);
-    let mut others = inquiry.observed.running_jobs(&own, attempt.subject.run);
-    let (job, view) = others.find(|(job, _)| !(has_own && **job == own))?;
-    if let Some(since) = view.deleting {
-        return Some(is_going(attempt, job, (since, inquiry.now)));
-    }
-    let (what, timeout) = (attempt.words(), rule.timeout_seconds);
-    let message = format!("{what}, Job {job}, which began before the rule was edited");
-    let deadline = later(view.created, timeout.saturating_add(DEADLINE_GRACE_SECONDS));
-    Some(if inquiry.now < deadline {
-        Progress::Wait(Why::new(Reason::RuleRunning, message), Some(deadline))
+/// Why nothing begins beside a Job of a rule that runs on the node, or for the run, and is none that is to run now, and when that is looked
+/// at again: it is of an earlier attempt or another turn, of a rule as it was before an edit, or of an attempt that did not end in its time.
+/// How it ends says nothing, and anybody may have made it.
+pub fn earlier(inquiry: &Inquiry<'_>) -> Option<(Why, Option<Timestamp>)> {
+    let (of, now) = (inquiry.subject.node, inquiry.now);
+    let jobs = inquiry.observed.jobs.iter();
+    let mut running = jobs.filter(|(_, job)| job.runs()).peekable();
+    running.peek()?;
+    let node = names::node_hash(of);
+    let (key, job) = running.find(|one| one.1.node == node && is_earlier(inquiry, *one))?;
+    let of = if of.is_empty() {
+        String::new()
     } else {
-        // It is suspended, or its pod does not end: nobody else ends it.
-        let message = format!("{message} and did not end within timeoutSeconds {timeout}: delete it");
-        let why = Why::new(Reason::RuleRunning, message).ended_by(Actor::ClusterAdmin);
-        Progress::Wait(why, None)
-    })
+        format!(" of Node {of}")
+    };
+    let what = format!("Job {key}, which began before this attempt{of}, or before its rule was edited,");
+    if let Some(since) = job.deleting {
+        return Some(being_deleted(
+            format!("{what} is being deleted, or a pod of it still runs"),
+            since,
+            now,
+        ));
+    }
+    let limit = job.deadline_seconds.unwrap_or(STUCK_SECONDS);
+    let deadline = later(job.created, limit.saturating_add(DEADLINE_GRACE_SECONDS));
+    if now < deadline {
+        let why = Why::new(Reason::RuleRunning, format!("{what} comes to its end first"));
+        return Some((why, Some(deadline)));
+    }
+    // It is suspended, or its pod does not end: nobody else ends it.
+    let message = format!("{what} did not end within {limit} s: delete it");
+    Some((
+        Why::new(Reason::RuleRunning, message).ended_by(Actor::ClusterAdmin),
+        None,
+    ))
 }
 
-/// Waits for a Job that is being deleted: beside it the work of the rule would be done twice at once.
-fn is_going(attempt: &Attempt<'_>, job: &Key, (since, now): (Timestamp, Timestamp)) -> Progress {
-    let what = attempt.words();
-    let message = format!("{what}, Job {job} is being deleted, or a pod of it still runs");
-    let (why, again) = being_deleted(message, since, now);
-    Progress::Wait(why, again)
+/// Whether a Job of the node, of whatever owner, is none that is to run now. Those of runs may stand beside one another, and of a rule that
+/// has passed or failed for good none is waited for.
+fn is_earlier(inquiry: &Inquiry<'_>, (key, job): (&Key, &JobView)) -> bool {
+    let (subject, name) = (&inquiry.subject, key.to_string());
+    if job.run != subject.run {
+        return !subject.node.is_empty();
+    }
+    let rules = || inquiry.observed.rules.values().filter(|rule| !rule.is_asked);
+    let is_over = |one: &VerdictRecord| {
+        let mut rules =
+            rules().filter(|rule| one.job.as_ref() == Some(&name) && rule.key.to_string() == one.rule);
+        let has_failed = |rule| failed_for_good(rule, one.phase, inquiry.verdicts, one.round).is_some();
+        one.round == subject.round && rules.any(|rule| one.outcome != Outcome::Failure || has_failed(rule))
+    };
+    let is_due = |(rule, phase): (&RuleView, Phase)| {
+        rule.runs_in(phase) && next_job(rule, phase, inquiry.verdicts, subject) == *key
+    };
+    let mut due = rules().flat_map(|rule| Phase::ALL.map(|phase| (rule, phase)));
+    !inquiry.verdicts.iter().any(is_over) && !due.any(is_due)
 }
 
 /// What is said of a Job that is being deleted, and when that changes. One that does not go is a person's after a while: a finalizer keeps

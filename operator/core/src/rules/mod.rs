@@ -17,7 +17,7 @@ pub use self::{
     admission::{Admission, admission},
     attempt::next_job,
     inquiry::{Inquiry, Progress, Subject},
-    job::{being_deleted, is_uninvited},
+    job::{being_deleted, earlier, is_uninvited},
     phase::{BEFORE_RELEASE, any_runs_in, progress},
     stale::stale,
     verdicts::{JOB_PASS_SECONDS, failed_for_good, is_fresh, last_word},

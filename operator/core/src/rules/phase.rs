@@ -27,13 +27,7 @@ pub fn progress(rules: &[(Key, Option<&RuleView>)], phase: Phase, inquiry: &Inqu
             return Progress::Wait(Why::new(Reason::RuleNotFound, message), None);
         };
         if !rule.runs_in(phase) {
-            // Before the release it is held as one that nobody names any more (`turn/withdrawn.rs`).
-            let attempt = Attempt::next(rule, phase, inquiry.verdicts, &inquiry.subject);
-            let left = (!BEFORE_RELEASE.contains(&phase)).then(|| job::left_behind(&attempt, inquiry));
-            match left.flatten() {
-                Some(waits) => return waits,
-                None => continue,
-            }
+            continue;
         }
         match one(rule, phase, inquiry) {
             Progress::Passed => {}
@@ -58,9 +52,6 @@ fn one(rule: &RuleView, phase: Phase, inquiry: &Inquiry<'_>) -> Progress {
 /// How the attempt comes along whose verdict is next.
 pub(super) fn next(rule: &RuleView, phase: Phase, inquiry: &Inquiry<'_>) -> Progress {
     let attempt = Attempt::next(rule, phase, inquiry.verdicts, &inquiry.subject);
-    if let Some(waits) = job::left_behind(&attempt, inquiry) {
-        return waits;
-    }
     if rule.is_asked {
         evaluation::progress(&attempt, inquiry)
     } else {

@@ -18,7 +18,7 @@ use numo_api::{Entry, Reason, Step, VerdictRecord};
 use std::collections::BTreeMap;
 
 /// That the journal is of a later format: it is not read, and not written to.
-pub(crate) fn of_later(change: &ChangeView) -> Option<Why> {
+fn of_later(change: &ChangeView) -> Option<Why> {
     let found = change.status.journal_version;
     let problem = || {
         format!(
@@ -30,7 +30,12 @@ pub(crate) fn of_later(change: &ChangeView) -> Option<Why> {
 
 /// The same, or that it is of another owner: nothing may be written to it either.
 pub(crate) fn of_other(change: &ChangeView, owner: &Owner) -> Option<Why> {
-    let (of, kind, key) = (&change.spec.owner_ref, owner.kind.name(), &owner.key);
+    of_other_than(change, owner.kind.name(), &owner.key)
+}
+
+/// The same of the owner with this kind and name.
+pub(crate) fn of_other_than(change: &ChangeView, kind: &str, key: &Key) -> Option<Why> {
+    let of = &change.spec.owner_ref;
     // One that names no namespace is beside its owner.
     let named = of.namespace.as_deref().unwrap_or(&key.namespace);
     let of_owner = || {

@@ -38,9 +38,9 @@ pub fn fail(turn: &mut impl Turn, phase: Phase, policy: FailurePolicy, why: Why)
 fn hear_of(turn: &mut impl Turn, why: &Why) -> Next {
     let parts = turn.parts();
     let at = (parts.node, parts.change);
-    let went = parts
-        .phases
-        .pass(parts.out, at, At::then(Phase::OnFailure, None), None);
+    let earlier = parts.phases.earlier(parts.out, at);
+    let phase = At::then(Phase::OnFailure, None);
+    let went = parts.phases.pass(parts.out, at, phase, earlier.as_ref());
     match went {
         Went::Passed | Went::Failed(..) => return ON,
         Went::Waits(other) | Went::Closed(other) => {

@@ -126,21 +126,22 @@ pub(crate) fn gone(change: &ChangeView) -> String {
     format!("Node {name} with uid {uid} no longer exists")
 }
 
-/// Ends a turn whose node is gone, for this reason in words. The event is of the node that has its name now, if any.
+/// Ends a turn whose node is gone, for this reason in words; a later numo ends its own. The event is of the node that has its name now, if
+/// any.
 pub(crate) fn end_gone(
     change: &ChangeView,
     message: String,
     observed: &Observed,
     now: Timestamp,
 ) -> Option<Planned> {
-    let node = observed.nodes.get(&change.spec.node_name);
-    let event = Event {
-        node: node.map(|node| node.name.clone()),
-        warning: true,
-        reason: Reason::NodeGone.name(),
-        action: EventAction::Complete,
-        note: message.clone(),
-    };
+    if is_of_later(change) {
+        return None;
+    }
+    let mut event = Event::warning(Reason::NodeGone.name(), EventAction::Complete, message.as_str());
+    event.node = observed
+        .nodes
+        .get(&change.spec.node_name)
+        .map(|node| node.name.clone());
     let mut journal = Journal::open(change, now);
     journal.enter(Step::Failed, Some(&Why::new(Reason::NodeGone, message)));
     journal.planned(Some(event))

@@ -112,6 +112,15 @@ impl Phases<'_> {
         }
     }
 
+    /// Why nothing begins on the node beside a Job of a rule that runs from before this attempt.
+    pub fn earlier(&self, out: &mut Decision, (node, change): (&NodeView, &ChangeView)) -> Option<Why> {
+        let (why, again) = rules::earlier(&self.inquiry((node, change), &change.status.verdicts))?;
+        if let Some(at) = again {
+            out.wake(at);
+        }
+        Some(why)
+    }
+
     /// Moves a phase along. While `closed` nothing is asked anew.
     pub fn pass(
         &self,

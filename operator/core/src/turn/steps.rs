@@ -52,6 +52,9 @@ fn step(turn: &mut impl Turn) -> Next {
         keep_wave(turn)?;
         let parts = turn.parts();
         let withdrawn = withdrawn::withdrawn(&parts.phases, (parts.node, parts.change));
+        if withdrawn.is_none() {
+            stand_by(turn)?;
+        }
         let closed = weigh(turn, Phase::Pre, withdrawn.as_ref());
         pass(turn, Phase::Pre, closed.as_ref())?;
         turn.make_ready(closed.as_ref())?;
@@ -69,11 +72,23 @@ fn step(turn: &mut impl Turn) -> Next {
     }
     turn.await_change()?;
     stay_held(turn)?;
+    stand_by(turn)?;
     pass(turn, Phase::BeforeUncordon, None)?;
     uncordon(turn)?;
     pass(turn, Phase::Post, None)?;
     turn.soak()?;
     turn.finish();
+    STAY
+}
+
+/// Nothing begins on the node beside a Job of a rule that still runs, and is none of this attempt; nor does it go to another owner.
+fn stand_by(turn: &mut impl Turn) -> Next {
+    let (phases, node, change, out) = turn.parts().all();
+    let Some(why) = phases.earlier(out, (node, change)) else {
+        return ON;
+    };
+    let step = change.status.step.unwrap_or(Step::Admitted);
+    turn.say(step, why);
     STAY
 }
 

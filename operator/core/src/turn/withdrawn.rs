@@ -10,7 +10,7 @@ use crate::{
     why::Why,
 };
 use numo_api::{Outcome, Phase, Reason};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The rules that are named now.
 type Named<'a> = BTreeMap<&'a Key, Option<&'a RuleView>>;
@@ -82,8 +82,8 @@ fn runs(
         let is_complete = job.ended == Some(JobEnd::Complete) && job.deleting.is_none();
         job.run == *run && !is_complete
     });
-    let jobs = jobs.filter_map(|(key, _)| Some((names::attempt_of(&key.name)?, key)));
-    let jobs: BTreeMap<&str, &Key> = jobs.filter(|(_, key)| !is_judged(key)).collect();
+    let jobs = jobs.filter(|(key, _)| !is_judged(key));
+    let jobs: BTreeSet<&str> = jobs.filter_map(|(key, _)| names::attempt_of(&key.name)).collect();
     if jobs.is_empty() {
         return None;
     }
@@ -95,7 +95,7 @@ fn runs(
             return None;
         }
         let job = rules::next_job(rule, phase, &status.verdicts, &subject);
-        jobs.contains_key(names::attempt_of(&job.name)?)
+        jobs.contains(names::attempt_of(&job.name)?)
             .then(|| (rule.key.clone(), phase))
     })
 }

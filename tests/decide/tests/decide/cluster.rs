@@ -1076,6 +1076,8 @@ impl Cluster {
                 .has("deleting")
                 .then(|| at(line.number("deleting-since", -5))),
             run: run_id(RUN_UID, line.option("to").unwrap_or("4.17.0")),
+            node: names::node_hash(line.word(3).trim_start_matches('-')),
+            deadline_seconds: Some(600),
             edition: format!(
                 "rule-{}/{}",
                 line.word(1).split('/').next().expect("a rule"),

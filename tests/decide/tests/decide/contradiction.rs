@@ -7,7 +7,7 @@ use crate::{
 };
 use numo_api::{
     Entry, NodeChangeStatus, Outcome, Phase, Pin, Reason, Step, VerdictRecord, conditions::Actor,
-    machines::Goal,
+    machines::Goal, marks,
 };
 use numo_core::{
     Decision,
@@ -428,6 +428,109 @@ fn no_turn_begins_in_a_journal_that_a_later_numo_wrote() {
         journal(&mut cluster).status.journal_version = 1;
         let written = decision(&cluster).actions;
         assert!(written.iter().any(|planned| writes(&planned.action)), "{text}");
+    }
+}
+
+/// Nothing is written to it either where the Node is gone.
+#[test]
+fn the_journal_of_a_later_numo_is_not_ended_with_its_node() {
+    for text in OWNERS.map(|(text, _)| text) {
+        let mut cluster = Cluster::parse(text);
+        cluster.observed.nodes.remove("a");
+        let writes = |cluster: &Cluster| {
+            let planned = decision(cluster).actions;
+            let mut actions = planned.iter().map(|planned| &planned.action);
+            actions.any(|action| matches!(action, Action::WriteJournal { .. }))
+        };
+        assert!(writes(&cluster), "{text}");
+        journal(&mut cluster).status.journal_version = 2;
+        assert!(!writes(&cluster), "{text}");
+    }
+}
+
+/// It has our uid, and names somebody else.
+#[test]
+fn no_turn_begins_in_a_journal_of_another_owner() {
+    for text in OWNERS.map(|(text, _)| text) {
+        let mut cluster = Cluster::parse(text);
+        let change = journal(&mut cluster);
+        change.status.step = Some(Step::Selected);
+        "other".clone_into(&mut change.spec.owner_ref.name);
+        let found = decision(&cluster);
+        let writes = |action: &Action| matches!(action, Action::WriteJournal { .. });
+        let written = found.actions.iter().find(|planned| writes(&planned.action));
+        assert_eq!(written, None, "{text}");
+        check_cluster(&cluster, "node a Selected JournalContradicts ~ whose uid it has");
+    }
+}
+
+/// Whatever it says of the turn: as long as the owner has something of the node, nobody knows how that stands.
+#[test]
+fn a_status_that_was_copied_ends_no_turn() {
+    for text in OWNERS.map(|(text, _)| text) {
+        for step in [Step::Selected, Step::Done, Step::Failed, Step::Skipped] {
+            let mut cluster = copied(text);
+            let is_kept = {
+                let observed = &cluster.observed;
+                let node = &observed.nodes["a"];
+                observed.leases.contains_key("a") || node.annotations.contains_key(marks::SHIELDED_BY)
+            };
+            assert!(is_kept, "{text}");
+            journal(&mut cluster).status.step = Some(step);
+            check_cluster(&cluster, "node a Held JournalContradicts ~ status.nodeChangeUID");
+            let found = decision(&cluster);
+            let given_back = found.actions.iter().find(|planned| gives_back(&planned.action));
+            assert_eq!(given_back, None, "{step:?}: {text}");
+            // A person knows, and says so.
+            said(journal(&mut cluster), numo_api::DirectiveAction::Retry);
+            let written = written(decision(&cluster));
+            assert_eq!(
+                (written.attempt, written.step),
+                (2, Some(Step::Admitted)),
+                "{text}"
+            );
+        }
+    }
+}
+
+/// The next journal of the node tells how it stands.
+#[test]
+fn a_status_that_was_copied_holds_no_node_of_which_a_later_journal_tells() {
+    for text in OWNERS.map(|(text, _)| text) {
+        let mut cluster = Cluster::parse(text);
+        let mut old = journal(&mut cluster).clone();
+        old.key.name.push_str("-old");
+        "old".clone_into(&mut old.spec.target.run_id);
+        old.created = at(-1_000_000);
+        old.status.step = Some(Step::Done);
+        old.status.node_change_uid = Some("another".to_owned());
+        let before = decision(&cluster).actions;
+        cluster.observed.changes.insert(old.key.clone(), old);
+        assert_eq!(decision(&cluster).actions, before, "{text}");
+    }
+}
+
+/// A turn that was started over tells nothing of the machine that goes.
+#[test]
+fn a_node_whose_machine_goes_is_not_left_out_by_a_turn_that_was_started_over() {
+    use numo_api::DirectiveAction::{Abort, Skip};
+    let text = format!("{}\n pending a leave node:a machine:m-a for:a", IN_MID_CHANGE[3]);
+    for action in [None, Some(Skip), Some(Abort)] {
+        let mut cluster = Cluster::parse(&text);
+        let change = journal(&mut cluster);
+        change.status.attempt = 2;
+        if let Some(action) = action {
+            said(change, action);
+            check_cluster(
+                &cluster,
+                "node a Held MachineLeaving ~ machine m-a of Node a is to be deleted",
+            );
+            let who = decision(&cluster).report.nodes["a"].why.who();
+            assert_eq!(who, Actor::ClusterAdmin);
+        }
+        let found = decision(&cluster);
+        let given_back = found.actions.iter().find(|planned| gives_back(&planned.action));
+        assert_eq!(given_back, None, "{action:?}");
     }
 }
 

@@ -9,7 +9,7 @@ use numo_api::{Phase, conditions::Actor, marks};
 use numo_core::{
     Snapshot,
     action::Action,
-    invariant,
+    invariant, names,
     observed::{JobEnd, JobView, Key, RuleView},
 };
 
@@ -57,6 +57,8 @@ fn running(mut cluster: Cluster) -> (Cluster, Key) {
         created: at(-30),
         deleting: None,
         run: job.run.clone(),
+        node: names::node_hash(&job.node),
+        deadline_seconds: Some(job.timeout_seconds),
         edition: rule(&mut cluster).edition(),
         ended: None,
         ended_at: None,
@@ -87,8 +89,9 @@ fn a_job_that_runs_is_waited_for_wherever_its_rule_has_it_by_now() {
             check_cluster(&cluster, "node a PreRules RuleRunning\n > nothing");
             move_it(rule(&mut cluster));
             rule(&mut cluster).generation += 1;
-            let waits =
-                format!("node a PreRules RuleRunning ~ Job {key}, which began before the rule was edited");
+            let waits = format!(
+                "node a PreRules RuleRunning ~ Job {key}, which began before this attempt of Node a, or before its"
+            );
             check_cluster(&cluster, &format!("{waits}\n > nothing"));
             job(&mut cluster, &key).deleting = Some(at(-5));
             check_cluster(&cluster, "node a PreRules JobBeingDeleted\n > nothing");
@@ -115,8 +118,9 @@ fn a_job_of_an_edited_rule_that_does_not_end_is_a_persons() {
         assert_eq!(who(&cluster), Actor::RuleAuthor, "{kind}");
         let timeout = rule(&mut cluster).timeout_seconds;
         job(&mut cluster, &key).created = at(-timeout - 60);
-        let words =
-            format!("{key}, which began before the rule was edited and did not end within timeoutSeconds");
+        let words = format!(
+            "{key}, which began before this attempt of Node a, or before its rule was edited, did not end within"
+        );
         check_cluster(
             &cluster,
             &format!("node a PreRules RuleRunning ~ {words}\n > nothing"),
@@ -222,6 +226,6 @@ fn a_job_after_the_release_is_waited_for_too() {
     rule(&mut cluster).phases = vec![Phase::Pre];
     check_cluster(
         &cluster,
-        "node a PostRules RuleRunning ~ which began before the rule was edited\n > nothing",
+        "node a PostRules RuleRunning ~ or before its rule was edited, comes to its end first\n > nothing",
     );
 }

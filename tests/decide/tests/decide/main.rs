@@ -27,6 +27,7 @@ mod cluster;
 mod configs;
 mod contradiction;
 mod domains;
+mod earlier;
 mod edited;
 mod evaluations;
 mod failure_budget;

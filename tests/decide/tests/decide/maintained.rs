@@ -392,6 +392,8 @@ impl Cluster {
                 created: at(-30),
                 deleting: None,
                 run: "x".to_owned(),
+                node: String::new(),
+                deadline_seconds: None,
                 edition: String::new(),
                 ended: None,
                 ended_at: None,

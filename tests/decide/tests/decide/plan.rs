@@ -1886,6 +1886,12 @@ fn a_job_that_another_controller_began_counts_from_the_first() {
         "node a Selected NodeBusy ~ to version v0 still runs
          > finalizer 0 off",
     );
+    // A pod of one that is being deleted may still run.
+    check(
+        &two("plan concurrency:1 cordon finalizer\n at b\n planjob a running hash:old to:v0 deleting"),
+        "node a Selected JobBeingDeleted ~ to version v0 is being deleted
+         > finalizer 0 off",
+    );
     // On a node that is dark nobody sees its end: a person goes on without the node.
     let dark = "node a worker v0 NotReady
          node b worker v0

@@ -97,6 +97,8 @@ impl Cluster {
                     created: at(-30),
                     deleting: None,
                     run: plan::run_id(UID, &self.hash()),
+                    node: String::new(),
+                    deadline_seconds: None,
                     edition: String::new(),
                     started: true,
                     ended: None,

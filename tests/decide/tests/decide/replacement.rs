@@ -1294,6 +1294,8 @@ fn jobs_of_rules_go_with_the_run_that_they_were_of() {
             created: crate::cluster::at(-60),
             deleting: None,
             run: run.spec.target.run_id.clone(),
+            node: numo_core::names::node_hash("a"),
+            deadline_seconds: None,
             edition: String::new(),
             ended: None,
             ended_at: None,

@@ -48,6 +48,8 @@ impl World {
             created: self.time(),
             deleting: None,
             run: request.run.clone(),
+            node: numo_core::names::node_hash(&request.node),
+            deadline_seconds: Some(request.timeout_seconds),
             edition: edition.clone(),
             ended: None,
             ended_at: None,

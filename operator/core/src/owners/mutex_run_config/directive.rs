@@ -118,14 +118,17 @@ impl<'m> Turn<'_, 'm> {
 
     /// Whether a rule of this attempt runs before the release, or has an end that is yet to be written down.
     pub(super) fn runs_rule(&mut self) -> bool {
-        rules::BEFORE_RELEASE.into_iter().any(|phase| {
-            let parts = self.parts();
-            let progress = parts.phases.progress((parts.node, parts.change), phase);
-            matches!(
-                progress,
-                Progress::Wait(..) | Progress::Record(..) | Progress::Ask(_)
-            )
-        })
+        let (phases, node, change, out) = self.parts().all();
+        let is_left = phases.earlier(out, (node, change)).is_some();
+        is_left
+            || rules::BEFORE_RELEASE.into_iter().any(|phase| {
+                let parts = self.parts();
+                let progress = parts.phases.progress((parts.node, parts.change), phase);
+                matches!(
+                    progress,
+                    Progress::Wait(..) | Progress::Record(..) | Progress::Ask(_)
+                )
+            })
     }
 
     /// The node was let go and does not come back: it is not Ready, its daemon gave up, or its time is over.

@@ -77,13 +77,13 @@ impl<'a> Journals<'a> {
                 of.push(change);
             } else if change.spec.target.run_id == run_id {
                 found.current.add(change);
-            } else if change.is_word() {
+            } else if change.is_word() && !observed.is_under_way(change) {
                 // With `trigger: AnyConfig` the run has another id once its version is rendered. What a person said of a node before that
                 // is said of this run; what was taken back, and what was said of another one, is said of none.
                 if change.spec.directive.is_some() && change.spec.target.run_id == version_id {
                     found.words.add(change);
                 }
-            } else if change.in_flight() {
+            } else if observed.is_under_way(change) {
                 found.superseded.add(change);
             }
         }

@@ -67,6 +67,8 @@ pub struct Member<'a> {
     pub change: Option<&'a ChangeView>,
     /// Its journal in an earlier run of this owner that has not ended.
     pub superseded: Option<&'a ChangeView>,
+    /// Whether the later one of these is in flight.
+    flies: bool,
 }
 
 /// The pool of a member, with its place among the targets, if it is one, and where the member lives if that is elsewhere.
@@ -134,6 +136,9 @@ impl<'a> Making<'a> {
             turn: (rank, no_zone, zone, age),
             change,
             superseded,
+            flies: superseded
+                .or(change)
+                .is_some_and(|change| self.observed.is_under_way(change)),
         }
     }
 }
@@ -160,9 +165,7 @@ impl Member<'_> {
 
     /// The journal that is in flight, if any.
     pub fn in_flight(&self) -> Option<&ChangeView> {
-        self.superseded
-            .or(self.change)
-            .filter(|change| change.in_flight())
+        self.superseded.or(self.change).filter(|_| self.flies)
     }
 
     /// Whether the node left the run for good: skipped or failed, with its turn given back. A turn that
@@ -240,8 +243,11 @@ impl<'a> Members<'a> {
         home: Home<'a>,
     ) {
         let (change, superseded) = changes;
-        if let Some(change) = superseded.or(change).filter(|change| change.in_flight()) {
-            let observed = making.observed;
+        let observed = making.observed;
+        if let Some(change) = superseded
+            .or(change)
+            .filter(|change| observed.is_under_way(change))
+        {
             if let Some(pool) = observed.pools.get(&change.spec.target.pool) {
                 let rank = making.ranks.get(pool.name.as_str()).copied();
                 let strayed = strayed(observed, node, pool, &home);

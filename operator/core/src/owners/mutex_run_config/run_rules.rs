@@ -147,7 +147,8 @@ fn progress(
     phase: Phase,
     answers: &Answers,
 ) -> Progress {
-    match rules::progress(all, phase, &inquiry(view, answers)) {
+    let inquiry = inquiry(view, answers);
+    let next = match rules::progress(all, phase, &inquiry) {
         Progress::Passed if phase == Phase::PreRun => {
             let edited = |rule: &RuleView, verdict: &VerdictRecord| {
                 verdict.edition.as_deref() != Some(rule.edition().as_str())
@@ -155,7 +156,9 @@ fn progress(
             asked_again(view, answers, edited).unwrap_or(Progress::Passed)
         }
         other => other,
-    }
+    };
+    let earlier = is_asking(&next).then(|| rules::earlier(&inquiry)).flatten();
+    earlier.map_or(next, |(why, again)| Progress::Wait(why, again))
 }
 
 /// What keeps nodes that have their turn from their release: a PreRun rule that this run has asked no longer stands by its

@@ -43,7 +43,8 @@ impl Pass<'_> {
     pub(super) fn put_back(&mut self, node: Option<&NodeView>) -> bool {
         let view = self.view;
         let change = changes(self.observed, &view.uid)
-            .find(|change| change.in_flight() && node.is_some_and(|node| node.uid == change.spec.node_uid));
+            .filter(|change| self.observed.is_under_way(change))
+            .find(|change| node.is_some_and(|node| node.uid == change.spec.node_uid));
         if let Some(node) = node {
             let mark = self.cordon_of(node, change, false);
             let adopted =

@@ -86,7 +86,8 @@ impl<'a> Pass<'a> {
         if self.view.deleting {
             return None;
         }
-        let turns = || changes(self.observed, &self.view.uid).filter(|change| change.in_flight());
+        let turns =
+            || changes(self.observed, &self.view.uid).filter(|change| self.observed.is_under_way(change));
         let misnamed = turns().find_map(|change| {
             let (of, why) = contradiction::misnamed(self.observed, change)?;
             (of.name == node.name).then_some((change, why))
@@ -100,7 +101,7 @@ impl<'a> Pass<'a> {
 
     /// The turn of the maintenance, if it has one.
     fn turn(&self) -> Option<&'a ChangeView> {
-        changes(self.observed, &self.view.uid).find(|change| change.in_flight())
+        changes(self.observed, &self.view.uid).find(|change| self.observed.is_under_way(change))
     }
 }
 
@@ -200,14 +201,14 @@ impl crate::pass::Pass for Pass<'_> {
 
 /// The node that the maintenance has in hand, if its spec names another by now.
 fn in_hand<'a>(view: &MaintenanceView, observed: &'a Observed) -> Option<&'a str> {
-    let mut changes = changes(observed, &view.uid).filter(|change| change.in_flight());
+    let mut changes = changes(observed, &view.uid).filter(|change| observed.is_under_way(change));
     let change = changes.find(|change| change.spec.node_name != view.spec.node_name)?;
     observed.node_of(change).map(|node| node.name.as_str())
 }
 
 /// The node that still carries the cordon of a maintenance that goes, though no journal tells of it and the spec may name another one.
 fn left_behind<'a>(view: &MaintenanceView, observed: &'a Observed) -> Option<&'a str> {
-    if !view.deleting || changes(observed, &view.uid).any(ChangeView::in_flight) {
+    if !view.deleting || changes(observed, &view.uid).any(|change| observed.is_under_way(change)) {
         return None;
     }
     let mut nodes = observed.nodes.values();
@@ -220,9 +221,16 @@ fn other_of_node<'a>(view: &MaintenanceView, observed: &'a Observed) -> Option<&
     let maintenances = observed.maintenances.values();
     let mut others: Vec<_> = maintenances
         .filter(|other| other.spec.node_name == view.spec.node_name && other.owner != view.owner)
-        .filter(|other| !other.deleting || changes(observed, &other.uid).any(ChangeView::in_flight))
+        .filter(|other| {
+            !other.deleting || changes(observed, &other.uid).any(|change| observed.is_under_way(change))
+        })
         .collect();
-    let place = |one: &MaintenanceView| place(one, changes(observed, &one.uid).any(ChangeView::in_flight));
+    let place = |one: &MaintenanceView| {
+        place(
+            one,
+            changes(observed, &one.uid).any(|change| observed.is_under_way(change)),
+        )
+    };
     others.sort_by_cached_key(|other| place(other));
     let first = others.into_iter().next()?;
     (place(first) < place(view)).then_some(first)

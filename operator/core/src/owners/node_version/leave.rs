@@ -9,7 +9,7 @@ use crate::{
     turn::{contradiction, cordon, directive, journal::Journal, lease, machine},
     why::Why,
 };
-use numo_api::{Reason, Step, machines::annotations};
+use numo_api::{Reason, Step, conditions::Actor, machines::annotations};
 use std::collections::BTreeSet;
 
 impl<'a> Pass<'a> {
@@ -30,15 +30,23 @@ impl<'a> Pass<'a> {
         } else {
             return false;
         };
+        if let Some(machine) = let_go::machine(self.observed, donor) {
+            let (name, what) = (&donor.name, why.message);
+            let message = format!(
+                "{what}; but machine {machine} of Node {name} is to be deleted, as its PendingNode says: `numo retry {name}` goes on with that, or \
+                 delete the machine at its provider and then the Node"
+            );
+            let why = Why::new(Reason::MachineLeaving, message).ended_by(Actor::ClusterAdmin);
+            self.say(name, Step::Held, why, Some(change));
+            return true;
+        }
         // After the turn nobody would take the member of a lost new node out.
         if why.reason == Reason::Superseded && self.await_lost(change) {
             return true;
         }
         let lost = self.words_of_lost(change);
-        let why = Why {
-            message: format!("{}{lost}", why.message).into(),
-            ..why
-        };
+        let message = format!("{}{lost}", why.message).into();
+        let why = Why { message, ..why };
         self.end(donor, change, step, &why);
         true
     }

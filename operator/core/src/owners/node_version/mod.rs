@@ -69,7 +69,7 @@ impl<'a> Pass<'a> {
     pub(crate) fn of(snapshot: &Snapshot<'a>, view: &'a NodeVersionView, answers: &'a Answers) -> Self {
         let observed = snapshot.observed;
         let run_id = run_id(view);
-        let (flying, over) = changes(observed, &view.uid).partition(|change| change.in_flight());
+        let (flying, over) = changes(observed, &view.uid).partition(|change| observed.is_under_way(change));
         let mut pass = Self {
             now: snapshot.now,
             observed,

@@ -8,7 +8,7 @@ use crate::{
         waves::Waves,
     },
     failures, intent, names,
-    observed::{ChangeView, NodeView},
+    observed::{ChangeView, NodeView, PlanJobView},
     owner::OwnerKind,
     time::later,
     turn::{
@@ -285,11 +285,17 @@ impl<'a> Pass<'a> {
     }
 
     /// A Job of the Plan for another version runs on the node: two must not.
-    pub(super) fn others_job(&self, node: &NodeView) -> Option<Why> {
+    pub(super) fn others_job(&mut self, node: &NodeView) -> Option<Why> {
         let of = node.name.as_str();
-        let (key, job) = self.jobs_on(of).find(|(_, job)| {
-            job.hash != self.hash && !job.paused && job.ended.is_none() && job.deleting.is_none()
-        })?;
+        let mut jobs = self.jobs_on(of);
+        let runs = |job: &PlanJobView| !job.paused && job.ended.is_none();
+        let (key, job) = jobs.find(|(_, job)| job.hash != self.hash && runs(job))?;
+        drop(jobs);
+        if job.deleting.is_some() {
+            // Its pods may still run.
+            let what = format!("Job {key} to version {} is being deleted", job.version);
+            return Some(self.being_deleted(job, what));
+        }
         let message = format!("Job {key} to version {} still runs on Node {of}", job.version);
         if !node.ready {
             // Nobody can see it end.

@@ -76,7 +76,7 @@ impl<'a> Pass<'a> {
         intent.invalid = intent.invalid.or(cycle);
         let hash = hash(view, observed, &intent, &resolved);
         let run_id = run_id(&view.uid, &hash);
-        let (flying, over) = changes(observed, view).partition(|change| change.in_flight());
+        let (flying, over) = changes(observed, view).partition(|change| observed.is_under_way(change));
         Self {
             now: snapshot.now,
             observed,
@@ -137,7 +137,7 @@ fn is_blind(view: &PlanView, observed: &Observed) -> bool {
 /// Whether numo has a node of the Plan in hand, or something to give back.
 fn is_under_way(view: &PlanView, observed: &Observed) -> bool {
     finalizer::is_on(&Owner::plan(view.key.clone()), view.into())
-        || changes(observed, view).any(ChangeView::in_flight)
+        || changes(observed, view).any(|change| observed.is_under_way(change))
 }
 
 fn hash(view: &PlanView, observed: &Observed, intent: &Intent<'_>, resolved: &Resolved) -> String {

@@ -11,7 +11,7 @@ use crate::{
 };
 use numo_api::marks;
 use numo_core::{
-    observed::Observed,
+    observed::{ChangeView, Observed, RuleView},
     owners::plan::not_watched,
     place,
     referred::{self, Referral},
@@ -74,6 +74,9 @@ impl Namespaces {
             context.store.watch_again(&namespace);
             self.jobs.insert(namespace, gives_back);
         }
+        let mut earlier = of_edited(&context.store.observed);
+        earlier.retain(|namespace| self.jobs.contains_key(namespace));
+        context.store.await_jobs_of(earlier);
     }
 
     /// Whether no further namespace with Jobs is watched; of owners that are not watched there are fewer.
@@ -82,13 +85,13 @@ impl Namespaces {
         gives_back && of_others.count() >= MAX_GIVING_BACK || self.jobs.len() >= MAX_JOB_NAMESPACES
     }
 
-    /// The namespaces that rules run Jobs in, those of rules that watched owners refer to first; each with whether only an
-    /// owner refers to it that is not watched, and says that it has something to give back.
+    /// The namespaces that rules run Jobs in, those of rules that watched owners refer to first; each with whether it is of another rank:
+    /// only an owner refers to it that is not watched, and says that it has something to give back, or a rule ran Jobs there before.
     fn with_jobs(&self, observed: &Observed) -> Vec<(String, bool)> {
         let mut watched = of_rules(observed, Referral::Watched);
         // Events tell why the Job of a Plan gets no pod.
         watched.extend(self.plans.iter().cloned());
-        let others = of_rules(observed, Referral::GivesBack);
+        let others = &of_edited(observed) | &of_rules(observed, Referral::GivesBack);
         let others: Vec<_> = others
             .difference(&watched)
             .map(|one| (one.clone(), true))
@@ -112,6 +115,39 @@ fn of_rules(observed: &Observed, wanted: Referral) -> BTreeSet<String> {
         .collect()
 }
 
+/// The namespaces where a Job of a rule may still run that began before the rule was edited, while nodes have their turns. After a restart
+/// nobody else knows of that Job, and another would begin beside it.
+fn of_edited(observed: &Observed) -> BTreeSet<String> {
+    if !observed.journals().any(ChangeView::in_flight) {
+        return BTreeSet::new();
+    }
+    let referred = referred::rules(observed);
+    let rules = referred
+        .iter()
+        .filter(|(_, referral)| **referral == Referral::Watched);
+    let rules = rules.filter_map(|(key, _)| observed.rules.get(key));
+    let edited: Vec<&RuleView> = rules.filter(|rule| rule.generation > 1).collect();
+    may_have_run(observed, &edited)
+}
+
+/// The namespaces where Jobs of these rules may have run: their own, those that take their Jobs, and those where they ran one by a journal.
+fn may_have_run(observed: &Observed, rules: &[&RuleView]) -> BTreeSet<String> {
+    let names: BTreeSet<String> = rules.iter().map(|rule| rule.key.to_string()).collect();
+    if names.is_empty() {
+        return BTreeSet::new();
+    }
+    let verdicts = observed.journals().flat_map(|change| &change.status.verdicts);
+    let jobs = verdicts.filter(|verdict| names.contains(&verdict.rule));
+    let ran = jobs.filter_map(|verdict| Some(verdict.job.as_deref()?.split_once('/')?.0.to_owned()));
+    let take = observed.rule_jobs_from.iter();
+    let take = take.filter(|(_, from)| rules.iter().any(|rule| from.contains(&rule.key.namespace)));
+    let take = take.map(|(namespace, _)| namespace.clone());
+    let own = rules.iter().map(|rule| rule.key.namespace.clone());
+    let all = ran.chain(take).chain(own);
+    all.filter(|one| frontends::mutex_rule::is_namespace(one))
+        .collect()
+}
+
 /// The namespaces with Plans that are watched, or have something to give back; each with whether one uses Secrets.
 fn with_plans(observed: &Observed) -> Vec<(String, bool)> {
     let watched = observed.plans.values().filter(|view| {
@@ -125,4 +161,63 @@ fn with_plans(observed: &Observed) -> Vec<(String, bool)> {
             (view.key.namespace.clone(), uses)
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::Timestamp;
+    use numo_core::{observed::Key, ready};
+    use serde_json::json;
+
+    /// A journal of this namespace, with a verdict of the rule `team/backup` by this Job.
+    fn journal(namespace: &str, job: &str) -> ChangeView {
+        let spec = json!({
+            "ownerRef": {"apiVersion": "openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexRunConfig", "namespace": "numo", "name": "run", "uid": "u"},
+            "nodeName": "a", "nodeUID": "a", "target": {"runID": "r", "version": "2", "pool": ""},
+        });
+        let verdict = json!({
+            "rule": "team/backup", "phase": "Pre", "attempt": 1, "round": 1, "outcome": "Pass", "reason": "Completed", "job": job,
+            "at": "2026-01-01T00:00:00Z",
+        });
+        ChangeView {
+            key: Key::new(namespace, "one"),
+            uid: "one".to_owned(),
+            resource_version: "1".to_owned(),
+            generation: 1,
+            created: Timestamp::UNIX_EPOCH,
+            deleting: false,
+            annotations: BTreeMap::new(),
+            spec: serde_json::from_value(spec).unwrap(),
+            status: serde_json::from_value(json!({"step": "PreRules", "verdicts": [verdict]})).unwrap(),
+        }
+    }
+
+    /// Its Job may run where the rule had it before: one that nobody sees would have another one beside it.
+    #[test]
+    fn a_rule_that_was_edited_may_have_a_job_where_it_ran_before() {
+        let mut observed = Observed::default();
+        "numo".clone_into(&mut observed.settings.namespace);
+        let from = |name: &str| BTreeSet::from([name.to_owned()]);
+        observed.rule_jobs_from.insert("shared".to_owned(), from("team"));
+        observed
+            .rule_jobs_from
+            .insert("theirs".to_owned(), from("others"));
+        for change in [
+            journal("numo", "before/backup-0"),
+            journal("stranger", "forged/backup-0"),
+        ] {
+            observed.changes.insert(change.key.clone(), change);
+        }
+        let rule = RuleView {
+            key: Key::new("team", "backup"),
+            ..ready::rule(None)
+        };
+        let found = may_have_run(&observed, &[&rule]);
+        assert_eq!(
+            found,
+            BTreeSet::from(["before", "shared", "team"].map(str::to_owned))
+        );
+        assert_eq!(may_have_run(&observed, &[]), BTreeSet::new());
+    }
 }

@@ -122,7 +122,8 @@ impl Store {
             // Until the pod is deleted too, all that tells is when the Job was first seen to be gone.
             let known = self.observed.jobs.get(key).and_then(|job| job.deleting);
             let since = pod.deleting.or(known).unwrap_or_else(Timestamp::now);
-            return replace(&mut self.observed.jobs, key.clone(), outlived(since));
+            let gone = outlived(pod, since);
+            return replace(&mut self.observed.jobs, key.clone(), gone);
         };
         let by_pod = pods.find_map(|pod| pod.trouble.clone());
         let by_event = || {
@@ -150,16 +151,18 @@ impl Store {
 }
 
 /// A rule's Job that is gone, while a pod of it still runs, since then.
-fn outlived(since: Timestamp) -> JobView {
+fn outlived(pod: &JobPodView, since: Timestamp) -> JobView {
     JobView {
         uid: String::new(),
         created: Timestamp::UNIX_EPOCH,
         deleting: Some(since),
-        run: String::new(),
+        run: pod.run.clone(),
+        node: pod.node.clone(),
         edition: String::new(),
         ended: None,
         ended_at: None,
         started: true,
+        deadline_seconds: None,
         ttl_seconds: None,
         wanted_ttl_seconds: None,
         trouble: None,

@@ -6,6 +6,7 @@ use crate::shell::{
     watched::{Missing, Place},
 };
 use numo_core::{Owner, observed::Key, referred};
+use std::collections::BTreeSet;
 
 impl Store {
     /// No decision may be made before this watch has listed.
@@ -69,8 +70,18 @@ impl Store {
             .any(|(kind, scope)| waited(kind) && scope == namespace)
     }
 
+    /// Notes where Jobs of rules may still run that began before their rules were edited.
+    pub fn await_jobs_of(&mut self, namespaces: BTreeSet<String>) {
+        self.earlier = namespaces;
+    }
+
+    /// Whether the Jobs of this namespace are known, and those that may still run elsewhere.
+    pub fn has_listed_jobs_of(&self, namespace: &str) -> bool {
+        self.has_listed(namespace) && self.earlier.iter().all(|one| self.has_listed(one))
+    }
+
     /// Whether the watches of this namespace have listed.
-    pub fn has_listed(&self, namespace: &str) -> bool {
+    fn has_listed(&self, namespace: &str) -> bool {
         !self
             .waiting_for
             .iter()

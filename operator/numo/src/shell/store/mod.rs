@@ -101,6 +101,8 @@ pub struct Store {
     touched: BTreeSet<String>,
     /// Namespaces that rules name for their Jobs and that are not watched: there are too many.
     unwatched: BTreeSet<String>,
+    /// Namespaces where Jobs of rules may still run that began before their rules were edited.
+    earlier: BTreeSet<String>,
 }
 
 /// What the watch of one node's pods has said beside the pods themselves.

@@ -53,8 +53,11 @@ pub const JOB_EVENT: Watched = Watched {
 
 fn project_pod(object: &DynamicObject) -> Option<Object> {
     let meta = &object.metadata;
+    let label = |key: &str| meta.labels.as_ref().and_then(|labels| labels.get(key)).cloned();
     let pod = JobPodView {
         job: job_of(meta)?,
+        run: label(marks::JOB_RUN).unwrap_or_default(),
+        node: label(marks::JOB_NODE).unwrap_or_default(),
         trouble: pod_trouble(&object.data),
         deleting: meta.deletion_timestamp.as_ref().map(|at| at.0),
         is_over: matches!(
@@ -104,32 +107,28 @@ pub(super) fn job(object: &DynamicObject) -> JobView {
     let meta = &object.metadata;
     // FailureTarget is the Job controller's verdict before its pods are gone: a failed rule is seen at once.
     let ended = job_end(object, &["Failed", "FailureTarget"]);
+    let label = |key: &str| meta.labels.as_ref().and_then(|labels| labels.get(key)).cloned();
     let annotation = |key: &str| {
         meta.annotations
             .as_ref()
             .and_then(|annotations| annotations.get(key))
     };
-    let count = |field: &str| object.data.pointer(field).and_then(Value::as_i64).unwrap_or(0);
+    let number = |field: &str| object.data.pointer(field).and_then(Value::as_i64);
+    let count = |field: &str| number(field).unwrap_or(0);
     JobView {
         uid: meta.uid.clone().unwrap_or_default(),
         created: created(meta),
         deleting: meta.deletion_timestamp.as_ref().map(|at| at.0),
-        run: meta
-            .labels
-            .as_ref()
-            .and_then(|labels| labels.get(marks::JOB_RUN))
-            .cloned()
-            .unwrap_or_default(),
+        run: label(marks::JOB_RUN).unwrap_or_default(),
+        node: label(marks::JOB_NODE).unwrap_or_default(),
         edition: annotation(marks::JOB_EDITION).map_or_else(String::new, |edition| {
             numo_core::rules::clip(edition, NAME_LETTERS)
         }),
         ended_at: ended_at(object, &["Complete", "Failed", "FailureTarget"]),
         ended,
         started: count("/status/active") + count("/status/succeeded") + count("/status/failed") > 0,
-        ttl_seconds: object
-            .data
-            .pointer("/spec/ttlSecondsAfterFinished")
-            .and_then(Value::as_i64),
+        deadline_seconds: number("/spec/activeDeadlineSeconds"),
+        ttl_seconds: number("/spec/ttlSecondsAfterFinished"),
         wanted_ttl_seconds: annotation(marks::JOB_TTL).and_then(|seconds| seconds.parse().ok()),
         trouble: suspended(object),
     }

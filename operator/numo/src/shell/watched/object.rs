@@ -160,6 +160,10 @@ impl OfFleet {
 pub struct JobPodView {
     /// The Job.
     pub job: Key,
+    /// Id of the run, from its label: that of its Job.
+    pub run: String,
+    /// Hash of the name of the node, from its label: that of its Job.
+    pub node: String,
     /// What keeps it from starting: reason and message.
     pub trouble: Option<(String, String)>,
     /// Since when it is being deleted, if it is.

@@ -308,6 +308,8 @@ fn of_jobs(observed: &mut Observed, action: &Action, now: Timestamp, number: &st
                 created: now,
                 deleting: None,
                 run: request.run.clone(),
+                node: numo_core::names::node_hash(&request.node),
+                deadline_seconds: Some(request.timeout_seconds),
                 edition: rule.map_or_else(String::new, RuleView::edition),
                 ended: None,
                 ended_at: None,

@@ -557,6 +557,8 @@ impl World {
                     created: now,
                     deleting: None,
                     run: request.run.clone(),
+                    node: numo_core::names::node_hash(&request.node),
+                    deadline_seconds: Some(request.timeout_seconds),
                     edition: rule.map_or_else(String::new, RuleView::edition),
                     ended: None,
                     ended_at: None,
