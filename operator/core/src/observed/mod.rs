@@ -9,6 +9,7 @@ mod budget;
 mod change;
 mod fleet;
 mod job;
+mod jobs;
 mod listed;
 mod node;
 mod openshift;
@@ -30,6 +31,7 @@ pub use self::{
         ToldImage, is_same,
     },
     job::{JobEnd, JobView, PlanJobView},
+    jobs::Jobs,
     node::{Annotated, EtcdVoter, Leaving, MachineApi, MachineView, NodeView, RebootLock},
     openshift::{ClusterVersionView, ConfigView, PoolView},
     owner::{ChannelView, MaintenanceView, OwnerView, PlanView, RunConfigView, TargetView},
@@ -80,7 +82,7 @@ pub struct Observed {
     /// MutexTargets.
     pub targets: BTreeMap<Key, TargetView>,
     /// Jobs that numo created.
-    pub jobs: BTreeMap<Key, JobView>,
+    pub jobs: Jobs,
     /// NodeChanges.
     pub changes: BTreeMap<Key, ChangeView>,
     /// MutexBudgets by name.
@@ -178,10 +180,11 @@ impl Observed {
         job: &'a Key,
         run: &'a str,
     ) -> impl Iterator<Item = (&'a Key, &'a JobView)> {
-        let attempt = names::attempt_of(&job.name);
-        self.jobs.iter().filter(move |(key, view)| {
+        let attempt = names::attempt_of(&job.name).into_iter();
+        let jobs = attempt.flat_map(|attempt| self.jobs.of_attempt(attempt));
+        jobs.filter(move |(_, view)| {
             let runs = view.ended.is_none() || view.deleting.is_some();
-            runs && view.run == run && attempt.is_some() && names::attempt_of(&key.name) == attempt
+            runs && view.run == run
         })
     }
 
