@@ -111,10 +111,8 @@ impl OwnerKind {
     /// The kind of the owner that a journal names; none of a kind that this version does not know. The version of its group does not
     /// matter.
     pub fn of(owner: &OwnerRef) -> Option<Self> {
-        let group = |api_version: &str| api_version.split('/').next().map(ToOwned::to_owned);
-        let is_meant = |kind: &Self| {
-            kind.name() == owner.kind && group(&kind.api_version()) == group(&owner.api_version)
-        };
+        let group = owner.api_version.split('/').next();
+        let is_meant = |kind: &Self| kind.name() == owner.kind && Some(kind.group()) == group;
         Self::ALL.into_iter().find(is_meant)
     }
 
@@ -172,11 +170,21 @@ impl OwnerKind {
 
     /// Group and version.
     pub fn api_version(self) -> String {
+        let version = match self {
+            Self::MutexRunConfig => numo_api::VERSION,
+            Self::NodeMaintenance(_) => MAINTENANCE_VERSION,
+            Self::Plan => PLAN_VERSION,
+            Self::NodeVersion => UPDATE_VERSION,
+        };
+        format!("{}/{version}", self.group())
+    }
+
+    const fn group(self) -> &'static str {
         match self {
-            Self::MutexRunConfig => format!("{}/{}", numo_api::GROUP, numo_api::VERSION),
-            Self::NodeMaintenance(group) => format!("{}/{MAINTENANCE_VERSION}", group.name()),
-            Self::Plan => format!("{PLAN_GROUP}/{PLAN_VERSION}"),
-            Self::NodeVersion => format!("{UPDATE_GROUP}/{UPDATE_VERSION}"),
+            Self::MutexRunConfig => numo_api::GROUP,
+            Self::NodeMaintenance(group) => group.name(),
+            Self::Plan => PLAN_GROUP,
+            Self::NodeVersion => UPDATE_GROUP,
         }
     }
 }

@@ -6,7 +6,7 @@ use numo_api::marks::{self, openshift};
 use std::ops::{Deref, DerefMut};
 
 /// How many values are at hand: those that are read of every node in every decision.
-const AT_HAND: usize = 12;
+const AT_HAND: usize = 13;
 
 /// The place of the value of a key among those.
 #[inline]
@@ -24,6 +24,7 @@ fn place(key: &str) -> Option<usize> {
         openshift::MASTER => 9,
         openshift::ZONE => 10,
         openshift::RELEASE_VERSION => 11,
+        marks::CORDONED_BY => 12,
         _ => return None,
     })
 }
@@ -170,6 +171,7 @@ mod tests {
         openshift::MASTER,
         openshift::ZONE,
         openshift::RELEASE_VERSION,
+        marks::CORDONED_BY,
     ];
 
     fn pairs<'k>(keys: impl IntoIterator<Item = &'k str>, value: impl Fn(&str) -> String) -> Pairs {
@@ -208,9 +210,9 @@ mod tests {
 
     #[test]
     fn values_too_long_to_be_at_hand_are_looked_up() {
-        for length in [0, 1, 5461, 5462, 70_000] {
+        for length in [0, 1, 5041, 5042, 70_000] {
             let pairs = pairs(KEYS, |_| "x".repeat(length));
-            assert_eq!(pairs.at_hand.is_some(), length < 5462, "{length}");
+            assert_eq!(pairs.at_hand.is_some(), length < 5042, "{length}");
             check(&pairs);
         }
     }

@@ -95,8 +95,8 @@ struct Late {
     read: Read,
 }
 
-/// A decision that wrote nothing and asked nothing, in the report's status too. As long as nothing else is seen and no time goes by, it is the
-/// same.
+/// A decision that wrote nothing and asked nothing, in the report's status too. As long as nothing else is seen, and it is not to be made again,
+/// it comes to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Idle {
     /// The revision of what was seen.
@@ -439,9 +439,10 @@ impl Simulation {
         let is_tried_twice = self.passes.is_multiple_of(TRIED_TWICE);
         let now = (self.view.revision(), self.world.now);
         let known = self.idle.get(owner).copied();
-        let known = known.filter(|idle| (idle.seen, idle.at) == now);
+        let known = known.filter(|idle| self.stands(owner, idle));
         if let Some(idle) = known.filter(|_| !is_tried_twice) {
             self.judge.decides_nothing(&self.world);
+            self.answered_at.insert(owner.clone(), self.world.now);
             self.wakes(owner, idle.wake);
             return Ok(Progress::default());
         }
@@ -451,7 +452,9 @@ impl Simulation {
         let is_nothing = decision.actions.is_empty() && decision.questions.is_empty();
         if is_tried_twice {
             let again = self.decided(owner)?;
-            let is_known = |_| is_nothing && self.reports.get(owner) == Some(&decision.report);
+            // Of what is known of another time the words may tell of the time.
+            let is_same = |idle: Idle| idle.at != now.1 || self.reports.get(owner) == Some(&decision.report);
+            let is_known = |idle| is_nothing && is_same(idle);
             if again.actions != decision.actions
                 || again.report != decision.report
                 || !known.is_none_or(is_known)
@@ -480,8 +483,19 @@ impl Simulation {
         if is_nothing && before == after && now == (self.view.revision(), self.world.now) {
             let (seen, at) = now;
             self.idle.insert(owner.clone(), Idle { seen, at, wake });
+        } else {
+            self.idle.remove(owner);
         }
         Ok(Progress { wrote, answered })
+    }
+
+    /// Whether a decision that came to nothing would come to nothing now: nothing else was seen, and the time at which it is to be made again has
+    /// not come. Until then the shell does not make it again, either.
+    fn stands(&self, owner: &Owner, idle: &Idle) -> bool {
+        let now = self.world.now;
+        let is_to_wait =
+            self.mutation.is_none() && self.probed(owner) == 0 && idle.wake.is_none_or(|wake| wake > now);
+        idle.seen == self.view.revision() && (idle.at == now || is_to_wait)
     }
 
     fn wakes(&mut self, owner: &Owner, at: Option<i64>) {

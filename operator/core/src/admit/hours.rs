@@ -390,12 +390,9 @@ impl Cron {
         let from = civil(at.checked_sub(duration + SHIFT).ok()?, zone);
         // In the hour that comes twice a civil time ahead of us may be over: it is the first of the two.
         let to = civil(at, zone).checked_add(SHIFT).ok()?;
-        let mut dates = Vec::new();
-        let mut next = self.date_from(from.date());
-        while let Some(date) = next.filter(|date| *date <= to.date()) {
-            dates.push(date);
-            next = self.date_from(date.tomorrow().ok()?);
-        }
+        // A few days at most: each is looked at, as the next date of the expression may be years away.
+        let days = from.date().series(1.day()).take_while(|date| *date <= to.date());
+        let dates: Vec<Date> = days.filter(|date| self.has_date(*date)).collect();
         // Of the last day those no later than `to`.
         let behind = |date: &Date| {
             let is_last = *date == to.date();
@@ -452,6 +449,18 @@ impl Cron {
         }
         let date = self.date_from(date.tomorrow().ok()?)?;
         Some(date.to_datetime(*self.times.first()?))
+    }
+
+    /// Whether it is a date of the expression.
+    fn has_date(&self, date: Date) -> bool {
+        match &self.dates {
+            Dates::Every => true,
+            Dates::Never => false,
+            Dates::Of(midnights) => {
+                let midnight = in_zone(date.to_datetime(Time::midnight()), &TimeZone::UTC);
+                midnight.is_some_and(|midnight| midnights.matches(midnight).unwrap_or(false))
+            }
+        }
     }
 
     /// The first date of the expression from this one on.

@@ -9,6 +9,7 @@ mod budget;
 mod change;
 mod fleet;
 mod job;
+mod jobs;
 mod listed;
 mod node;
 mod openshift;
@@ -30,6 +31,7 @@ pub use self::{
         ToldImage, is_same,
     },
     job::{JobEnd, JobView, PlanJobView},
+    jobs::Jobs,
     node::{Annotated, EtcdVoter, Leaving, MachineApi, MachineView, NodeView, RebootLock},
     openshift::{ClusterVersionView, ConfigView, PoolView},
     owner::{ChannelView, MaintenanceView, OwnerView, PlanView, RunConfigView, TargetView},
@@ -77,7 +79,7 @@ pub struct Observed {
     /// MutexTargets.
     pub targets: BTreeMap<Key, TargetView>,
     /// Jobs that numo created.
-    pub jobs: BTreeMap<Key, JobView>,
+    pub jobs: Jobs,
     /// NodeChanges.
     pub changes: BTreeMap<Key, ChangeView>,
     /// MutexBudgets by name.

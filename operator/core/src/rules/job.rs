@@ -66,11 +66,12 @@ pub(super) fn progress(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>) -> Progress
 /// How it ends says nothing, and anybody may have made it.
 pub fn earlier(inquiry: &Inquiry<'_>) -> Option<(Why, Option<Timestamp>)> {
     let (of, now) = (inquiry.subject.node, inquiry.now);
-    let jobs = inquiry.observed.jobs.iter();
-    let mut running = jobs.filter(|(_, job)| job.runs()).peekable();
-    running.peek()?;
-    let node = names::node_hash(of);
-    let (key, job) = running.find(|one| one.1.node == node && is_earlier(inquiry, *one))?;
+    let jobs = &inquiry.observed.jobs;
+    if !jobs.any_runs() {
+        return None;
+    }
+    let mut running = jobs.running(&names::node_hash(of));
+    let (key, job) = running.find(|one| is_earlier(inquiry, *one))?;
     let of = if of.is_empty() {
         String::new()
     } else {

@@ -123,6 +123,10 @@ pub(crate) fn twice<'a>(changes: impl Iterator<Item = &'a ChangeView>) -> BTreeM
 /// The node that the journal of a turn is of by its uid, though it names another one, and why nothing is done to it: no node has ever two
 /// names.
 pub(crate) fn misnamed<'a>(observed: &'a Observed, change: &ChangeView) -> Option<(&'a NodeView, Why)> {
+    // A uid is of one node only. All of them are gone through for a journal alone that is not of the node it names.
+    if observed.node_of(change).is_some() {
+        return None;
+    }
     let spec = &change.spec;
     let mut nodes = observed.nodes.values();
     let node = nodes.find(|node| node.uid == spec.node_uid && node.name != spec.node_name)?;

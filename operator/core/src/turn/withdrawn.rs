@@ -4,7 +4,7 @@
 use crate::{
     key::Key,
     names,
-    observed::{ChangeView, JobEnd, NodeView, RuleView},
+    observed::{ChangeView, NodeView, RuleView},
     rules::{self, BEFORE_RELEASE},
     turn::phases::Phases,
     why::Why,
@@ -73,20 +73,14 @@ fn runs(
     named: &Named<'_>,
 ) -> Option<(Key, Phase)> {
     let (observed, status) = (phases.observed, &change.status);
+    if observed.jobs.are_complete() {
+        return None;
+    }
     let run = &change.spec.target.run_id;
     let is_judged = |job: &Key| {
         let (job, mut verdicts) = (job.to_string(), status.verdicts.iter());
         verdicts.any(|verdict| verdict.job.as_deref() == Some(job.as_str()))
     };
-    let jobs = observed.jobs.iter().filter(|(_, job)| {
-        let is_complete = job.ended == Some(JobEnd::Complete) && job.deleting.is_none();
-        job.run == *run && !is_complete
-    });
-    let jobs = jobs.filter(|(key, _)| !is_judged(key));
-    let jobs: BTreeSet<&str> = jobs.filter_map(|(key, _)| names::attempt_of(&key.name)).collect();
-    if jobs.is_empty() {
-        return None;
-    }
     let subject = phases.subject(node, change);
     let rules = observed.rules.values();
     let mut asked = rules.flat_map(|rule| BEFORE_RELEASE.into_iter().map(move |phase| (rule, phase)));
@@ -95,7 +89,8 @@ fn runs(
             return None;
         }
         let job = rules::next_job(rule, phase, &status.verdicts, &subject);
-        jobs.contains(names::attempt_of(&job.name)?)
+        let mut jobs = observed.jobs.of_attempt(names::attempt_of(&job.name)?);
+        jobs.any(|(key, job)| job.run == *run && !is_judged(key))
             .then(|| (rule.key.clone(), phase))
     })
 }

@@ -325,7 +325,7 @@ fn a_binding_that_is_deleted_while_the_job_of_its_rule_runs_holds_the_node() {
         let donor = Cluster::parse(
             "cluster 4.17.0\n pool worker 4.17.0 ours\n node a worker 4.16.0 turn\n rule before Pre\n run {}\n job before/Pre/1 of a running",
         );
-        let mut view = donor.observed.jobs.into_values().next().expect("a Job");
+        let mut view = donor.observed.jobs.values().next().cloned().expect("a Job");
         view.run = run;
         cluster.observed.jobs.insert(job.job, view);
         check_cluster(&cluster, "node a PreRules RuleRunning\n > nothing");
