@@ -70,7 +70,8 @@ pub fn earlier(inquiry: &Inquiry<'_>) -> Option<(Why, Option<Timestamp>)> {
     if !jobs.any_runs() {
         return None;
     }
-    let mut running = jobs.running(&names::node_hash(of));
+    let node = names::node_hash(of);
+    let mut running = jobs.running(&node);
     let (key, job) = running.find(|one| is_earlier(inquiry, *one))?;
     let of = if of.is_empty() {
         String::new()

@@ -10,7 +10,7 @@ use crate::{
     why::Why,
 };
 use numo_api::{Outcome, Phase, Reason};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The rules that are named now.
 type Named<'a> = BTreeMap<&'a Key, Option<&'a RuleView>>;

@@ -102,11 +102,11 @@ fn a_retry_begins_nothing_beside_a_job_that_runs() {
             by: None,
         });
         let written = decision(&cluster).actions.into_iter();
-        let status = written.filter_map(|planned| match planned.action {
+        let mut status = written.filter_map(|planned| match planned.action {
             Action::WriteJournal { status, .. } => Some(*status),
             _ => None,
         });
-        let mut status = status.last().expect("the next attempt");
+        let mut status = status.next_back().expect("the next attempt");
         assert_eq!(status.attempt, 2, "{text}");
         // As it goes on in a run.
         let pin = journal(&mut cluster).status.pin.clone();
@@ -212,11 +212,11 @@ fn the_next_attempt_of_a_rule_waits_for_a_job_that_does_not_end() {
         let (mut cluster, key) = running(text);
         job(&mut cluster, &key).created = at(-1_000_000);
         let written = decision(&cluster).actions.into_iter();
-        let status = written.filter_map(|planned| match planned.action {
+        let mut status = written.filter_map(|planned| match planned.action {
             Action::WriteJournal { status, .. } => Some(*status),
             _ => None,
         });
-        journal(&mut cluster).status = status.last().expect("a verdict");
+        journal(&mut cluster).status = status.next_back().expect("a verdict");
         let words = format!("Job {key}, which began before");
         let found = decision(&cluster).report.nodes["a"].why.clone();
         assert!(found.message.contains(&words), "{text}: {}", found.message);
