@@ -169,15 +169,15 @@ fn start(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>, job: Key) -> Progress {
             refusal.code,
             refusal.message
         );
-        let given_up = subject
-            .since
-            .is_some_and(|since| now.duration_since(since).as_secs() > rule.timeout_seconds);
-        if given_up {
+        let seconds = rule.timeout_seconds.saturating_add(1);
+        let given_up = subject.since.map(|since| later(since, seconds));
+        if given_up.is_some_and(|at| now >= at) {
             let verdict = attempt.verdict(attempt.failed(), (reason.name(), &message), None, now);
             return Progress::Record(Box::new(verdict), None);
         }
         if retry_at.is_some() {
-            return Progress::Wait(Why::new(reason, message), retry_at);
+            let again = retry_at.into_iter().chain(given_up).min();
+            return Progress::Wait(Why::new(reason, message), again);
         }
     }
     Progress::Start(Box::new(JobRequest {

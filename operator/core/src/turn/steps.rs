@@ -52,10 +52,11 @@ fn step(turn: &mut impl Turn) -> Next {
         keep_wave(turn)?;
         let parts = turn.parts();
         let withdrawn = withdrawn::withdrawn(&parts.phases, (parts.node, parts.change));
-        if withdrawn.is_none() {
+        let closed = weigh(turn, Phase::Pre, withdrawn.as_ref());
+        // What closes a turn gives the node back, and the next turn waits for the Job.
+        if closed.is_none() {
             stand_by(turn)?;
         }
-        let closed = weigh(turn, Phase::Pre, withdrawn.as_ref());
         pass(turn, Phase::Pre, closed.as_ref())?;
         turn.make_ready(closed.as_ref())?;
         cordon(turn, closed.as_ref())?;

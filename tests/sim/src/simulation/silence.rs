@@ -224,6 +224,10 @@ impl Simulation {
                             || Self::is_behind_another(report, node)
                     }
                     Reason::WaitsForApproval | Reason::ApprovalExpired => self.world.has_to_speak(owner),
+                    // A Job that does not end is a person's to delete.
+                    Reason::RuleRunning if node.why.who() == Actor::ClusterAdmin => {
+                        self.world.truth.jobs.values().any(|job| job.ended.is_none())
+                    }
                     Reason::NodeLeaseHeld => self.world.truth.leases.contains_key(name),
                     Reason::DrainBlocked => {
                         machine.is_some_and(|machine| machine.drain_blocked)

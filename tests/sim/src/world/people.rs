@@ -962,11 +962,14 @@ impl World {
         self.open_hours();
         // A verdict whose journal somebody deleted is found again for as long as its Job is there: a failure would be held once more,
         // after those that are held now were retried.
-        let let_go = self
-            .truth
-            .jobs
-            .iter()
-            .filter(|(_, job)| job.ttl_seconds.is_some());
+        // Nor does anything else end a Job that nobody runs.
+        let ends = |uid: &str| {
+            let mut events = self.queue.values();
+            events.any(|event| matches!(event, Event::JobEnds(_, of) if of == uid))
+        };
+        let jobs = self.truth.jobs.iter();
+        let let_go =
+            jobs.filter(|(_, job)| job.ttl_seconds.is_some() || job.ended.is_none() && !ends(&job.uid));
         let let_go: Vec<(Key, String)> = let_go.map(|(key, job)| (key.clone(), job.uid.clone())).collect();
         for (key, uid) in let_go {
             self.job_goes(&key, &uid);
