@@ -115,6 +115,8 @@ pub trait Turn {
     fn rules_of_wave(&self) -> Option<Vec<String>> {
         None
     }
+    /// Whether a person asks about the node: then all that stands against it is looked for.
+    fn is_asked(&self) -> bool;
     /// Whether the node was let go: what comes before is behind it.
     fn is_released(&self) -> bool;
     /// What stands against asking the rules of this phase, if anything.

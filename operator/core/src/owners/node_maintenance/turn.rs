@@ -188,6 +188,10 @@ impl steps::Turn for Turn<'_, '_> {
         }
     }
 
+    fn is_asked(&self) -> bool {
+        self.pass.asked
+    }
+
     fn is_released(&self) -> bool {
         self.cordon.is_some() || self.pass.view.deleting
     }

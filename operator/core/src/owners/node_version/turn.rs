@@ -277,6 +277,7 @@ impl<'a> Pass<'a> {
             }
             // They were free when the turn began.
             Gate::Window
+            | Gate::Unread
             | Gate::Waits
             | Gate::Leaving
             | Gate::Busy
@@ -453,6 +454,10 @@ impl steps::Turn for Going<'_, '_> {
 
     fn rules_of_wave(&self) -> Option<Vec<String>> {
         self.pass.wave_rules.to_keep(&self.change.spec.node_name)
+    }
+
+    fn is_asked(&self) -> bool {
+        self.pass.asked == Some(self.node.name.as_str())
     }
 
     fn is_released(&self) -> bool {

@@ -136,7 +136,8 @@ impl<'a> Pass<'a> {
             Gate::Unfit => hostless(turn.node),
             Gate::Quorum => quorum::refusal_of_turn(self.observed, turn.node, turn.change),
             // They were free when the turn began, and what came since waits for this node.
-            Gate::Leaving
+            Gate::Unread
+            | Gate::Leaving
             | Gate::Busy
             | Gate::Lease
             | Gate::Wave
@@ -257,6 +258,10 @@ impl steps::Turn for Going<'_, '_> {
         self.pass.wave_rules.to_keep(&self.turn.node.name)
     }
 
+    fn is_asked(&self) -> bool {
+        self.pass.asked == Some(self.turn.node.name.as_str())
+    }
+
     fn is_released(&self) -> bool {
         self.turn.has_begun()
     }
@@ -353,6 +358,9 @@ impl steps::Turn for Going<'_, '_> {
     }
 
     fn finish(&mut self) {
+        if let Some(why) = self.pass.unnamed(&self.turn) {
+            return self.pass.say_turn(&self.turn, self.turn.step(), why);
+        }
         let labels = self.pass.labels_of_done(&self.turn);
         self.pass.finish(&self.turn, &labels);
     }
