@@ -1438,7 +1438,7 @@ fn another_node_name_before_the_cordon_closes_the_turn_which_ends_and_gives_all_
     let mut over = moved("Selected closed:61");
     over.observed.leases.clear();
     let node = over.observed.nodes.get_mut("a").expect("a node");
-    node.annotations.remove(marks::SHIELDED_BY);
+    node.annotations.remove(numo_api::marks::SHIELDED_BY);
     crate::words::check_cluster(&over, "node b Admitted Admitting");
 }
 
