@@ -39,24 +39,22 @@ const PROBE_SECONDS: i64 = 15;
 pub fn advance(turn: &mut impl Turn) {
     let first = turn.parts().out.actions.len();
     let _ = step(turn);
-    if turn.is_asked() {
-        tell_gates(turn);
-    }
+    tell_gates(turn);
     renew_before_all_else(turn, first);
 }
 
 /// Has the report name all that stands against the node that a person asks about, whatever was said of it before its gates were weighed: a
 /// lease that another has hides none of them.
 fn tell_gates(turn: &mut impl Turn) {
-    if turn.is_released() || turn.leaving().is_some() {
-        return;
-    }
-    let parts = turn.parts();
-    let told = parts.out.report.nodes.get(&parts.node.name).cloned();
+    let told = turn.asked().cloned();
     let Some(told) = told.filter(|told| !matches!(told.step, Step::Done | Step::Failed | Step::Skipped))
     else {
         return;
     };
+    if turn.is_released() || turn.leaving().is_some() {
+        return;
+    }
+    let parts = turn.parts();
     let withdrawn = withdrawn::withdrawn(&parts.phases, (parts.node, parts.change));
     let phase = if told.step == Step::PreRelease {
         Phase::PreRelease

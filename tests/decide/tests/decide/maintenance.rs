@@ -637,7 +637,7 @@ fn a_node_that_says_it_is_a_member_of_etcd_and_has_no_label_of_the_control_plane
     let other = cluster("voter:yes").replace("maintenance a", "maintenance w");
     check(&format!("node w worker 4.16.0\n {other}"), "> admit w");
     let plan = "node a worker v0 voter:yes\n plan concurrency:1 finalizer";
-    check(plan, "node a Selected EtcdQuorum\n > nothing");
+    check(plan, "node a Selected EtcdQuorum");
 }
 
 #[test]
@@ -1428,7 +1428,7 @@ fn another_node_name_before_the_cordon_closes_the_turn_which_ends_and_gives_all_
         cluster
     };
     let words = "hold InvalidField ~ updating spec.NodeName isn't allowed: found b, Node a is in maintenance";
-    crate::words::check_cluster(&moved("PreRules"), &format!("{words}\n > closed a"));
+    crate::words::check_cluster(&moved("PreRules"), &format!("{words}\n > journal a closed"));
     crate::words::check_cluster(&moved("PreRules closed:10"), &format!("{words}\n > nothing"));
     crate::words::check_cluster(
         &moved("PreRules closed:61"),

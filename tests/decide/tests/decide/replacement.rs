@@ -1929,7 +1929,7 @@ fn a_group_whose_nodeversion_is_gone_is_left_alone_and_named() {
     check(
         &turn,
         "node b PreRules InvalidField ~ ScalingGroup v spec.nodeImage: found gone, and there is no such NodeVersion
-         > nothing",
+         > journal b closed",
     );
 }
 
@@ -1943,6 +1943,7 @@ fn a_turn_whose_group_is_of_nobody_waits_and_is_not_told_to_be_over() {
              host b img1 group:v heir:c\n host c img2 group:v donor:b
              group w of:aa\n {group}
              groups w,v
+             pods b
              replacing b Cordoned cordoned"
         )
     };

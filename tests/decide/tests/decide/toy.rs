@@ -279,8 +279,8 @@ impl Turn for Painting<'_, '_> {
         ON
     }
 
-    fn is_asked(&self) -> bool {
-        false
+    fn asked(&self) -> Option<&NodeReport> {
+        None
     }
 
     fn is_released(&self) -> bool {

@@ -90,10 +90,11 @@ pub(super) fn all_holds(view: &RunView<'_>, waves: &Waves<'_>, answers: &Answers
         Progress::Wait(why, _) => Some(why),
         _ => None,
     };
-    gates::run::all_holds(view, waves)
-        .into_iter()
-        .chain(said)
-        .collect()
+    let mut all = gates::run::all_holds(view, waves);
+    // That a rule is not there is said of the run itself.
+    let said = said.filter(|said| all.iter().all(|why| why.reason != said.reason));
+    all.extend(said);
+    all
 }
 
 /// Asks rules of phase PreRun again whose Pass has grown old before the first node of the run, as a node could begin now. While none

@@ -11,6 +11,7 @@ use crate::{
     key::Key,
     observed::{ChangeView, ForeignController, LeaseView, RuleView},
     probe::Look,
+    report::NodeReport,
     turn::{
         contradiction, failed,
         journal::{self, Journal},
@@ -389,8 +390,9 @@ impl steps::Turn for Turn<'_, '_> {
         }
     }
 
-    fn is_asked(&self) -> bool {
-        self.decision.view.is_asked(self.member)
+    fn asked(&self) -> Option<&NodeReport> {
+        let said = self.decision.said.get(self.member.place)?;
+        said.as_ref().filter(|_| self.decision.view.is_asked(self.member))
     }
 
     fn is_released(&self) -> bool {

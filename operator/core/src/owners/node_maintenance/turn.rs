@@ -17,7 +17,7 @@ use crate::{
     mark::CordonedBy,
     observed::{ChangeView, LeaseView, NodeView},
     probe::{self, Look},
-    report::MaintenancePhase,
+    report::{MaintenancePhase, NodeReport},
     rules,
     turn::{
         cordon::Uncordon,
@@ -188,8 +188,9 @@ impl steps::Turn for Turn<'_, '_> {
         }
     }
 
-    fn is_asked(&self) -> bool {
-        self.pass.asked
+    fn asked(&self) -> Option<&NodeReport> {
+        let nodes = &self.pass.out.report.nodes;
+        self.pass.asked.then(|| nodes.get(&self.node.name)).flatten()
     }
 
     fn is_released(&self) -> bool {

@@ -20,6 +20,7 @@ use crate::{
     owner::OwnerKind,
     probe::Look,
     quorum,
+    report::NodeReport,
     turn::{
         across, closed, contradiction,
         cordon::{Across, OwnDrain},
@@ -456,8 +457,9 @@ impl steps::Turn for Going<'_, '_> {
         self.pass.wave_rules.to_keep(&self.change.spec.node_name)
     }
 
-    fn is_asked(&self) -> bool {
-        self.pass.asked == Some(self.node.name.as_str())
+    fn asked(&self) -> Option<&NodeReport> {
+        let asked = self.pass.asked.filter(|asked| *asked == self.node.name)?;
+        self.pass.out.report.nodes.get(asked)
     }
 
     fn is_released(&self) -> bool {

@@ -21,6 +21,7 @@ use crate::{
     observed::{ChangeView, NodeView, RuleView},
     probe::Look,
     quorum,
+    report::NodeReport,
     time::later,
     turn::{
         closed,
@@ -258,8 +259,9 @@ impl steps::Turn for Going<'_, '_> {
         self.pass.wave_rules.to_keep(&self.turn.node.name)
     }
 
-    fn is_asked(&self) -> bool {
-        self.pass.asked == Some(self.turn.node.name.as_str())
+    fn asked(&self) -> Option<&NodeReport> {
+        let asked = self.pass.asked.filter(|asked| *asked == self.turn.node.name)?;
+        self.pass.out.report.nodes.get(asked)
     }
 
     fn is_released(&self) -> bool {
