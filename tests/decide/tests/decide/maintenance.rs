@@ -1432,7 +1432,7 @@ fn another_node_name_before_the_cordon_closes_the_turn_which_ends_and_gives_all_
     crate::words::check_cluster(&moved("PreRules closed:10"), &format!("{words}\n > nothing"));
     crate::words::check_cluster(
         &moved("PreRules closed:61"),
-        &format!("{words}\n > unshield a\n > release lease a\n > journal a Selected InvalidField"),
+        &format!("{words}\n > unshield a\n > release lease a\n > journal a Selected InvalidField attempt 2"),
     );
     // Then it is the other node's, as of an object that was made for it.
     let mut over = moved("Selected closed:61");

@@ -1944,7 +1944,7 @@ fn a_turn_whose_group_is_of_nobody_waits_and_is_not_told_to_be_over() {
              group w of:aa\n {group}
              groups w,v
              pods b
-             replacing b Cordoned cordoned"
+             replacing b PreRelease cordoned"
         )
     };
     let mut unnamed = Cluster::parse(&text("group v image:img2"));

@@ -216,6 +216,10 @@ impl steps::Turn for Turn<'_, '_> {
         Some(probe::look(self.pass.observed, self.node, options, known))
     }
 
+    fn close(&mut self, step: Step, why: Why) {
+        self.pass.close(step, why, self.change);
+    }
+
     fn release(&mut self) {
         let patch = cordoning(self.node, self.pass.view, self.pass.group, 0);
         self.pass.act(Action::PatchNode(patch), None);
