@@ -122,7 +122,7 @@ pub struct MutexRunConfigSpec {
     #[schemars(range(min = 1, max = 604_800))]
     pub change_timeout_seconds: Option<i64>,
     /// How many nodes may fail before no further node begins: a number, or a percentage of the nodes of the run,
-    /// rounded down, at least 1. Nodes that were deleted in their turn count. Default: 1, unless `approval.afterFailure` is
+    /// rounded down, at least 1. Nodes that were deleted once released count. Default: 1, unless `approval.afterFailure` is
     /// Manual; `100%` is no bound. A run begins by itself with each upgrade, and nobody may be there to look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::int_or_percent")]

@@ -61,7 +61,7 @@ pub struct MutexSettings {
     pub approval: Option<ApprovalSettings>,
     /// How many nodes may fail before no further node begins: a number, or a percentage of the nodes of the owner (of all
     /// nodes for NodeMaintenances, of which those of one binding count together), rounded down, at least 1. Nodes that were
-    /// deleted in their turn count. Default: 1, unless `approval.afterFailure` is Manual, or another object that gates the owner
+    /// deleted once released count. Default: 1, unless `approval.afterFailure` is Manual, or another object that gates the owner
     /// says it; `100%` is no bound. A node that fails keeps its place among those in flight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::int_or_percent")]

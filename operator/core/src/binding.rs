@@ -16,7 +16,7 @@ use crate::{
     key::Key,
     names,
     observed::{BindingView, Map, NodeView, Observed},
-    owner::{Owner, OwnerKind},
+    owner::{Means, Owner, OwnerKind},
     selector,
     text::{clip, counted},
     why::Why,
@@ -58,6 +58,13 @@ pub fn kind_meant(spec: &MutexBindingSpec) -> Option<&'static str> {
         let kind = kind.to_lowercase();
         word == kind || word.strip_suffix('s') == Some(kind.as_str())
     })
+}
+
+/// What changes the nodes of the owners that a binding speaks of. None where no binding gates the kind that it names.
+fn means(spec: &MutexBindingSpec) -> Option<Means> {
+    let meant = kind_meant(spec)?;
+    let mut all = OwnerKind::ALL.into_iter();
+    all.find(|kind| kind.name() == meant).map(OwnerKind::means)
 }
 
 /// Whether the group that a binding names, if it does, is that of the owner. One that cannot be meant is of all that have the kind.
@@ -106,7 +113,9 @@ pub fn wrong_selector(spec: &MutexBindingSpec) -> Option<String> {
             groups.join(", ")
         ));
     }
-    if owners.kind != "Plan" && owners.namespaces.is_some() {
+    let mut all = OwnerKind::ALL.into_iter();
+    let is_namespaced = all.any(|kind| kind.name() == owners.kind && kind.is_namespaced());
+    if !is_namespaced && owners.namespaces.is_some() {
         return Some(format!(
             "spec.ownerSelector.namespaces: found some, wanted none: a {} is in no namespace",
             owners.kind
@@ -119,11 +128,11 @@ pub fn wrong_selector(spec: &MutexBindingSpec) -> Option<String> {
 /// counts on it.
 pub fn unserved(spec: &MutexBindingSpec) -> Option<Why> {
     let settings = &spec.settings;
-    let problem = match kind_meant(spec)? {
-        "NodeMaintenance" => unserved_by_maintenance(settings),
-        "NodeVersion" => unserved_by_version("spec", settings),
-        "Plan" => unserved_by_plan("spec", settings),
-        _ => None,
+    let problem = match means(spec)? {
+        Means::Person => unserved_by_maintenance(settings),
+        Means::Machine => unserved_by_version("spec", settings),
+        Means::Job => unserved_by_plan("spec", settings),
+        Means::MachineConfig => None,
     }?;
     Some(Why::new(Reason::FieldNotServed, problem))
 }
@@ -231,10 +240,13 @@ pub fn wrong(view: &BindingView, observed: &Observed) -> Option<Why> {
     if let Some(why) = unserved(spec) {
         return Some(why);
     }
-    let (phases, kind): (&[Phase], &str) = match kind_meant(spec)? {
-        "Plan" => (&PLAN_PHASES, "Plan"),
-        "NodeVersion" => (&VERSION_PHASES, "NodeVersion"),
-        other => (&MAINTENANCE_PHASES, other),
+    let kind = kind_meant(spec)?;
+    let phases: &[Phase] = match means(spec)? {
+        Means::Job => &PLAN_PHASES,
+        Means::Machine => &VERSION_PHASES,
+        Means::Person => &MAINTENANCE_PHASES,
+        // No binding speaks of these.
+        Means::MachineConfig => &[],
     };
     let rules = settings.rules.iter().flatten().enumerate();
     let of_all = rules.into_iter().find_map(|(index, reference)| {
@@ -285,10 +297,10 @@ pub(crate) fn asks_nothing(settings: &MutexSettings) -> bool {
 /// Whether nothing of a binding changes what becomes of a node: what is empty is nothing, and so is what holds where nothing is given.
 /// Its definition refuses the same.
 fn gates_nothing(spec: &MutexBindingSpec) -> bool {
-    let kind = spec.owner_selector.kind.as_str();
+    let means = means(spec);
     // Without a word on it, nodes in maintenance need not be Ready.
-    let takes_not_ready = kind == "NodeMaintenance";
-    let drained_by = if kind == "Plan" {
+    let takes_not_ready = means == Some(Means::Person);
+    let drained_by = if means == Some(Means::Job) {
         DrainBy::Numo
     } else {
         DrainBy::NodeMaintenance
@@ -314,7 +326,7 @@ fn gates_nothing(spec: &MutexBindingSpec) -> bool {
 
 /// What selects no node of the cluster, in sentences. Owners of several nodes say it of their own; NodeMaintenances have one each.
 fn of_nobody(view: &BindingView, observed: &Observed) -> String {
-    if view.spec.owner_selector.kind != "NodeMaintenance" || observed.nodes.is_empty() {
+    if means(&view.spec) != Some(Means::Person) || observed.nodes.is_empty() {
         return String::new();
     }
     let waves = waves(&view.spec, observed).unwrap_or_default();

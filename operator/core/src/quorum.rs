@@ -13,7 +13,7 @@ use crate::{
     observed::{ChangeView, EtcdPodView, EtcdVoter, NodeView, Observed},
     why::Why,
 };
-use numo_api::{Reason, Step};
+use numo_api::{Reason, Step, conditions::Actor};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -102,6 +102,9 @@ fn judged(
     keeps_majority: bool,
     turn: Option<&ChangeView>,
 ) -> Option<Why> {
+    if let Some(why) = unlabelled(observed, node) {
+        return Some(why);
+    }
     let on_it = || members(observed).any(|pod| pod.node == node.name);
     if !is_control_plane(node) && !on_it() {
         return None;
@@ -147,6 +150,21 @@ fn judged(
         ));
     }
     None
+}
+
+/// That a node says of itself that it is a member of etcd, and has no label of the control plane: it may have lost that. What its kubelet says
+/// makes it no member that counts for others, but the node itself waits.
+fn unlabelled(observed: &Observed, node: &NodeView) -> Option<Why> {
+    let says = node.etcd_voter == Some(EtcdVoter::Yes) && is_up(observed, node);
+    if !says || is_control_plane(node) || is_openshift(observed) {
+        return None;
+    }
+    let message = format!(
+        "condition EtcdIsVoter of Node {} is True, and it has none of the labels of the control plane, so it counts as no member of etcd: put \
+         label {} back",
+        node.name, CONTROL_PLANE[0]
+    );
+    Some(Why::new(Reason::EtcdQuorum, message).ended_by(Actor::ClusterAdmin))
 }
 
 /// Whether nobody knows if the node is a member of etcd.

@@ -188,6 +188,37 @@ fn no_file_but_the_tables_tells_one_kind_of_owner_from_another() {
     );
 }
 
+/// Names the kinds of objects that marks are left on, NodeMaintenances that numo made among them.
+const NAMES_OBJECTS: &str = "left.rs";
+
+#[test]
+fn no_file_but_the_tables_tells_kinds_of_owner_apart_by_their_names() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../operator/core/src");
+    let mut found = Vec::new();
+    for file in &read("core").files {
+        let path = &file.path;
+        let may = TELL_KINDS.iter().any(|told| path == Path::new(told));
+        if may || path.starts_with("owners") || path == Path::new(NAMES_OBJECTS) {
+            continue;
+        }
+        let text = std::fs::read_to_string(source.join(path)).expect("the file is read");
+        let lines = text.lines().take_while(|line| line.trim() != "#[cfg(test)]");
+        for (number, line) in lines.enumerate() {
+            let is_named = |kind: &str| line.contains(&format!("\"{kind}\""));
+            if ["MutexRunConfig", "NodeMaintenance", "Plan", "NodeVersion"]
+                .into_iter()
+                .any(is_named)
+            {
+                found.push(format!("{}:{}", path.display(), number + 1));
+            }
+        }
+    }
+    assert!(
+        found.is_empty(),
+        "ask the kind for it in owner.rs, or the owner in owners/mod.rs: {found:#?}"
+    );
+}
+
 /// Where the client of the API server is named (ARCHITECTURE.md): everybody else is given what was read, or a connection.
 const NAMES_CLIENT: &str = "shell";
 

@@ -27,6 +27,8 @@ gates! {
     Stop,
     /// A person holds this node.
     Person,
+    /// What numo wrote on the node, its Machine or in its journal cannot be read, or something else has the name of that.
+    Unread,
     /// The owner waits for its version, the window of its own kind, or another owner.
     Waits,
     /// The hours that the owner is under are closed, or end too soon; or it starts later.
@@ -126,7 +128,8 @@ impl Against {
     /// What is looked for last: where nothing else stands against the node, or a person asks about it.
     pub fn or(mut self, why: impl FnOnce() -> Option<Why>) -> Self {
         if self.asked || self.found.is_empty() {
-            self.found.extend(why());
+            let why = why().filter(|why| !self.found.contains(why));
+            self.found.extend(why);
         }
         self
     }

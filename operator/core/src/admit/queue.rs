@@ -244,7 +244,7 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
                 }
                 Some(why)
             }
-            Gate::Unfit => mark::unread(node).or_else(|| queue.against(one, gate)),
+            Gate::Unread => unreadable(queue, one).into_iter().next(),
             Gate::Budget if queue.leaves_service() => ledger.refusal(node),
             Gate::Budget => None,
             Gate::Drain => {
@@ -256,8 +256,9 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
         let against = against.and_of_owner(|| queue.against_owner());
         let against = against.and_all(|| ledger::stops(observed, node));
         let against = against.and_all(|| ledger.refusals(node));
-        // Its reservation is made for these: of thousands few come so far.
-        let against = against.or(|| unread(queue, one)).or(|| name_taken(queue, one));
+        let against = against.and_all(|| unreadable(queue, one));
+        // Of a journal that is on its way out nobody is told before all else: it ends by itself.
+        let against = against.or(|| name_taken(queue, one));
         if let Some(why) = against.worst(&mut queue.out().report) {
             queue.out().actions.extend(directive::wait_again(change, now));
             queue.wait(one, why);
@@ -289,6 +290,19 @@ pub(crate) fn take_places<'a>(
     if let Some(domains) = domains {
         domains.take(node);
     }
+}
+
+/// All that only a person ends of what numo wrote for a node: a mark that cannot be read, or a turn that cannot be written down.
+fn unreadable<'a, Q: Queue<'a>>(queue: &Q, one: Q::One) -> Vec<Why> {
+    let (observed, ..) = queue.seen();
+    let of_machine = || {
+        (!observed.machines.is_empty())
+            .then(|| unread(queue, one))
+            .flatten()
+    };
+    let taken = || name_taken(queue, one).filter(|why| why.reason == Reason::JournalContradicts);
+    let of_node = mark::unread(queue.node(one)).into_iter();
+    of_node.chain(of_machine()).chain(taken()).collect()
 }
 
 /// Why the owner does nothing to a node whose Machine, or a check of it, has a mark that cannot be read.

@@ -5,6 +5,7 @@ use crate::{
     decision::Decision,
     observed::{ChangeView, LeaseView, NodeView},
     probe::Look,
+    report::NodeReport,
     turn::{
         closed,
         cordon::{Across, OwnDrain, Uncordon},
@@ -115,6 +116,8 @@ pub trait Turn {
     fn rules_of_wave(&self) -> Option<Vec<String>> {
         None
     }
+    /// What was said of the node in this decision, if a person asks about it: then all that stands against it is looked for.
+    fn asked(&self) -> Option<&NodeReport>;
     /// Whether the node was let go: what comes before is behind it.
     fn is_released(&self) -> bool;
     /// What stands against asking the rules of this phase, if anything.

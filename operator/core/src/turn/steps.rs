@@ -39,7 +39,32 @@ const PROBE_SECONDS: i64 = 15;
 pub fn advance(turn: &mut impl Turn) {
     let first = turn.parts().out.actions.len();
     let _ = step(turn);
+    tell_gates(turn);
     renew_before_all_else(turn, first);
+}
+
+/// Has the report name all that stands against the node that a person asks about, whatever was said of it before its gates were weighed: a
+/// lease that another has hides none of them.
+fn tell_gates(turn: &mut impl Turn) {
+    let told = turn.asked().cloned();
+    let Some(told) = told.filter(|told| !matches!(told.step, Step::Done | Step::Failed | Step::Skipped))
+    else {
+        return;
+    };
+    if turn.is_released() || turn.leaving().is_some() {
+        return;
+    }
+    let parts = turn.parts();
+    let withdrawn = withdrawn::withdrawn(&parts.phases, (parts.node, parts.change));
+    let phase = if told.step == Step::PreRelease {
+        Phase::PreRelease
+    } else {
+        Phase::Pre
+    };
+    let worst = turn.weigh_gates(phase);
+    let also = &mut turn.parts().out.report.also;
+    also.splice(0..0, withdrawn.into_iter().chain(worst));
+    also.retain(|why| *why != told.why);
 }
 
 fn step(turn: &mut impl Turn) -> Next {

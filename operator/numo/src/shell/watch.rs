@@ -8,7 +8,7 @@ use super::{
     store::Seen,
     unserved::UNSERVED,
     watched::{
-        self, Missing, Object,
+        self, Found, Missing, Object,
         node::{self, SlimNode},
     },
 };
@@ -120,8 +120,7 @@ pub async fn watch(client: Client, kind: Kind, scope: String, to: Sender<Seen>) 
             watcher(Api::<SlimNode>::all(client.clone()), config)
         };
         forward(kind, scope, to, open, |node| {
-            let number = project::version(kube::Resource::meta(&node));
-            Some((number, node::node_object(node)))
+            Found::Shown(node::node_object(node))
         })
         .await;
         return;
@@ -131,11 +130,17 @@ pub async fn watch(client: Client, kind: Kind, scope: String, to: Sender<Seen>) 
         let config = selection.watch().page_size(kind.watched().page);
         watcher(items(&client, kind, &selection.namespace), config)
     };
-    forward(kind, scope, to, open, |item| {
-        let number = project::version(&item.metadata);
-        watched::item(kind, &item).map(|object| (number, object))
-    })
-    .await;
+    forward(kind, scope, to, open, |item| watched::find(kind, &item)).await;
+}
+
+/// What a watch says of an object that it was told of. One that is none of numo's any more is gone to it, as it would be in a list: who kept
+/// what it was before would wait for its end for ever.
+fn applied(kind: Kind, (key, number): (Key, u64), found: Found) -> Option<Seen> {
+    match found {
+        Found::Shown(object) => Some(Seen::Applied(kind, number, object)),
+        Found::NotOurs => Some(Seen::Deleted(kind, key, number)),
+        Found::PassedOver => None,
+    }
 }
 
 async fn forward<K: kube::Resource + Send, S: Stream<Item = watcher::Result<watcher::Event<K>>> + Send>(
@@ -143,7 +148,7 @@ async fn forward<K: kube::Resource + Send, S: Stream<Item = watcher::Result<watc
     scope: String,
     to: Sender<Seen>,
     open: impl Fn(&str) -> S + Send,
-    project: impl Fn(K) -> Option<(u64, Object)> + Send,
+    find: impl Fn(K) -> Found + Send,
 ) {
     let mut stream = Box::pin(open(&scope).default_backoff());
     let mut refused = false;
@@ -158,7 +163,8 @@ async fn forward<K: kube::Resource + Send, S: Stream<Item = watcher::Result<watc
                 Some(Seen::Listed(kind, scope.clone()))
             }
             Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
-                project(object).map(|(number, object)| Seen::Applied(kind, number, object))
+                let place = (project::key(object.meta()), project::version(object.meta()));
+                applied(kind, place, find(object))
             }
             Ok(watcher::Event::Delete(object)) => Some(Seen::Deleted(
                 kind,
@@ -262,4 +268,52 @@ fn is_unserved(error: &watcher::Error) -> bool {
 
 fn is_refusal(error: &watcher::Error) -> bool {
     status_of(error).is_some_and(|status| matches!(status.code, 403 | 404))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::store::Store;
+    use numo_api::marks;
+
+    fn job(version: u64, labels: &serde_json::Value) -> Item {
+        let job = serde_json::json!({
+            "apiVersion": "batch/v1", "kind": "Job", "spec": {"parallelism": 1},
+            "metadata": {
+                "name": "apply-p-on-a-with-h", "namespace": "ns", "uid": "u", "labels": labels,
+                "resourceVersion": version.to_string(),
+            },
+        });
+        serde_json::from_str(&job.to_string()).unwrap()
+    }
+
+    /// Its later events tell nothing, its end neither, and its turn would wait for that for ever.
+    #[test]
+    fn a_job_of_a_plan_that_loses_a_label_is_gone_until_it_has_it_again() {
+        let mut store = Store::default();
+        let mut see = |version: u64, labels: serde_json::Value| {
+            let item = job(version, &labels);
+            let place = (project::key(&item.metadata), version);
+            let seen = applied(Kind::PlanJob, place, watched::find(Kind::PlanJob, &item));
+            store.see(seen.unwrap());
+            store.observed.plan_jobs.len()
+        };
+        let whole = serde_json::json!({marks::PLAN: "p", marks::PLAN_NODE: "a"});
+        assert_eq!(see(1, whole.clone()), 1);
+        assert_eq!(see(2, serde_json::json!({marks::PLAN: "p"})), 0);
+        assert_eq!(see(3, whole.clone()), 1);
+        assert_eq!(see(4, serde_json::json!({marks::PLAN_NODE: "a"})), 0);
+        assert_eq!(see(5, whole), 1);
+    }
+
+    /// What was seen of it before is kept: a pool that nobody can read is not one that is gone.
+    #[test]
+    fn an_object_that_cannot_be_read_is_not_gone() {
+        let deep = format!("{}{{}}{}", r#"{"f:a":"#.repeat(300), "}".repeat(300));
+        let text = format!(r#"{{"metadata": {{"name": "w", "managedFields": [{{"fieldsV1": {deep}}}]}}}}"#);
+        let item: Item = serde_json::from_str(&text).unwrap();
+        let kind = Kind::MachineConfigPool;
+        let place = (project::key(&item.metadata), 7);
+        assert!(applied(kind, place, watched::find(kind, &item)).is_none());
+    }
 }

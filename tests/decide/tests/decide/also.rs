@@ -321,7 +321,7 @@ fn all_that_keeps_the_owner_as_a_whole_is_named() {
     assert_eq!(against(maintenance), ["Suspended", "FailureBudgetSpent"]);
 }
 
-/// Both are looked for last, and named all the same where something else stands against the node.
+/// Only a person ends them: that other gates end by themselves is not to hide them.
 #[test]
 fn a_mark_of_a_machine_and_a_name_that_is_taken_are_named_with_the_gates() {
     let mut cluster = Cluster::parse(
@@ -345,7 +345,7 @@ fn a_mark_of_a_machine_and_a_name_that_is_taken_are_named_with_the_gates() {
     let reasons: Vec<&str> = all.iter().map(|why| why.reason.name()).collect();
     assert_eq!(
         reasons,
-        ["CordonedByOther", "MarkUnreadable", "JournalContradicts"]
+        ["MarkUnreadable", "JournalContradicts", "CordonedByOther"]
     );
 }
 
@@ -450,4 +450,101 @@ fn a_report_names_every_gate_that_stands_against_a_node() {
         binding("NodeMaintenance")
     );
     assert_eq!(against(&maintenance), gates);
+}
+
+/// They are no gates of the list: a lease that another has, a mark that cannot be read, what a person says of the node.
+#[test]
+fn what_is_looked_for_before_the_gates_of_a_turn_hides_none_of_them() {
+    let around = |rest: &str| format!("node a worker v0 NotReady {rest}\n budget all max:1 paused");
+    let plan = |rest: &str| {
+        format!(
+            "{}\n plan concurrency:1 cordon finalizer suspended applying:a\n begun a PreRules",
+            around(rest)
+        )
+    };
+    let version = |rest: &str| {
+        format!(
+            "{}\n version img2 finalizer paused\n host a img1\n group w image:img2\n groups w
+             replacing a PreRules unleased",
+            around(rest)
+        )
+    };
+    let maintenance = |rest: &str| {
+        format!(
+            "{}\n maintenance a finalizer suspended\n turn a PreRules unleased",
+            around(rest)
+        )
+    };
+    for text in [plan("lease:somebody"), version("lease:somebody")] {
+        assert_eq!(
+            against(&text),
+            ["NodeLeaseHeld", "Suspended", "Stopped", "NodeNotReady"],
+            "{text}"
+        );
+    }
+    assert_eq!(
+        against(&maintenance("lease:somebody")),
+        ["NodeLeaseHeld", "Suspended", "Stopped"]
+    );
+    let mark = |text: &str| {
+        let mut cluster = Cluster::parse(text);
+        let node = cluster.observed.nodes.get_mut("a").expect("one");
+        node.annotations
+            .insert(marks::SHIELDED_BY.to_owned(), "a later form".to_owned());
+        let all = all_against(&cluster);
+        all.iter().map(|why| why.reason.name()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        mark(&plan("")),
+        ["MarkUnreadable", "Suspended", "Stopped", "NodeNotReady"]
+    );
+    assert_eq!(mark(&maintenance("")), ["MarkUnreadable", "Suspended", "Stopped"]);
+    let held = "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 turn NotReady
+         budget all max:1 paused
+         run {suspend: true} finalizer
+         change a PreRules pin:4.17.0 directive:Hold";
+    assert_eq!(
+        against(held),
+        ["HeldByPerson", "Suspended", "Stopped", "NodeNotReady"]
+    );
+}
+
+/// Who names the rule again would only then read that the owner is suspended.
+#[test]
+fn a_rule_that_was_withdrawn_hides_no_gate() {
+    let run = "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.16.0 turn
+         budget all max:1 paused
+         rule other Pre
+         run {suspend: true} finalizer
+         change a PreRules pin:4.17.0 verdict:gone/Pre/1/Failure";
+    assert_eq!(against(run), ["RuleWithdrawn", "Suspended", "Stopped"]);
+}
+
+/// Who resumes the run would only then read of it.
+#[test]
+fn a_rule_before_the_run_that_failed_is_named_while_something_else_holds_the_run() {
+    let run = |suspend: &str, turn: &str| {
+        format!(
+            "cluster 4.17.0
+             pool worker 4.17.0 ours
+             node a worker 4.16.0 {turn}
+             rule start PreRun
+             run {{{suspend}}} finalizer
+             status 4.17.0 verdict:start/PreRun/1/Failure"
+        )
+    };
+    assert_eq!(against(&run("", "")), ["RuleFailed"]);
+    assert_eq!(against(&run("suspend: true", "")), ["Suspended", "RuleFailed"]);
+    let begun = run("suspend: true", "turn");
+    assert_eq!(
+        against(&format!("{begun}\n change a PreRules pin:4.17.0")),
+        ["Suspended", "RuleFailed"]
+    );
+    // One that was not asked yet says nothing.
+    let unasked = run("suspend: true", "").replace(" verdict:start/PreRun/1/Failure", "");
+    assert_eq!(against(&unasked), ["Suspended"]);
 }

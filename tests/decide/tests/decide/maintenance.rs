@@ -613,6 +613,33 @@ fn a_control_plane_never_loses_its_quorum() {
     );
 }
 
+/// It may be one that has lost its label: then two of three voters would be away.
+#[test]
+fn a_node_that_says_it_is_a_member_of_etcd_and_has_no_label_of_the_control_plane_waits_itself() {
+    let cluster = |voter: &str| {
+        format!(
+            "node a worker 4.16.0 {voter}
+             node b master 4.16.0 voter:yes
+             node c master 4.16.0 voter:yes
+             maintenance a finalizer"
+        )
+    };
+    check(
+        &cluster("voter:yes"),
+        "hold EtcdQuorum ~ condition EtcdIsVoter of Node a is True, and it has none of the labels of the control plane\n > nothing",
+    );
+    check(&cluster("voter:no"), "> admit a");
+    check(&cluster(""), "> admit a");
+    // One that is down loses nothing, and OpenShift tells its members otherwise.
+    check(&cluster("voter:yes NotReady"), "> admit a");
+    check(&format!("cluster 4.16.0\n {}", cluster("voter:yes")), "> admit a");
+    // Of others it keeps none: a kubelet may write any condition of its own Node.
+    let other = cluster("voter:yes").replace("maintenance a", "maintenance w");
+    check(&format!("node w worker 4.16.0\n {other}"), "> admit w");
+    let plan = "node a worker v0 voter:yes\n plan concurrency:1 finalizer";
+    check(plan, "node a Selected EtcdQuorum");
+}
+
 #[test]
 fn openshift_guards_its_quorum_itself() {
     let cluster = |rest: &str| {
@@ -1382,6 +1409,53 @@ fn another_node_name_is_refused_and_the_node_in_hand_is_given_back() {
     let lease = late.observed.leases.get_mut("a").expect("a lease");
     lease.renewed = Some(crate::cluster::at(-1801));
     crate::words::check_cluster(&late, "hold InvalidField\n > renew lease a");
+}
+
+/// Before its cordon a turn holds a place, a lease and a shield for ever otherwise.
+#[test]
+fn another_node_name_before_the_cordon_closes_the_turn_which_ends_and_gives_all_back() {
+    let moved = |turn: &str| {
+        let mut cluster = crate::cluster::Cluster::parse(&format!(
+            "node a worker 4.16.0
+             node b worker 4.16.0
+             maintenance a finalizer
+             kept a
+             turn a {turn}"
+        ));
+        for view in cluster.observed.maintenances.values_mut() {
+            "b".clone_into(&mut view.spec.node_name);
+        }
+        cluster
+    };
+    let words = "hold InvalidField ~ updating spec.NodeName isn't allowed: found b, Node a is in maintenance";
+    crate::words::check_cluster(&moved("PreRules"), &format!("{words}\n > journal a closed"));
+    crate::words::check_cluster(&moved("PreRules closed:10"), &format!("{words}\n > nothing"));
+    crate::words::check_cluster(
+        &moved("PreRules closed:61"),
+        &format!("{words}\n > unshield a\n > release lease a\n > journal a Selected InvalidField attempt 2"),
+    );
+    // Then it is the other node's, as of an object that was made for it.
+    let mut over = moved("Selected closed:61");
+    over.observed.leases.clear();
+    let node = over.observed.nodes.get_mut("a").expect("a node");
+    node.annotations.remove(numo_api::marks::SHIELDED_BY);
+    crate::words::check_cluster(&over, "node b Admitted Admitting");
+}
+
+/// It has another node in hand: a maintenance that its spec names by now is not that one's.
+#[test]
+fn a_maintenance_that_names_another_node_by_now_keeps_nobody_from_that_one() {
+    let mut cluster = crate::cluster::Cluster::parse(
+        "node a worker 4.16.0
+         node b worker 4.16.0
+         maintenance b finalizer
+         maintenance a name:other created:-200 finalizer
+         turn a Drained of:other",
+    );
+    for view in cluster.observed.maintenances.values_mut() {
+        "b".clone_into(&mut view.spec.node_name);
+    }
+    crate::words::check_cluster(&cluster, "not node b Selected NodeInMaintenance\n > admit b");
 }
 
 /// The kind may be of another operator, whose CRD lets the field be edited.

@@ -2082,3 +2082,42 @@ fn the_cordon_under_the_mark_of_an_owner_that_is_gone_stays_what_it_was() {
         );
     }
 }
+
+/// It would be upgraded once more when the version is back.
+#[test]
+fn a_node_whose_job_is_gone_is_not_done_while_the_plan_has_no_version() {
+    let cluster = |more: &str, version: Option<&str>| {
+        let mut cluster = Cluster::parse(&format!(
+            "node a worker v0
+             plan concurrency:1 finalizer applying:a {more}
+             begun a PostRules entered:Released entered:Changed boot:b1
+             keeps a"
+        ));
+        for plan in cluster.observed.plans.values_mut() {
+            plan.spec.version = version.map(str::to_owned);
+        }
+        cluster
+    };
+    check_cluster(&cluster("", Some("v1")), "node a Done Done");
+    let none = "VersionUnresolved ~ waits: cannot resolve plan: missing channel and version";
+    check_cluster(
+        &cluster("", None),
+        &format!("node a PostRules {none}\n > nothing"),
+    );
+    // It goes elsewhere by now, or nobody wants it any more.
+    check_cluster(&cluster("", Some("v2")), "node a Done Done");
+    check_cluster(
+        &cluster("deleting", None),
+        "not node a PostRules VersionUnresolved",
+    );
+    // Where the Job is there, it tells the hash.
+    let mut known = cluster("", Some("v1"));
+    let job = Cluster::parse(
+        "node a worker v0\n plan concurrency:1 finalizer applying:a\n planjob a complete\n keeps a",
+    );
+    known.observed.plan_jobs = job.observed.plan_jobs;
+    for plan in known.observed.plans.values_mut() {
+        plan.spec.version = None;
+    }
+    check_cluster(&known, "node a Done Done");
+}

@@ -2,7 +2,8 @@
 //! The language is that of `replaced.rs`.
 
 use crate::{
-    cluster::Cluster,
+    cluster::{Cluster, now},
+    replaced::group_id,
     words::{check, check_cluster, decision},
 };
 use numo_api::{conditions::Actor, marks};
@@ -1924,18 +1925,97 @@ fn a_group_whose_nodeversion_is_gone_is_left_alone_and_named() {
          not node b
          > nothing",
     );
-    // A turn of it is given back, and a machine that was to join is not forgotten.
+    // A turn of it goes no further, and ends in no false words.
     let turn = text("gone").replace("version img2", "version img2 finalizer");
+    let turn = format!("{turn}\n replacing b PreRules");
     check(
-        &format!(
-            "{turn}\n replacing b PreRules\n pending request for:b group:v node:new machine:m-new Creating late:0"
-        ),
-        "node b Failed Superseded
-         > rewrite it Leave m-new
-         > restore b
-         > journal b Failed Superseded
-         > release lease b",
+        &turn,
+        "node b PreRules InvalidField ~ ScalingGroup v spec.nodeImage: found gone, and there is no such NodeVersion
+         > journal b closed",
     );
+}
+
+/// It is still of the version before, whatever becomes of the object that tells whose it is.
+#[test]
+fn a_turn_whose_group_is_of_nobody_waits_and_is_not_told_to_be_over() {
+    let text = |group: &str| {
+        format!(
+            "node b worker v0\n node c worker v0
+             version img2 finalizer\n version img1 name:aa
+             host b img1 group:v heir:c\n host c img2 group:v donor:b
+             group w of:aa\n {group}
+             groups w,v
+             pods b
+             replacing b PreRelease cordoned"
+        )
+    };
+    let mut unnamed = Cluster::parse(&text("group v image:img2"));
+    unnamed
+        .observed
+        .fleet
+        .groups
+        .get_mut("v")
+        .expect("one")
+        .spec
+        .node_image = None;
+    check_cluster(
+        &unnamed,
+        "node b ~ ScalingGroup v spec.nodeImage: found none, and there are several NodeVersions
+         not > restore b
+         not > journal b Failed",
+    );
+    check(
+        &text(""),
+        "node b ~ found no ScalingGroup
+         not > restore b
+         not > journal b Failed",
+    );
+    check(
+        &text("group v image:img1 of:aa"),
+        "node b Failed Superseded ~ is of NodeVersion aa by now",
+    );
+}
+
+/// Only the ScalingGroup told whose its nodes are.
+#[test]
+fn a_deleted_scaling_group_with_nodes_becomes_nobodys_where_there_are_several() {
+    let text = |rest: &str| {
+        format!(
+            "node a worker v0\n node b worker v0\n version img2\n {rest}
+             host a img2\n host b img1 group:v\n group w image:img2\n groups w,v"
+        )
+    };
+    let whose = |text: &str| {
+        let actions = decision(&Cluster::parse(text)).actions.into_iter();
+        let mut made = actions.filter_map(|planned| match planned.action {
+            Action::Fleet(FleetAction::CreateGroup { spec, .. }) => Some(spec.node_image),
+            _ => None,
+        });
+        made.next()
+    };
+    let two = text("version img1 name:other");
+    assert_eq!(whose(&two), Some(None));
+    assert_eq!(whose(&text("")), Some(Some("nv".to_owned())));
+    // Nothing is replaced in one that has no nodes yet.
+    let empty = two.replace("host b img1 group:v", "host b img1");
+    assert_eq!(whose(&empty), Some(Some("nv".to_owned())));
+    // Whose group is known by its machine alone may be as well.
+    let mut unnoted = Cluster::parse(&two.replace("host b img1 group:v", "host b - bare"));
+    let provider = &mut unnoted.observed.fleet.provider;
+    let facts = MachineFacts {
+        image: "img1".to_owned(),
+        group_id: group_id("v"),
+    };
+    let heard = Heard {
+        at: now(),
+        said: Ok(facts),
+    };
+    provider.hear_facts("m-b", heard);
+    let made = decision(&unnoted).actions.into_iter();
+    let mut made = made.filter(|planned| {
+        matches!(&planned.action, Action::Fleet(FleetAction::CreateGroup { spec, .. }) if spec.node_image.is_none())
+    });
+    assert!(made.next().is_some());
 }
 
 /// Whose a new node is, the first NodeVersion notes: until then it is not like any other.

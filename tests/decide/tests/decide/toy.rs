@@ -279,6 +279,10 @@ impl Turn for Painting<'_, '_> {
         ON
     }
 
+    fn asked(&self) -> Option<&NodeReport> {
+        None
+    }
+
     fn is_released(&self) -> bool {
         !self.node.label(PAINTING).is_empty()
     }

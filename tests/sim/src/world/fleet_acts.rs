@@ -451,7 +451,7 @@ impl World {
     }
 }
 
-/// Nodes that were deleted in their turn have failed for good, and one is the default.
+/// Nodes that were deleted once released have failed for good, and one is the default.
 pub(super) fn allow_failures(settings: &mut numo_api::MutexSettings) {
     settings.failure_budget = serde_json::from_value("100%".into()).ok();
 }

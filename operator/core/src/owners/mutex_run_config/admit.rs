@@ -200,7 +200,8 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
     }
 
     fn against_owner(&self) -> Vec<Why> {
-        of_run::run::all_holds(self.decision.view, &self.waves)
+        let decision = &self.decision;
+        run_rules::all_holds(decision.view, &self.waves, decision.answers)
     }
 
     /// The MCO drains, and leaves no pod that a probe counts.

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     action::{Action, Event, EventAction, JobRequest},
-    admit::rows::Stand,
+    admit::{rows::Stand, waves::Waves},
     key::Key,
     observed::RuleView,
     rules::{self, Inquiry, Progress, Subject},
@@ -47,10 +47,7 @@ pub(super) fn run_rules_hold(
             decision.out.report.hold = Some(Why::new(Reason::RuleContinuedAfterFailure, why.message));
             None
         }
-        Progress::Failed(_, why) => {
-            let ways = format!("{}; {}", why.message, decision.view.ways_to_ask_again());
-            Some(Why::new(why.reason, ways))
-        }
+        Progress::Failed(_, why) => Some(failed(view, &why)),
         Progress::Wait(why, wake) => {
             if let Some(at) = wake {
                 decision.wake(at);
@@ -78,6 +75,26 @@ pub(super) fn run_rules_hold(
             Some(why)
         }
     }
+}
+
+fn failed(view: &RunView<'_>, why: &Why) -> Why {
+    let ways = format!("{}; {}", why.message, view.ways_to_ask_again());
+    Why::new(why.reason, ways)
+}
+
+/// All that keeps the run as a whole, worst first, and last what rules of phase PreRun have said: while something else holds the run they are
+/// asked nothing.
+pub(super) fn all_holds(view: &RunView<'_>, waves: &Waves<'_>, answers: &Answers) -> Vec<Why> {
+    let said = match progress(view, &view.intent.rules, Phase::PreRun, answers) {
+        Progress::Failed(_, why) => Some(failed(view, &why)),
+        Progress::Wait(why, _) => Some(why),
+        _ => None,
+    };
+    let mut all = gates::run::all_holds(view, waves);
+    // That a rule is not there is said of the run itself.
+    let said = said.filter(|said| all.iter().all(|why| why.reason != said.reason));
+    all.extend(said);
+    all
 }
 
 /// Asks rules of phase PreRun again whose Pass has grown old before the first node of the run, as a node could begin now. While none

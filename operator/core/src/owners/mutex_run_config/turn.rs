@@ -2,7 +2,7 @@
 //! its release lets the MCO go, and it is changed once it runs that configuration in its own pool.
 
 use super::{
-    admit, gates, in_force::InForce, member::Member, run_decision::RunDecision, run_view::RunView,
+    admit, gates, in_force::InForce, member::Member, run_decision::RunDecision, run_rules, run_view::RunView,
     waves::Order,
 };
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
     key::Key,
     observed::{ChangeView, ForeignController, LeaseView, RuleView},
     probe::Look,
+    report::NodeReport,
     turn::{
         contradiction, failed,
         journal::{self, Journal},
@@ -389,6 +390,11 @@ impl steps::Turn for Turn<'_, '_> {
         }
     }
 
+    fn asked(&self) -> Option<&NodeReport> {
+        let said = self.decision.said.get(self.member.place)?;
+        said.as_ref().filter(|_| self.decision.view.is_asked(self.member))
+    }
+
     fn is_released(&self) -> bool {
         self.released()
     }
@@ -406,7 +412,8 @@ impl steps::Turn for Turn<'_, '_> {
             Gate::Approval => unapproved(),
             gate => gates::node::against(view, self.member, gate),
         });
-        let against = against.and_of_owner(|| gates::run::all_holds(view, waves));
+        let answers = self.decision.answers;
+        let against = against.and_of_owner(|| run_rules::all_holds(view, waves, answers));
         against.worst(&mut self.decision.out.report)
     }
 

@@ -121,7 +121,8 @@ impl Pass<'_> {
             Gate::Stop => ledger::stop(self.observed, node),
             Gate::Person => directive::held(change),
             // What is disrupted is brought to its end.
-            Gate::Waits
+            Gate::Unread
+            | Gate::Waits
             | Gate::Window
             | Gate::Unfit
             | Gate::Leaving

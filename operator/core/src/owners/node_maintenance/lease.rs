@@ -125,13 +125,16 @@ impl Pass<'_> {
     /// The lease is given back if it is ours and no other maintenance of the node holds it.
     pub(super) fn release_lease(&mut self, is_over: bool) {
         let name = self.node;
-        let others = self.observed.maintenances.values().any(|other| {
-            other.owner != self.view.owner
-                && other.spec.node_name == *name
-                && changes(self.observed, &other.uid).any(ChangeView::in_flight)
-        });
+        // By what it has in hand: its spec may name another node by now.
+        let has_it = |change: &ChangeView| change.in_flight() && change.spec.node_name == *name;
+        let others = || {
+            self.observed
+                .maintenances
+                .values()
+                .any(|other| other.owner != self.view.owner && changes(self.observed, &other.uid).any(has_it))
+        };
         let lease = lease::release(self.observed, name, marks::MAINTENANCE_HOLDER);
-        if let Some(action) = lease.filter(|_| is_over && !others) {
+        if let Some(action) = lease.filter(|_| is_over && !others()) {
             self.act(action, None);
         }
     }

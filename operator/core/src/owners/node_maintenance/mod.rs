@@ -124,9 +124,15 @@ impl crate::pass::Pass for Pass<'_> {
                 "updating spec.NodeName isn't allowed: found {}, Node {} is in maintenance; set it back, or delete the object",
                 self.view.spec.node_name, self.node
             );
-            self.say(Step::Held, Why::new(Reason::InvalidField, message), None);
-            // Another operator would take a node that is closed.
+            let why = Why::new(Reason::InvalidField, message);
             let turn = self.turn().zip(self.observed.nodes.get(self.node));
+            if turn.is_some_and(|(change, node)| !self.is_disrupted(node, change)) {
+                // Like any gate it closes the turn, which ends after a while.
+                self.intent.problem = Some(why);
+                return ON;
+            }
+            self.say(Step::Held, why, None);
+            // Another operator would take a node that is closed.
             if let Some((_, node)) = turn {
                 self.keep_lease(node);
             }
@@ -216,21 +222,19 @@ fn left_behind<'a>(view: &MaintenanceView, observed: &'a Observed) -> Option<&'a
     Some(node.name.as_str())
 }
 
-/// Whose turn it is among the NodeMaintenances of one node: who has it, then who was first. None if this one's.
+/// Whose turn it is among the NodeMaintenances of one node: who has it, then who was first. None if this one's. One that has another node in
+/// hand is none of them, whatever its spec names by now.
 fn other_of_node<'a>(view: &MaintenanceView, observed: &'a Observed) -> Option<&'a MaintenanceView> {
+    let node = in_hand(view, observed).unwrap_or(&view.spec.node_name);
+    let has_turn =
+        |one: &MaintenanceView| changes(observed, &one.uid).any(|change| observed.is_under_way(change));
     let maintenances = observed.maintenances.values();
     let mut others: Vec<_> = maintenances
-        .filter(|other| other.spec.node_name == view.spec.node_name && other.owner != view.owner)
-        .filter(|other| {
-            !other.deleting || changes(observed, &other.uid).any(|change| observed.is_under_way(change))
-        })
+        .filter(|other| other.spec.node_name == *node && other.owner != view.owner)
+        .filter(|other| in_hand(other, observed).is_none())
+        .filter(|other| !other.deleting || has_turn(other))
         .collect();
-    let place = |one: &MaintenanceView| {
-        place(
-            one,
-            changes(observed, &one.uid).any(|change| observed.is_under_way(change)),
-        )
-    };
+    let place = |one: &MaintenanceView| place(one, has_turn(one));
     others.sort_by_cached_key(|other| place(other));
     let first = others.into_iter().next()?;
     (place(first) < place(view)).then_some(first)
@@ -246,6 +250,12 @@ fn group_of(view: &MaintenanceView) -> &'static str {
 }
 
 impl Pass<'_> {
+    /// Whether the maintenance has cordoned the node in its turn.
+    fn is_disrupted(&self, node: &NodeView, change: &ChangeView) -> bool {
+        let is_told = journal::entered(change, Step::Cordoned).is_some();
+        is_told || self.cordon_of(node, Some(change), true).is_some()
+    }
+
     fn has_finalizer(&self) -> bool {
         finalizer::is_on(&self.view.owner, self.view.into())
     }
@@ -357,6 +367,7 @@ impl Pass<'_> {
             // A node that is cordoned, or not Ready, is drained like any: that is what people ask a maintenance for. Who wants the
             // latter to wait says so in a MutexBinding.
             Gate::Person
+            | Gate::Unread
             | Gate::Waits
             | Gate::Unfit
             | Gate::Leaving

@@ -15,7 +15,18 @@ use std::collections::BTreeSet;
 impl Pass<'_> {
     /// Says that the turn is closed, before the cordon. It is given back once it was for too long.
     pub(super) fn close(&mut self, step: Step, why: Why, change: &ChangeView) {
+        let at = self.out.actions.len();
         let given_back = closed::close(&mut self.out, change, &why, self.now);
+        let is_named = self.node == self.view.spec.node_name;
+        if let Some(node) = self.observed.nodes.get(self.node)
+            && given_back
+            && !is_named
+        {
+            // Of a node that the spec names no more nobody restores anything once no turn tells of it.
+            let ended = self.out.actions.split_off(at);
+            self.stand_back(node);
+            self.out.actions.extend(ended);
+        }
         let step = if given_back { Step::Selected } else { step };
         self.say(step, why, Some(change));
     }

@@ -17,7 +17,7 @@ use crate::{
     mark::CordonedBy,
     observed::{ChangeView, LeaseView, NodeView},
     probe::{self, Look},
-    report::MaintenancePhase,
+    report::{MaintenancePhase, NodeReport},
     rules,
     turn::{
         cordon::Uncordon,
@@ -188,6 +188,11 @@ impl steps::Turn for Turn<'_, '_> {
         }
     }
 
+    fn asked(&self) -> Option<&NodeReport> {
+        let nodes = &self.pass.out.report.nodes;
+        self.pass.asked.then(|| nodes.get(&self.node.name)).flatten()
+    }
+
     fn is_released(&self) -> bool {
         self.cordon.is_some() || self.pass.view.deleting
     }
@@ -209,6 +214,10 @@ impl steps::Turn for Turn<'_, '_> {
         let options = Some(&self.pass.intent.drain).filter(|options| options.probe)?;
         let known = (self.pass.answers, self.pass.now);
         Some(probe::look(self.pass.observed, self.node, options, known))
+    }
+
+    fn close(&mut self, step: Step, why: Why) {
+        self.pass.close(step, why, self.change);
     }
 
     fn release(&mut self) {

@@ -3,11 +3,12 @@
 use super::{
     known::{is_first, owner_of, owns},
     pass::Pass,
+    sets::facts,
 };
 use crate::{
     action::{FleetAction, FleetQuestion},
     names,
-    observed::{DISCOVERY_SECONDS, GroupFacts, Heard, ScalingGroupView, is_same},
+    observed::{DISCOVERY_SECONDS, GroupFacts, Heard, NodeView, ScalingGroupView, is_same},
     time::later,
     why::Why,
 };
@@ -77,22 +78,31 @@ impl<'a> Pass<'a> {
     /// Says which groups are of no NodeVersion: nothing is done to their nodes.
     fn tell_unowned(&mut self) {
         for group in self.fleet.groups.values() {
-            if owner_of(self.fleet, group).is_some() {
-                continue;
+            if let Some(message) = self.unowned(group) {
+                self.tell_problem(Reason::InvalidField, message);
             }
-            let (name, found) = (&group.name, group.node_version());
-            let message = match found {
-                Some(found) => format!(
-                    "ScalingGroup {name} spec.nodeImage: found {found}, and there is no such NodeVersion: its nodes are left as they are; name \
-                     one that is there"
-                ),
-                None => format!(
-                    "ScalingGroup {name} spec.nodeImage: found none, and there are several NodeVersions: its nodes are left as they are; name \
-                     the one of its nodes"
-                ),
-            };
-            self.tell_problem(Reason::InvalidField, message);
         }
+    }
+
+    /// Why a ScalingGroup is of no NodeVersion, if it is of none.
+    pub(super) fn unowned(&self, group: &ScalingGroupView) -> Option<String> {
+        if owner_of(self.fleet, group).is_some() {
+            return None;
+        }
+        let (found, wanted) = match group.node_version() {
+            Some(found) => (
+                format!("{found}, and there is no such NodeVersion"),
+                "one that is there",
+            ),
+            None => (
+                "none, and there are several NodeVersions".to_owned(),
+                "the one of its nodes",
+            ),
+        };
+        let name = &group.name;
+        Some(format!(
+            "ScalingGroup {name} spec.nodeImage: found {found}: its nodes are left as they are; name {wanted}"
+        ))
     }
 
     /// Says that two ScalingGroups are of one group: only the first is seen to, or two NodeVersions would set its image in turns, for ever.
@@ -369,7 +379,7 @@ impl<'a> Pass<'a> {
                 NodeRole::Worker
             };
             let spec = ScalingGroupSpec {
-                node_image: Some(self.view.name.clone()),
+                node_image: (!self.may_be_of_other(found)).then(|| self.view.name.clone()),
                 group_id: Some(found.group_id.clone()),
                 autoscaler_group_name: Some(found.autoscaler_group_name.clone()),
                 node_group_name: Some(found.node_group_name.clone()),
@@ -394,6 +404,19 @@ impl<'a> Pass<'a> {
             };
             self.fleet(&chain, action);
         }
+    }
+
+    /// Whether a group without a ScalingGroup may be of another NodeVersion: it has nodes, so somebody may have deleted its ScalingGroup, and only
+    /// that told whose they are. They would get the image of this one, without their own rules.
+    fn may_be_of_other(&self, found: &GroupFacts) -> bool {
+        let of_group = |node: &NodeView| {
+            let told = || facts(self.fleet, node).and_then(|heard| heard.said.as_ref().ok());
+            match node.annotation(annotations::SCALING_GROUP_ID) {
+                "" => told().is_some_and(|told| is_same(&told.group_id, &found.group_id)),
+                group => is_same(group, &found.group_id),
+            }
+        };
+        self.fleet.versions.len() > 1 && self.observed.nodes.values().any(of_group)
     }
 
     /// A group that is gone has no nodes. One that nobody can find and that has some is named.

@@ -1,6 +1,6 @@
 //! How the turn of a node ends that was not let go, and what is given back.
 
-use super::{pass::Pass, sets::Class};
+use super::{heir::no_group, known::owner_of, pass::Pass, sets::Class};
 use crate::{
     action::{Action, Event, EventAction},
     let_go,
@@ -25,7 +25,10 @@ impl<'a> Pass<'a> {
             let message = format!("NodeVersion {} asks for another version by now", self.view.name);
             (Step::Failed, Why::new(Reason::Superseded, message))
         } else if !is_needed {
-            let message = format!("Node {} needs no other machine any more", donor.name);
+            let message = match self.other_of(donor) {
+                Some(other) => format!("Node {} is of NodeVersion {other} by now", donor.name),
+                None => format!("Node {} needs no other machine any more", donor.name),
+            };
             (Step::Failed, Why::new(Reason::Superseded, message))
         } else {
             return false;
@@ -51,13 +54,33 @@ impl<'a> Pass<'a> {
         true
     }
 
-    /// Whether nobody can say now of which version a node is that has its turn: its annotations, or the id of its machine, were taken off.
+    /// The other NodeVersion that has the group of a node.
+    fn other_of(&self, node: &NodeView) -> Option<&'a str> {
+        let group = self.fleet.group(node.annotation(annotations::SCALING_GROUP_ID))?;
+        let owner = owner_of(self.fleet, group)?;
+        (owner.name != self.view.name).then_some(owner.name.as_str())
+    }
+
+    /// Whether nobody can say now of which version a node is that has its turn: its annotations, or the id of its machine, were taken off, or
+    /// its group is of no NodeVersion.
     pub(super) fn is_unknown(&self, node: &NodeView) -> bool {
         match self.sets.class_of(node) {
             Some(class) => class.is_unknown(),
             // Without its group it is of no NodeVersion but the first.
-            None => node.annotation(annotations::SCALING_GROUP_ID).is_empty(),
+            None => self.other_of(node).is_none(),
         }
+    }
+
+    /// That the group of a node is of no NodeVersion.
+    fn of_nobody(&self, node: &NodeView) -> Option<Why> {
+        let id = node.annotation(annotations::SCALING_GROUP_ID);
+        if id.is_empty() || self.sets.class_of(node).is_some() {
+            return None;
+        }
+        Some(match self.fleet.group(id) {
+            Some(group) => Why::new(Reason::InvalidField, self.unowned(group)?),
+            None => no_group(id, &node.name),
+        })
     }
 
     /// Why a turn goes no further: of which version the old node or the new one is, nobody can say now. Both keep what they have.
@@ -66,6 +89,9 @@ impl<'a> Pass<'a> {
         let node = pair.into_iter().flatten().find(|node| self.is_unknown(node))?;
         if self.sets.class_of(node) == Some(Class::AwaitingAnnotation) {
             return Some(self.awaiting(node));
+        }
+        if let Some(why) = self.of_nobody(node) {
+            return Some(why);
         }
         let name = &node.name;
         let message = match self.fleet.machine_of(name) {

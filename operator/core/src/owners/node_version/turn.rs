@@ -20,6 +20,7 @@ use crate::{
     owner::OwnerKind,
     probe::Look,
     quorum,
+    report::NodeReport,
     turn::{
         across, closed, contradiction,
         cordon::{Across, OwnDrain},
@@ -277,6 +278,7 @@ impl<'a> Pass<'a> {
             }
             // They were free when the turn began.
             Gate::Window
+            | Gate::Unread
             | Gate::Waits
             | Gate::Leaving
             | Gate::Busy
@@ -453,6 +455,11 @@ impl steps::Turn for Going<'_, '_> {
 
     fn rules_of_wave(&self) -> Option<Vec<String>> {
         self.pass.wave_rules.to_keep(&self.change.spec.node_name)
+    }
+
+    fn asked(&self) -> Option<&NodeReport> {
+        let asked = self.pass.asked.filter(|asked| *asked == self.node.name)?;
+        self.pass.out.report.nodes.get(asked)
     }
 
     fn is_released(&self) -> bool {

@@ -321,7 +321,13 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
             Gate::Domain => self.domains.as_ref()?.refusal(node),
             Gate::Approval => self.approvals.refusal(&self.waves, &node.name),
             // The page of admission weighs these itself, or there is nothing to weigh.
-            Gate::Waits | Gate::Stop | Gate::Window | Gate::Leaving | Gate::Budget | Gate::Drain => None,
+            Gate::Waits
+            | Gate::Stop
+            | Gate::Unread
+            | Gate::Window
+            | Gate::Leaving
+            | Gate::Budget
+            | Gate::Drain => None,
         }
     }
 

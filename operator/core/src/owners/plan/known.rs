@@ -43,6 +43,16 @@ pub fn job_name(verb: &str, plan: &str, node: &str, hash: &str) -> String {
     joined(&[verb, plan, "on", short, "with", hash])
 }
 
+/// The first words of the names of Jobs: those that do it all or upgrade, and those that only prepare.
+pub(super) const VERBS: [&str; 2] = ["apply", "prepare"];
+
+/// Whether a Job only prepares its node, by its name, which nobody can edit; none for one whose name no operator gives.
+pub fn prepares(job: &str) -> Option<bool> {
+    let (verb, _) = job.split_once('-')?;
+    let verb = VERBS.iter().position(|known| *known == verb)?;
+    Some(verb == 1)
+}
+
 /// Parts joined by `-`; a name of more than 63 bytes is cut and gets the first digits of its SHA-256, as
 /// system-upgrade-controller has it.
 pub fn joined(parts: &[&str]) -> String {

@@ -252,6 +252,21 @@ impl<'a> Pass<'a> {
         self.say_turn(turn, Step::Changed, why);
     }
 
+    /// Why nobody can say now of which hash a node is that is done: the Plan has no version, and its Job is gone. Without the label it would be
+    /// upgraded once more when the version is back.
+    pub(super) fn unnamed(&self, turn: &Turn<'a>) -> Option<Why> {
+        if self.leaving.is_some() || !self.hash.is_empty() || !turn.hash.is_empty() {
+            return None;
+        }
+        let label = &self.label;
+        let why = self.unresolved().or_else(|| self.problem(false))?;
+        let message = format!("its Job is complete, and label {label} waits: {}", why.message);
+        Some(Why {
+            message: message.into(),
+            ..why
+        })
+    }
+
     /// The labels of a node that is done.
     pub(super) fn labels_of_done(&self, turn: &Turn<'a>) -> Vec<(String, String)> {
         let hash = if turn.is_current { &self.hash } else { turn.hash };

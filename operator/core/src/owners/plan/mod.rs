@@ -29,7 +29,7 @@ mod watched;
 pub use duration::{duration_millis, duration_text};
 pub use intent::{Intent, named_by, order_of, rules_of, schedule, timeout_seconds};
 pub(crate) use known::{changes, imagine_upgraded};
-pub use known::{job_name, joined, label, reservation, run_id};
+pub use known::{job_name, joined, label, prepares, reservation, run_id};
 pub use numo_api::plan_window::Window;
 pub use resolve::{Resolved, digest, munged, secret_hash, without_user};
 pub use watched::{not_watched, stood_off};

@@ -21,6 +21,7 @@ use crate::{
     observed::{ChangeView, NodeView, RuleView},
     probe::Look,
     quorum,
+    report::NodeReport,
     time::later,
     turn::{
         closed,
@@ -136,7 +137,8 @@ impl<'a> Pass<'a> {
             Gate::Unfit => hostless(turn.node),
             Gate::Quorum => quorum::refusal_of_turn(self.observed, turn.node, turn.change),
             // They were free when the turn began, and what came since waits for this node.
-            Gate::Leaving
+            Gate::Unread
+            | Gate::Leaving
             | Gate::Busy
             | Gate::Lease
             | Gate::Wave
@@ -257,6 +259,11 @@ impl steps::Turn for Going<'_, '_> {
         self.pass.wave_rules.to_keep(&self.turn.node.name)
     }
 
+    fn asked(&self) -> Option<&NodeReport> {
+        let asked = self.pass.asked.filter(|asked| *asked == self.turn.node.name)?;
+        self.pass.out.report.nodes.get(asked)
+    }
+
     fn is_released(&self) -> bool {
         self.turn.has_begun()
     }
@@ -353,6 +360,9 @@ impl steps::Turn for Going<'_, '_> {
     }
 
     fn finish(&mut self) {
+        if let Some(why) = self.pass.unnamed(&self.turn) {
+            return self.pass.say_turn(&self.turn, self.turn.step(), why);
+        }
         let labels = self.pass.labels_of_done(&self.turn);
         self.pass.finish(&self.turn, &labels);
     }

@@ -1,7 +1,7 @@
 //! The Jobs of a node that has its turn with a Plan: made, started, waited for, and judged. What runs is never killed.
 
 use super::{
-    known::{job_name, run_id},
+    known::{VERBS, job_name, run_id},
     pass::Pass,
     told::{Turn, is_windows},
 };
@@ -44,11 +44,7 @@ impl<'a> Pass<'a> {
     }
 
     pub(super) fn request(&self, turn: &Turn<'a>, parts: PlanParts) -> PlanJobRequest {
-        let verb = if parts == PlanParts::Prepare {
-            "prepare"
-        } else {
-            "apply"
-        };
+        let verb = VERBS[usize::from(parts == PlanParts::Prepare)];
         let name = job_name(verb, &self.view.key.name, &turn.node.name, &self.hash);
         PlanJobRequest {
             job: Key::new(&self.view.key.namespace, name),

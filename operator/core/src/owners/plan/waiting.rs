@@ -418,7 +418,7 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
             Gate::Approval => self.approvals.refusal(&self.waves, &node.name),
             Gate::Room => self.room.refusal(node).or_else(|| self.waves.no_room(node)),
             // The page of admission weighs these itself.
-            Gate::Stop | Gate::Window | Gate::Leaving | Gate::Budget | Gate::Drain => None,
+            Gate::Stop | Gate::Unread | Gate::Window | Gate::Leaving | Gate::Budget | Gate::Drain => None,
         }
     }
 

@@ -26,7 +26,7 @@ pub struct Watched {
     pub missing: Missing,
     /// How an object is read, and what is left of one that cannot be.
     pub reading: Reading,
-    /// The view of an object; none of what is not understood: it is then as if it were not there.
+    /// The view of an object; none of what is not understood: it is then as if it were not there, also if it was there before.
     pub project: fn(&DynamicObject) -> Option<Object>,
     /// Which objects are kept. Those that are not always kept have a weight, in [`super::weight`].
     pub kept: Kept,

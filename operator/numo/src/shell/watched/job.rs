@@ -150,13 +150,16 @@ pub(super) fn ended_at(object: &DynamicObject, ends: &[&str]) -> Option<jiff::Ti
     times.max()
 }
 
-/// The Job that a pod is of.
+/// The Job that a pod is of. By its owner where somebody has taken the label off: a pod that runs on is not gone.
 pub(super) fn job_of(meta: &ObjectMeta) -> Option<Key> {
-    let labels = meta.labels.as_ref()?;
-    let job = labels
-        .get("batch.kubernetes.io/job-name")
-        .or_else(|| labels.get("job-name"))?;
-    Some(Key::new(meta.namespace.clone()?, job))
+    let labels = meta.labels.iter();
+    let mut named = labels.flat_map(|labels| {
+        let labels = ["batch.kubernetes.io/job-name", "job-name"].map(|key| labels.get(key));
+        labels.into_iter().flatten()
+    });
+    let mut owners = meta.owner_references.iter().flatten();
+    let owner = || owners.find(|owner| owner.kind == "Job").map(|owner| &owner.name);
+    Some(Key::new(meta.namespace.clone()?, named.next().or_else(owner)?))
 }
 
 /// Why a pod does not start: a container that waits for its image or its configuration, or no node to

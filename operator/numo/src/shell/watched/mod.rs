@@ -156,25 +156,35 @@ impl Item {
     }
 }
 
-/// The view of an object that was read by itself; one that cannot be read is told where that is an object's own business, and passed over
-/// else.
-pub fn item(kind: Kind, item: &Item) -> Option<Object> {
+/// What an object is to numo that a watch tells of.
+#[derive(Debug)]
+pub enum Found {
+    /// One of those that it looks at.
+    Shown(Object),
+    /// It was read, and is none of them, or no more: a label may have been taken off it.
+    NotOurs,
+    /// It cannot be read: what was seen of it before is kept.
+    PassedOver,
+}
+
+/// What an object is that was read by itself; one that cannot be read is told where that is an object's own business, and passed over else.
+pub fn find(kind: Kind, item: &Item) -> Found {
     let reading = kind.watched().reading;
     if matches!(reading, Reading::Brief) {
-        return object(kind, &project::brief(item));
+        return object(kind, &project::brief(item)).map_or(Found::NotOurs, Found::Shown);
     }
     let why = match item.read(kind) {
         Ok(found) => match (object(kind, &found), reading) {
-            (Some(found), _) => return Some(found),
+            (Some(found), _) => return Found::Shown(found),
             (None, Reading::Ours { misread, .. }) => Unreadable {
                 too_large: false,
                 message: misread(&found).unwrap_or_else(|| "it is none of its kind".to_owned()),
             },
-            (None, Reading::Brief | Reading::Whole | Reading::AtLeast(_)) => return None,
+            (None, Reading::Brief | Reading::Whole | Reading::AtLeast(_)) => return Found::NotOurs,
         },
         Err(why) => why,
     };
-    match reading {
+    let left = match reading {
         Reading::Ours { left, .. } => left(kind, item, &why),
         Reading::AtLeast(left) => left(item),
         Reading::Brief | Reading::Whole => {
@@ -182,6 +192,15 @@ pub fn item(kind: Kind, item: &Item) -> Option<Object> {
             project::unread("an object is passed over", Some(kind), &key, &why.message);
             None
         }
+    };
+    left.map_or(Found::PassedOver, Found::Shown)
+}
+
+/// The view of an object that was read by itself, if it has one.
+pub fn item(kind: Kind, item: &Item) -> Option<Object> {
+    match find(kind, item) {
+        Found::Shown(object) => Some(object),
+        Found::NotOurs | Found::PassedOver => None,
     }
 }
 

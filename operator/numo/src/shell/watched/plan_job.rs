@@ -9,9 +9,10 @@ use crate::shell::{
     project::{key, text},
     store::replace,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicObject;
 use numo_api::marks;
-use numo_core::observed::PlanJobView;
+use numo_core::{observed::PlanJobView, owners::plan};
 use serde_json::Value;
 
 /// How Jobs of Plans are watched.
@@ -62,7 +63,7 @@ fn project_pod(object: &DynamicObject) -> Option<Object> {
 fn plan_job(object: &DynamicObject) -> Option<PlanJobView> {
     let meta = &object.metadata;
     let labels = meta.labels.as_ref()?;
-    let plan = labels.get(marks::PLAN)?;
+    let name = labels.get(marks::PLAN)?;
     let known = job(object);
     let controller = meta.owner_references.iter().flatten();
     let controller = controller
@@ -72,17 +73,11 @@ fn plan_job(object: &DynamicObject) -> Option<PlanJobView> {
     Some(PlanJobView {
         uid: known.uid,
         plan_uid: controller.unwrap_or_default(),
-        plan: plan.clone(),
+        plan: name.clone(),
         node: labels.get(marks::PLAN_NODE)?.clone(),
         version: labels.get(marks::PLAN_VERSION).cloned().unwrap_or_default(),
-        hash: labels
-            .get(&numo_core::owners::plan::label(plan))
-            .cloned()
-            .unwrap_or_default(),
-        prepares: meta
-            .annotations
-            .as_ref()
-            .is_some_and(|annotations| annotations.contains_key(marks::PLAN_PREPARES)),
+        hash: labels.get(&plan::label(name)).cloned().unwrap_or_default(),
+        prepares: prepares(meta),
         created: known.created,
         deleting: meta.deletion_timestamp.as_ref().map(|at| at.0),
         paused: object.data.pointer("/spec/parallelism").and_then(Value::as_i64) == Some(0),
@@ -93,6 +88,14 @@ fn plan_job(object: &DynamicObject) -> Option<PlanJobView> {
         trouble: known.trouble,
         untouched: false,
     })
+}
+
+/// Whether a Job only prepares its node. An annotation may be taken off: who then took it for the upgrade would label a node as done that
+/// nothing has changed.
+fn prepares(meta: &ObjectMeta) -> bool {
+    let by_name = plan::prepares(meta.name.as_deref().unwrap_or_default());
+    let annotations = meta.annotations.as_ref();
+    by_name.unwrap_or_else(|| annotations.is_some_and(|all| all.contains_key(marks::PLAN_PREPARES)))
 }
 
 /// How many pods a Job has that have not ended; none if one has.
@@ -130,6 +133,34 @@ fn running_container(pod: &Value) -> Option<String> {
 mod tests {
     use super::*;
     use numo_core::observed::JobEnd;
+
+    /// Its name is what nobody can edit.
+    #[test]
+    fn a_job_that_prepares_is_one_by_its_name_whatever_its_annotations_say() {
+        let prepares = |name: &str, annotated: bool| {
+            let annotations = if annotated {
+                serde_json::json!({marks::PLAN_PREPARES: "true"})
+            } else {
+                serde_json::json!({})
+            };
+            let object = serde_json::json!({
+                "apiVersion": "batch/v1", "kind": "Job",
+                "metadata": {
+                    "name": name, "namespace": "ns", "uid": "u", "annotations": annotations,
+                    "labels": {marks::PLAN: "p", marks::PLAN_NODE: "a"},
+                },
+            });
+            let object = serde_json::from_value::<DynamicObject>(object).unwrap();
+            plan_job(&object).unwrap().prepares
+        };
+        assert!(prepares("prepare-p-on-a-with-h", true));
+        assert!(prepares("prepare-p-on-a-with-h", false), "somebody took it off");
+        assert!(!prepares("apply-prepare-on-a-with-h", true), "somebody put it on");
+        assert!(!prepares("apply-p-on-a-with-h", false));
+        // Of a name that no operator gives nothing else tells.
+        assert!(prepares("by-hand", true));
+        assert!(!prepares("by-hand", false));
+    }
 
     #[test]
     fn a_plans_job_has_failed_when_its_pods_have_ended() {

@@ -34,6 +34,7 @@ pub(crate) fn against(view: &RunView<'_>, member: &Member<'_>, gate: Gate) -> Op
         // master, and numo pauses no pool of those.
         Gate::Owner
         | Gate::Person
+        | Gate::Unread
         | Gate::Waits
         | Gate::Unfit
         | Gate::State
