@@ -84,9 +84,9 @@ impl Pass<'_> {
             return None;
         }
         let message = format!("Node {} of the control plane is replaced first", first.name);
-        let who = self.given_up(first).map_or(Actor::OtherNode, |out| out.who());
-        let why = Why::new(Reason::ControlPlaneFirst, message).ended_by(who);
-        Some(ledger::ended_by_person(why, self.is_left_out(first)))
+        let why = Why::new(Reason::ControlPlaneFirst, message);
+        let is_out = self.is_left_out(first) || self.given_up(first).is_some();
+        Some(ledger::ended_by_person(why, is_out))
     }
 
     /// Who else holds the lease of a node.
