@@ -96,7 +96,9 @@ pub(super) fn waits_no_longer(world: &World, seen: &Observed, owner: &Owner, dec
             );
         }
         let mut changes = seen.changes.values().filter(of_node);
-        if changes.any(has_turn) || !settings::is_behind(world, seen, owner, node) {
+        // A node of a pool may be away as it rolls by itself, and its run says other things of it first.
+        let is_told_else = owner.kind == OwnerKind::MutexRunConfig && said.why.reason != Reason::NodeNotReady;
+        if is_told_else || changes.any(has_turn) || !settings::is_behind(world, seen, owner, node) {
             continue;
         }
         let since = node.not_ready_since.filter(|_| !node.ready);
