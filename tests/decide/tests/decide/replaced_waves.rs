@@ -81,7 +81,7 @@ fn a_machine_that_nobody_needs_goes_before_its_wave_where_no_other_can_be_made()
     };
     check(
         &surplus("\"surge\":1"),
-        "node a Selected WaitingForTurn ~ Node c goes first
+        "node a Selected WaitingForTurn ~ 1 machines are new
          node b Selected WaitsForWave
          > admit c",
     );
