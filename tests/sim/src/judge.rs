@@ -10,6 +10,7 @@ mod drain;
 mod end;
 mod fleet;
 mod groups;
+mod heard;
 pub mod hours;
 mod late;
 mod machines;
@@ -20,7 +21,10 @@ pub use end::{cordons_as_meant, leases_given_back, restored, unmarked};
 pub use late::Read;
 pub use machines::nothing_leaked;
 
-use crate::world::{Primary, World, primary};
+use crate::{
+    reading::{edition, pauser},
+    world::{Primary, World, primary},
+};
 use numo_api::{
     DirectiveAction, Phase, RunResult, RunStatus, Step, TargetRef, marks, marks::openshift,
     mutex_run_config::OnExit,
@@ -28,7 +32,6 @@ use numo_api::{
 use numo_core::{
     Decision, Owner, OwnerKind,
     action::{Action, JobRequest, NodePurpose, PoolPurpose},
-    mark,
     observed::{ChangeView, IntOrPercent, Key, NodeView, Observed, RunConfigView, TargetView},
     report::RunPhase,
 };
@@ -210,6 +213,7 @@ impl Judge {
             return breach("bounds", format!("the journal {key} grows"));
         }
         of_this_time(world, key, status)?;
+        heard::within_retries(seen, key, status)?;
         self.note_pin(status);
         if let Some(change) = world.truth.changes.get(key) {
             settings::has_soaked(world, seen, owner, change, status.step)?;
@@ -424,9 +428,9 @@ impl Judge {
         self.leased(world, seen, owner, node)?;
         let home = own_home(world, node);
         let held = |pool: &String| {
-            seen.pools.get(pool).is_some_and(|pool| {
-                pool.paused && mark::paused_by(pool).is_some_and(|mark| mark.owner == run.uid)
-            })
+            seen.pools
+                .get(pool)
+                .is_some_and(|pool| pool.paused && pauser(pool).as_ref() == Some(&run.uid))
         };
         match &home {
             Primary::Pool(pool) if held(pool) => {}
@@ -453,8 +457,7 @@ impl Judge {
                 let seconds = seen.rules.get(rule).map_or(0, |rule| rule.pass_seconds);
                 world.now - at > seconds + PASS_TAKES
             };
-            let is_of_rule =
-                |edition: &str| seen.rules.get(rule).is_some_and(|rule| rule.edition() == edition);
+            let is_of_rule = |told: &str| seen.rules.get(rule).is_some_and(|rule| edition(rule) == told);
             let passed = world.jobs_made.iter().any(|made| {
                 made.rule == *rule
                     && made.phase == *phase
@@ -550,6 +553,7 @@ impl Judge {
 
     /// 8: every node of a run is in its report.
     pub fn reported(&self, world: &World, seen: &Observed, owner: &Owner, decision: &Decision) -> Verdict {
+        heard::waits_no_longer(world, seen, owner, decision)?;
         if owner.kind != OwnerKind::MutexRunConfig {
             return fleet::reported(world, seen, owner, decision);
         }

@@ -14,6 +14,7 @@ pub mod bench;
 mod cores;
 pub mod judge;
 pub mod mutation;
+mod reading;
 pub mod setup;
 pub mod simulation;
 pub mod story;

@@ -1,5 +1,8 @@
 //! Faults that are put into decisions on purpose, from outside the core: into the view that it is given, or into the actions
 //! and the report that it returns. Each breaks one invariant of the design (§6); the judge must catch it.
+//!
+//! Two parts of it are decided outside the core, and have none here: what a rule may read (7, grants: `tests/plugin`), and that the pod of a
+//! rule which is evicted has not failed (12: the Job says so, `operator/numo/src/runners/job.rs`, and the Job controller does the rest).
 
 mod deeds;
 mod machines;
@@ -7,12 +10,14 @@ mod machines;
 use crate::world::World;
 use deeds::{
     each_approval, each_hours, each_patch, each_setting, each_wave, evict, forge, forget_hours,
-    forget_hours_of_runs, forget_phase, forget_rules, forget_unknown_zones, give_back_first,
-    hide_control_plane, is_of, is_unshield, kill, lift_limits, lift_stops, put_finalizers, select_nobody,
-    take_new_for_old, tell, tell_of_others, twice, untested, write_again,
+    forget_hours_of_runs, forget_phase, forget_rules, forget_unknown_zones, forget_words, give_back_first,
+    hide_control_plane, is_of, is_unshield, keep_all_when_stopped, kill, lift_limits, lift_stops,
+    put_finalizers, select_nobody, take_new_for_old, tell, tell_of_others, twice, untested, write_again,
 };
 use jiff::{SignedDuration, Timestamp};
-use numo_api::{ApprovalSettings, Domains, Order, Phase, Reason, marks, mutex_run_config::OnRefusal};
+use numo_api::{
+    ApprovalSettings, DirectiveAction, Domains, Order, Phase, Reason, marks, mutex_run_config::OnRefusal,
+};
 use numo_core::{
     Decision, Owner,
     action::{Action, NodePurpose, Planned, PoolPurpose},
@@ -196,11 +201,25 @@ pub enum Mutation {
     BelievesCopies,
     /// A machine is gone of which the provider refuses to say how it stands, or does not know.
     BelievesDoubtedProviders,
+    /// Hours of NodeVersions do not count.
+    IgnoresHoursOfVersions,
+    /// Nothing is restored while the owner is stopped.
+    RestoresNothingWhenStopped,
+    /// A rule that fails is asked again without end.
+    RetriesForEver,
+    /// Nodes that are away are waited for, however long that takes.
+    WaitsForDeadNodes,
+    /// Nobody's Skip counts.
+    IgnoresSkips,
+    /// Nobody's Retry counts.
+    IgnoresRetries,
+    /// Nobody's Abort counts.
+    IgnoresAborts,
 }
 
 impl Mutation {
     /// Every one, with what the judge's verdict begins with.
-    pub const ALL: [(Self, &'static [&'static str]); 87] = [
+    pub const ALL: [(Self, &'static [&'static str]); 94] = [
         (Self::AsksNoRule, &["invariant 1:"]),
         (Self::BelievesOldPasses, &["invariant 1:"]),
         (Self::IgnoresBudgets, &["invariant 2:"]),
@@ -288,6 +307,13 @@ impl Mutation {
         (Self::KeepsFinalizers, &["invariant 4:"]),
         (Self::BelievesCopies, &["invariant copied:"]),
         (Self::BelievesDoubtedProviders, &["invariant machine:"]),
+        (Self::IgnoresHoursOfVersions, &["invariant 13:"]),
+        (Self::RestoresNothingWhenStopped, &["invariant 13:"]),
+        (Self::RetriesForEver, &["invariant retries:"]),
+        (Self::WaitsForDeadNodes, &["invariant left:"]),
+        (Self::IgnoresSkips, &["invariant said:"]),
+        (Self::IgnoresRetries, &["invariant said:"]),
+        (Self::IgnoresAborts, &["invariant said:"]),
     ];
 
     /// Whether it breaks what is decided about machines: only a NodeVersion has any.
@@ -304,6 +330,7 @@ impl Mutation {
                 | Self::ReplacesWorkersFirst
                 | Self::TakesMembersOut
                 | Self::BelievesDoubtedProviders
+                | Self::IgnoresHoursOfVersions
         )
     }
 
@@ -339,6 +366,8 @@ impl Mutation {
                     .values_mut()
                     .for_each(|one| one.deleting = false);
                 view.runs.values_mut().for_each(|run| run.deleting = false);
+                let versions = view.fleet.versions.values_mut();
+                versions.for_each(|one| one.deleting = false);
             }
             Self::IgnoresQuorum => hide_control_plane(&mut view),
             Self::TakesNoLease => view.settings.leases_unavailable = Some("there are none".to_owned()),
@@ -386,6 +415,12 @@ impl Mutation {
             Self::IgnoresHoursOfRuns => forget_hours_of_runs(&mut view),
             Self::IgnoresHoursOfPlans => forget_hours(&mut view, "Plan"),
             Self::IgnoresHoursOfMaintenances => forget_hours(&mut view, "NodeMaintenance"),
+            Self::IgnoresHoursOfVersions => forget_hours(&mut view, "NodeVersion"),
+            Self::RetriesForEver => view.rules.values_mut().for_each(|rule| rule.retries = 1000),
+            Self::WaitsForDeadNodes => each_setting!(view, not_ready_policy, |_| None),
+            Self::IgnoresSkips => forget_words(&mut view, DirectiveAction::Skip),
+            Self::IgnoresRetries => forget_words(&mut view, DirectiveAction::Retry),
+            Self::IgnoresAborts => forget_words(&mut view, DirectiveAction::Abort),
             Self::IgnoresMutexWindows => view.windows.clear(),
             Self::SeesOneWindow => {
                 view.windows.pop_last();
@@ -502,6 +537,7 @@ impl Mutation {
                 };
                 status.closed_since.is_none()
             }),
+            Self::RestoresNothingWhenStopped => keep_all_when_stopped(owner, seen, actions),
             Self::TellsOfOthers => tell_of_others(world, decision),
             Self::ForgetsMachines => machines::forget(seen, actions),
             Self::DeletesMachinesFirst => machines::delete_first(owner, seen, actions),

@@ -6,6 +6,7 @@ mod fleet;
 mod groups;
 mod maintained;
 mod more;
+mod replaced;
 mod versions;
 
 use crate::world::{Act, Fault, Knobs, Span, World, timestamp};

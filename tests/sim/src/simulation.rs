@@ -347,7 +347,7 @@ impl Simulation {
 
     /// Goes on until nothing was written for longer than any deadline. It must come to that.
     fn rest(&mut self) -> Result<(), String> {
-        let (mut began, passes) = (self.world.now, self.passes);
+        let (mut began, mut passes) = (self.world.now, self.passes);
         let most = MAX_CALM_PASSES_PER_NODE * (self.world.truth.nodes.len() + 4);
         let mut last_write = began;
         loop {
@@ -361,6 +361,10 @@ impl Simulation {
                 last_write = self.world.now;
             }
             self.not_silent()?;
+            // What people forbid for a while is tried again and again until then.
+            if self.world.people.jobs_forbidden {
+                passes = self.passes;
+            }
             let quiet = self.world.now - last_write > REST_SECONDS;
             let Some(next) = self.next().filter(|_| !quiet) else {
                 self.judge.at_rest(&self.world)?;

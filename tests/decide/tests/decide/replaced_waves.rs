@@ -72,6 +72,26 @@ fn nodes_of_a_later_wave_wait_until_the_new_ones_are_done_and_have_soaked() {
     );
 }
 
+/// The first wave would wait for its machine to go, and it for the first wave.
+#[test]
+fn a_machine_that_nobody_needs_goes_before_its_wave_where_no_other_can_be_made() {
+    let surplus = |surge: &str| {
+        let text = three(&canary(""), "").replace("\"surge\":9", surge);
+        text.replace("host c img1", "host c img2 obsolete")
+    };
+    check(
+        &surplus("\"surge\":1"),
+        "node a Selected WaitingForTurn ~ 1 machines are new
+         node b Selected WaitsForWave
+         > admit c",
+    );
+    check(
+        &surplus("\"surge\":2"),
+        "node c Selected WaitsForWave
+         > admit a",
+    );
+}
+
 /// Who may edit the labels of a node would else take it out of a rule in mid-turn.
 #[test]
 fn a_node_that_is_replaced_keeps_the_rules_of_the_wave_in_which_its_turn_began() {

@@ -991,6 +991,15 @@ fn the_control_plane_goes_first_and_keeps_its_quorum() {
         "node a Selected ControlPlaneFirst
          ends a ClusterAdmin",
     );
+    // So does who is not Ready for too long.
+    let spec = r#"spec {"surge":2,"mutex":{"notReadyPolicy":"LeaveOutAfter","leaveOutAfterSeconds":600}}"#;
+    let dark = three.replace("surge:2 finalizer", &format!("finalizer {spec}"));
+    check(
+        &dark.replace("node cp1 master v0", "node cp1 master v0 NotReady dark:700"),
+        "node cp1 Skipped LeftOutNotReady
+         node a Selected ControlPlaneFirst
+         ends a ClusterAdmin",
+    );
     let going = "node cp1 master v0\n node cp2 master v0\n node cp3 master v0\n node cp4 master v0
          version img2 finalizer
          host cp1 img1 group:cp ip:192.0.2.11 heir:cp4

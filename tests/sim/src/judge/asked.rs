@@ -2,7 +2,7 @@
 //! node (7).
 
 use super::{Judge, Verdict, breach, fleet, gating, settings::is_behind, waves};
-use crate::world::World;
+use crate::{reading::edition, world::World};
 use numo_api::Phase;
 use numo_core::{
     Decision, Owner, OwnerKind,
@@ -37,7 +37,7 @@ impl Judge {
             let last = words.rfind(|one| {
                 one.rule == key && one.phase == phase && one.node_uid == node.uid && one.run == run
             });
-            let edition = rule.edition();
+            let edition = edition(rule);
             let is_fresh = |at: i64| at <= self.decided_at && self.decided_at - at <= rule.pass_seconds;
             if !last.is_some_and(|one| one.passed && one.edition == edition && is_fresh(one.at)) {
                 return breach(

@@ -79,9 +79,8 @@ impl Judge {
 fn domains(seen: &Observed, owner: &Owner) -> Option<Domains> {
     match owner.kind {
         OwnerKind::MutexRunConfig => seen.runs.get(&owner.key)?.spec.domains.clone(),
-        OwnerKind::Plan | OwnerKind::NodeMaintenance(_) => {
+        OwnerKind::Plan | OwnerKind::NodeMaintenance(_) | OwnerKind::NodeVersion => {
             fleet::settings(seen, owner).find_map(|one| one.domains.clone())
         }
-        OwnerKind::NodeVersion => None,
     }
 }

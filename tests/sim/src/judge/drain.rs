@@ -1,12 +1,15 @@
 //! What is judged of evictions (12): pods go from closed nodes only, within their budgets, and what numo needs itself stays.
 
 use super::{Judge, Verdict, breach};
-use crate::world::{World, goes};
+use crate::{
+    reading::has_turn,
+    world::{World, goes},
+};
 use numo_core::{
     Owner,
     action::JobRequest,
     drain::Eviction,
-    observed::{ChangeView, NodeView, Observed, PodView},
+    observed::{NodeView, Observed, PodView},
 };
 
 impl Judge {
@@ -51,7 +54,7 @@ impl Judge {
                 .nodes
                 .get(&turn.node)
                 .filter(|node| node.uid == turn.node_uid);
-            let is_seen = seen.changes.get(key).is_some_and(ChangeView::in_flight);
+            let is_seen = seen.changes.get(key).is_some_and(has_turn);
             let Some(node) = node.filter(|_| is_seen && turn.node != request.node) else {
                 continue;
             };

@@ -1,12 +1,12 @@
 //! What must be so at the end: nothing of numo is left, and everything is as people meant it.
 
 use super::{Verdict, breach, own_home, target_pools};
-use crate::world::{Primary, TEAM, World};
-use numo_api::{machines::annotations, marks, mutex_run_config::HoldPools};
-use numo_core::{
-    mark,
-    observed::{NodeView, RunConfigView},
+use crate::{
+    reading::pauser,
+    world::{Primary, TEAM, World},
 };
+use numo_api::{machines::annotations, marks, mutex_run_config::HoldPools};
+use numo_core::observed::{NodeView, RunConfigView};
 use std::collections::BTreeMap;
 
 /// The end: nothing of numo is left where it is not needed, and everything is as people meant it.
@@ -14,7 +14,7 @@ pub fn restored(world: &World) -> Verdict {
     let truth = &world.truth;
     for pool in truth.pools.values() {
         let meant = world.people.selectors.get(&pool.name);
-        if meant != Some(&pool.selector) || mark::prior_selector(pool).is_some() {
+        if meant != Some(&pool.selector) || pool.annotations.contains_key(marks::PRIOR_NODE_SELECTOR) {
             return breach(
                 "4",
                 format!("pool {} has the selector {}", pool.name, pool.selector),
@@ -30,7 +30,7 @@ pub fn restored(world: &World) -> Verdict {
             continue;
         }
         let paused = world.people.paused.contains(&pool.name) || kept;
-        if pool.paused != paused || (mark::paused_by(pool).is_some() && !kept) {
+        if pool.paused != paused || (pauser(pool).is_some() && !kept) {
             return breach(
                 "4",
                 format!(

@@ -2,7 +2,7 @@
 //! turn, the lease, the rules' Pass and nobody's stop. Read from the objects alone: no decision of the core is asked.
 
 use super::{Judge, Turn, Verdict, breach, machines};
-use crate::world::World;
+use crate::{reading::has_turn, world::World};
 use numo_api::{
     DirectiveAction, MutexSettings, Phase, PlanWindow, Reason, Step, machines::annotations, marks,
     node_change::Entry,
@@ -174,7 +174,7 @@ impl Judge {
             // A turn that a person took back and gave again has no first journal of its own.
             let is_given = self.taken_back.iter().any(|key| {
                 let change = world.truth.changes.get(key);
-                change.is_some_and(|change| change.spec.node_uid == node.uid && change.in_flight())
+                change.is_some_and(|change| change.spec.node_uid == node.uid && has_turn(change))
             });
             if is_given || world.people.journals_deleted {
                 return Ok(());
@@ -413,7 +413,7 @@ impl Judge {
         for (node, lease) in &truth.leases {
             let is_ours = lease.holder.starts_with("numo/") || lease.holder == marks::MAINTENANCE_HOLDER;
             let mut changes = truth.changes.values();
-            if is_ours && !changes.any(|change| change.spec.node_name == *node && change.in_flight()) {
+            if is_ours && !changes.any(|change| change.spec.node_name == *node && has_turn(change)) {
                 return breach(
                     "15",
                     format!("{} keeps the lease of {node} without a turn", lease.holder),
@@ -426,7 +426,7 @@ impl Judge {
     /// An owner that is suspended for a while holds nothing that it has not begun.
     fn nothing_kept(&self, world: &World) -> Verdict {
         let truth = &world.truth;
-        for change in truth.changes.values().filter(|change| change.in_flight()) {
+        for change in truth.changes.values().filter(|change| has_turn(change)) {
             let spec = &change.spec;
             let suspended =
                 truth.plans.values().any(|plan| {
@@ -615,7 +615,7 @@ fn not_stopped(seen: &Observed, owner: &Owner, node: &NodeView) -> Verdict {
         let directive = change.spec.directive.as_ref();
         change.spec.owner_ref.uid == uid
             && change.spec.node_uid == node.uid
-            && change.in_flight()
+            && has_turn(change)
             && directive.is_some_and(|one| one.action == DirectiveAction::Hold)
     });
     if held {

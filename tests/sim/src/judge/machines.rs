@@ -2,15 +2,18 @@
 //! decision of the core.
 
 use super::{Judge, Verdict, breach, fleet};
-use crate::world::{Cloud, CloudMachine, GROUPS, TEAM, World, seconds};
+use crate::{
+    reading::{has_turn, is_same},
+    world::{Cloud, CloudMachine, GROUPS, TEAM, World, seconds},
+};
 use numo_api::{
-    NodeChangeStatus, Phase, Reason, Step,
+    MutexSettings, NodeChangeStatus, Phase, Reason, Step,
     machines::{Goal, annotations},
 };
 use numo_core::{
     Owner, OwnerKind,
     action::{Action, FleetAction, NodePatch},
-    observed::{Key, NodeVersionView, NodeView, Observed, is_same},
+    observed::{Key, NodeVersionView, NodeView, Observed},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,6 +57,32 @@ pub(super) fn has_group(seen: &Observed, owner: &Owner, group: &str) -> bool {
     version_of(seen, group).is_some_and(|view| view.name == owner.key.name)
 }
 
+/// Whether a node is one of the owner's.
+pub(super) fn is_of(seen: &Observed, owner: &Owner, node: &NodeView) -> bool {
+    has_group(seen, owner, node.annotation(annotations::SCALING_GROUP_ID))
+}
+
+/// Whether the node of a NodeVersion surely is of another image than that asks for, on a machine that is known.
+pub(super) fn is_outdated(seen: &Observed, owner: &Owner, node: &NodeView) -> bool {
+    let noted = node.annotation(annotations::NODE_IMAGE);
+    let has_machine = seen
+        .fleet
+        .hosts
+        .get(&node.name)
+        .is_some_and(|host| !host.provider_id.is_empty());
+    let is_noted = !noted.is_empty() && !node.annotation(annotations::SCALING_GROUP_ID).is_empty();
+    has_machine && is_noted && !is_same(noted, image(seen, owner))
+}
+
+/// Whether a node comes before all waves, domains and nodes that go first: one of the control plane of a NodeVersion that asks for any.
+pub(super) fn goes_before_waves(seen: &Observed, owner: &Owner, node: &NodeView) -> bool {
+    let asks = |one: &MutexSettings| one.waves.is_some() || one.first.is_some() || one.domains.is_some();
+    owner.kind == OwnerKind::NodeVersion
+        && node.labels.contains_key(MASTER)
+        && is_of(seen, owner, node)
+        && fleet::settings(seen, owner).any(asks)
+}
+
 /// The machine of a node that is there.
 fn host<'a>(world: &'a World, node: &str) -> &'a str {
     let host = world.truth.fleet.hosts.get(node);
@@ -68,6 +97,16 @@ fn node_of<'a>(known: &'a Observed, machine: &str) -> Option<&'a NodeView> {
 }
 
 impl Judge {
+    /// Whether a node that is to go does so before its wave and its domain: a turn that has let its machine go waits for it, or no other
+    /// node has its turn, and those before it may wait for the place of its machine.
+    pub(super) fn goes_out_of_order(&self, seen: &Observed, owner: &Owner, node: &NodeView) -> bool {
+        let machine = seen.fleet.hosts.get(&node.name).map(|host| &host.provider_id);
+        owner.kind == OwnerKind::NodeVersion
+            && node.annotation(annotations::OBSOLETE) == "true"
+            && (machine.is_some_and(|machine| self.machines.released.contains(machine))
+                || !self.turns.values().any(|turn| turn.owner == *owner))
+    }
+
     /// What only a NodeVersion writes, or has the provider do.
     pub(super) fn after_machines(
         &mut self,
@@ -224,7 +263,8 @@ impl Judge {
             );
         };
         // The Node may have gone since: it is the machine that the journal names.
-        let machine = seen.fleet.machine_of(&node.name).to_owned();
+        let host = seen.fleet.hosts.get(&node.name);
+        let machine = host.map_or_else(String::new, |host| host.provider_id.clone());
         self.machines.released.insert(machine);
         self.may_disrupt(world, seen, owner, node)?;
         if world.people.journals_deleted {
@@ -456,7 +496,7 @@ fn has_node(world: &World, machine: &str) -> bool {
 fn rests(seen: &Observed) -> Verdict {
     let of_versions = |uid: &str| seen.fleet.versions.values().any(|view| view.uid == uid);
     let mut changes = seen.changes.values();
-    let turn = changes.find(|change| of_versions(&change.spec.owner_ref.uid) && change.in_flight());
+    let turn = changes.find(|change| of_versions(&change.spec.owner_ref.uid) && has_turn(change));
     match (turn, seen.fleet.pending.keys().next()) {
         (Some(change), _) => breach(
             "rests",

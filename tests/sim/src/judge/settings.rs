@@ -1,11 +1,14 @@
 //! What is judged of the settings of owners and of MutexBindings at an admission: who goes first, which nodes never go together, how
 //! many may fail, in which order, what is asked before a turn; and of how long a turn is kept.
 
-use super::{Judge, Turn, Verdict, breach, fleet, own_home, target_pools};
-use crate::world::{Primary, World};
+use super::{Judge, Turn, Verdict, breach, fleet, heard, machines, own_home, target_pools};
+use crate::{
+    reading::has_turn,
+    world::{Primary, World},
+};
 use numo_api::{
-    ApprovalPolicy, ApprovalSettings, MutexSettings, Order, Outcome, Phase, Reason, Step, marks,
-    marks::openshift, mutex_run_config::NotReadyPolicy,
+    ApprovalPolicy, ApprovalSettings, MutexSettings, Order, Outcome, Phase, Reason, Step,
+    machines::annotations, marks, marks::openshift, mutex_run_config::NotReadyPolicy,
 };
 use numo_core::{
     Decision, Owner, OwnerKind,
@@ -32,10 +35,14 @@ impl Judge {
         }
         let change = world.truth.changes.get(key);
         let run_id = change.map_or("", |change| change.spec.target.run_id.as_str());
+        heard::not_given_up(seen, owner, (run_id, node))?;
+        few_have_failed(world, seen, owner, (run_id, node))?;
+        if self.goes_out_of_order(seen, owner, node) {
+            return Ok(());
+        }
         self.first_are_done(world, seen, owner, (run_id, node))?;
         self.wave_by_wave(world, seen, owner, (run_id, node))?;
         self.domain_by_domain(world, seen, owner, (run_id, node))?;
-        few_have_failed(world, seen, owner, (run_id, node))?;
         // A node that has changed and is asked about again begins nothing: only its last rules are asked.
         if change.is_some_and(|change| change.status.step == Some(Step::PostRules)) {
             return Ok(());
@@ -143,7 +150,7 @@ impl Judge {
                 turn.owner == *owner
                     && turn.node_uid == node.uid
                     && !self.ends.contains(key)
-                    && change.is_some_and(|one| one.in_flight() && one.spec.target.run_id == run_id)
+                    && change.is_some_and(|one| has_turn(one) && one.spec.target.run_id == run_id)
             })
         };
         // What went dark in its turn keeps it.
@@ -161,7 +168,7 @@ impl Judge {
             let mut of_node = seen.changes.iter().filter(|(_, change)| {
                 change.spec.owner_ref.uid == other.uid && change.spec.node_uid == node.uid
             });
-            let is_in_turn = of_node.any(|(key, change)| change.in_flight() && !self.ends.contains(key));
+            let is_in_turn = of_node.any(|(key, change)| has_turn(change) && !self.ends.contains(key));
             is_in_turn || !other.deleting && !is_left_out(seen, &other.owner, node)
         })
     }
@@ -176,7 +183,8 @@ impl Judge {
     ) -> Verdict {
         let selectors = first(seen, owner);
         let is_first = |node: &NodeView| selectors.iter().any(|selector| selects(selector, node));
-        if selectors.is_empty() || is_first(node) || seen.runs.len() > 1 {
+        let is_before = machines::goes_before_waves(seen, owner, node);
+        if selectors.is_empty() || is_first(node) || is_before || seen.runs.len() > 1 {
             return Ok(());
         }
         for other in seen.nodes.values().filter(|other| is_first(other)) {
@@ -219,6 +227,14 @@ pub(super) fn in_order(world: &World, seen: &Observed, owner: &Owner, decision: 
     for pair in begun.windows(2) {
         let [one, next] = pair else { continue };
         if owner.kind == OwnerKind::MutexRunConfig && own_home(world, one) != own_home(world, next) {
+            continue;
+        }
+        // Those whose place is taken, or is not to be taken, come before any order.
+        let has_rank = |node: &NodeView| {
+            let marks = [annotations::HEIR, annotations::OBSOLETE];
+            marks.iter().any(|key| !node.annotation(key).is_empty())
+        };
+        if owner.kind == OwnerKind::NodeVersion && (has_rank(one) || has_rank(next)) {
             continue;
         }
         if is_after(order, one, next) {
@@ -353,7 +369,13 @@ pub(super) fn failed<'a>(
 }
 
 /// Whether the turn has come to its end by itself: the Job of the Plan is complete, or the maintenance is over.
-fn has_changed(world: &World, seen: &Observed, owner: &Owner, change: &ChangeView, since: i64) -> bool {
+pub(super) fn has_changed(
+    world: &World,
+    seen: &Observed,
+    owner: &Owner,
+    change: &ChangeView,
+    since: i64,
+) -> bool {
     let is_held = matches!(
         change.status.step,
         Some(Step::Held | Step::Failed | Step::Skipped)
@@ -392,7 +414,7 @@ fn failure_budget(seen: &Observed, owner: &Owner, selected: usize) -> Option<usi
             let is_approved = run.spec.approval.as_ref().is_some_and(is_after_failure);
             given.as_ref().map(number).or((!is_approved).then_some(1))
         }
-        OwnerKind::Plan => {
+        OwnerKind::Plan | OwnerKind::NodeVersion => {
             let all = || fleet::settings(seen, owner);
             let given = all().filter_map(|one| one.failure_budget.as_ref());
             let given = given.filter_map(|given| serde_json::to_value(given).ok());
@@ -400,7 +422,7 @@ fn failure_budget(seen: &Observed, owner: &Owner, selected: usize) -> Option<usi
             let given = given.map(|given| number(&given)).min();
             given.or(by_default.then_some(1))
         }
-        OwnerKind::NodeMaintenance(_) | OwnerKind::NodeVersion => None,
+        OwnerKind::NodeMaintenance(_) => None,
     }
 }
 
@@ -438,10 +460,10 @@ fn first(seen: &Observed, owner: &Owner) -> Vec<Value> {
             let run = seen.runs.get(&owner.key);
             run.and_then(|run| run.spec.first.as_ref()).into_iter().collect()
         }
-        OwnerKind::Plan | OwnerKind::NodeMaintenance(_) => fleet::settings(seen, owner)
-            .filter_map(|one| one.first.as_ref())
-            .collect(),
-        OwnerKind::NodeVersion => Vec::new(),
+        OwnerKind::Plan | OwnerKind::NodeMaintenance(_) | OwnerKind::NodeVersion => {
+            let all = fleet::settings(seen, owner);
+            all.filter_map(|one| one.first.as_ref()).collect()
+        }
     };
     let all = all.into_iter().filter_map(|one| serde_json::to_value(one).ok());
     all.map(|mut one| one["matchLabels"].take()).collect()
@@ -454,7 +476,11 @@ fn order(seen: &Observed, owner: &Owner) -> Option<Order> {
             Some(run.spec.order.unwrap_or(Order::Zone))
         }
         OwnerKind::Plan => fleet::settings(seen, owner).find_map(|one| one.order),
-        OwnerKind::NodeMaintenance(_) | OwnerKind::NodeVersion => None,
+        OwnerKind::NodeVersion => {
+            let given = fleet::settings(seen, owner).find_map(|one| one.order);
+            Some(given.unwrap_or(Order::Name))
+        }
+        OwnerKind::NodeMaintenance(_) => None,
     }
 }
 
@@ -474,7 +500,8 @@ pub(super) fn is_selected(world: &World, seen: &Observed, owner: &Owner, node: &
             let meant = world.people.plans.get(&owner.key);
             meant.is_some_and(|meant| node.labels.contains_key(&meant.role))
         }
-        OwnerKind::NodeMaintenance(_) | OwnerKind::NodeVersion => false,
+        OwnerKind::NodeVersion => machines::is_of(seen, owner, node),
+        OwnerKind::NodeMaintenance(_) => false,
     }
 }
 
@@ -482,6 +509,9 @@ pub(super) fn is_selected(world: &World, seen: &Observed, owner: &Owner, node: &
 pub(super) fn is_behind(world: &World, seen: &Observed, owner: &Owner, node: &NodeView) -> bool {
     if !is_selected(world, seen, owner, node) {
         return false;
+    }
+    if owner.kind == OwnerKind::NodeVersion {
+        return machines::is_outdated(seen, owner, node);
     }
     if owner.kind != OwnerKind::Plan {
         let Primary::Pool(home) = own_home(world, node) else {

@@ -2,7 +2,7 @@
 //! in which order. A wave of so many nodes is made of those; waves by labels are those of all nodes. Waves of these worlds are numbers
 //! of nodes or single labels.
 
-use super::{Judge, Verdict, breach, fleet, settings};
+use super::{Judge, Verdict, breach, fleet, machines, settings};
 use crate::world::{World, timestamp};
 use numo_api::{Phase, Step, Wave};
 use numo_core::{
@@ -10,7 +10,10 @@ use numo_core::{
     observed::{Key, NodeView, Observed},
 };
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::LazyLock};
+
+/// The wave that the nodes of the control plane of a NodeVersion are, before all that it asks for.
+static CONTROL_PLANE: LazyLock<Wave> = LazyLock::new(Wave::default);
 
 /// The waves of an owner, and what is asked of them here.
 struct Asked<'a> {
@@ -87,9 +90,13 @@ impl Judge {
             owner,
             run_id,
         };
-        let (places, _, own) = self.places(&asked, waves, node);
-        let is_plain = waves.is_empty();
-        move |other| is_plain || places.get(other.uid.as_str()).is_some_and(|place| *place <= own)
+        let (places, of, own) = self.places(&asked, waves, node);
+        // Those of no wave come last, as one.
+        let rest = (own == of.len()).then_some(own);
+        move |other| {
+            let place = places.get(other.uid.as_str()).copied().or(rest);
+            place.is_some_and(|place| place <= own)
+        }
     }
 
     /// The wave of a node that begins, with its number from 1; none if it is in none, or nobody can tell.
@@ -158,6 +165,14 @@ impl Judge {
         }
         let mut places = BTreeMap::new();
         let mut of = Vec::new();
+        for one in &all {
+            if machines::goes_before_waves(asked.seen, asked.owner, one) {
+                places.insert(one.uid.as_str(), 0);
+            }
+        }
+        if !places.is_empty() {
+            of.push(&*CONTROL_PLANE);
+        }
         for wave in waves {
             let selector = wave.node_selector.as_ref();
             if let Some(mut selector) = selector.and_then(|one| serde_json::to_value(one).ok()) {
@@ -288,10 +303,9 @@ pub(super) fn rules_of(seen: &Observed, wave: &Wave, phases: &[Phase]) -> Vec<(K
 pub(super) fn waves<'a>(seen: &'a Observed, owner: &Owner) -> &'a [Wave] {
     let waves = match owner.kind {
         OwnerKind::MutexRunConfig => seen.runs.get(&owner.key).and_then(|run| run.spec.waves.as_ref()),
-        OwnerKind::Plan | OwnerKind::NodeMaintenance(_) => {
+        OwnerKind::Plan | OwnerKind::NodeMaintenance(_) | OwnerKind::NodeVersion => {
             fleet::settings(seen, owner).find_map(|one| one.waves.as_ref())
         }
-        OwnerKind::NodeVersion => None,
     };
     waves.map_or(&[], Vec::as_slice)
 }

@@ -49,13 +49,34 @@ pub(super) fn lift_stops(view: &mut Observed) {
     for one in view.maintenances.values_mut() {
         one.annotations.remove(marks::SUSPEND);
     }
+    for one in view.fleet.versions.values_mut() {
+        one.annotations.remove(marks::SUSPEND);
+    }
     view.budgets.values_mut().for_each(|budget| budget.paused = false);
+    forget_words(view, DirectiveAction::Hold);
+}
+
+/// Nobody has said this of any node.
+pub(super) fn forget_words(view: &mut Observed, action: DirectiveAction) {
     for change in view.changes.values_mut() {
-        let hold = |one: &numo_api::Directive| one.action == DirectiveAction::Hold;
-        if change.spec.directive.as_ref().is_some_and(hold) {
+        let is_it = |one: &numo_api::Directive| one.action == action;
+        if change.spec.directive.as_ref().is_some_and(is_it) {
             change.spec.directive = None;
         }
     }
+}
+
+/// What restores something is left out while a person has stopped the owner.
+pub(super) fn keep_all_when_stopped(owner: &Owner, seen: &Observed, actions: &mut Vec<Planned>) {
+    let held = seen.owner(owner);
+    let is_stopped = held.is_some_and(|one| one.annotations.contains_key(marks::SUSPEND))
+        || seen.budgets.values().any(|budget| budget.paused);
+    let restores = |action: &Action| {
+        let is_uncordon =
+            matches!(action, Action::PatchNode(patch) if patch.purpose == NodePurpose::Uncordon);
+        is_uncordon || is_unshield(action)
+    };
+    actions.retain(|planned| !is_stopped || !restores(&planned.action));
 }
 
 /// The only member of etcd is a node that nobody has.
@@ -310,7 +331,12 @@ pub(super) fn each_approval(view: &mut Observed, edit: impl FnMut(&mut ApprovalS
         .filter_map(|plan| plan.spec.mutex.as_mut());
     let bindings = view.bindings.values_mut();
     let bindings = bindings.map(|binding| &mut binding.spec.settings);
-    let settings = plans.chain(bindings).map(|settings| &mut settings.approval);
+    let versions = view.fleet.versions.values_mut();
+    let versions = versions.filter_map(|one| one.spec.mutex.as_mut());
+    let settings = plans
+        .chain(versions)
+        .chain(bindings)
+        .map(|settings| &mut settings.approval);
     runs.chain(settings).flatten().for_each(edit);
 }
 

@@ -183,6 +183,7 @@ impl Setup {
         super::groups::add(&mut world, seed);
         super::approvals::add(&mut world, seed, people);
         super::maintained::add(&mut world, seed, people);
+        super::replaced::add(&mut world, seed, people);
         let faults = if faults {
             draw_faults(rng, seed)
         } else {

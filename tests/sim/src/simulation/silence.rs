@@ -25,7 +25,8 @@ impl Simulation {
                 self.stalled(owner, report)?;
             }
         }
-        self.judge.leases_have_turns(&self.world)
+        self.judge.leases_have_turns(&self.world)?;
+        self.judge.silent(&self.world)
     }
 
     /// Whether a machine changes, which has its time for that even if it never comes back, or a rule's Job runs: the next write comes by
@@ -141,8 +142,14 @@ impl Simulation {
         };
         match open().find(waits) {
             Some(node) if !turns && !ungated => Err(format!(
-                "nobody of {owner} is in flight, and a node is told to wait for that: {}: {}",
-                node.why.reason, node.why.message
+                "nobody of {owner} is in flight, and a node is told to wait for that: {}: {} (all: {:?})",
+                node.why.reason,
+                node.why.message,
+                report
+                    .nodes
+                    .iter()
+                    .map(|(name, node)| (name, node.step, node.why.reason))
+                    .collect::<Vec<_>>()
             )),
             _ => Ok(()),
         }

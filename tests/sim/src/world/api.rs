@@ -2,9 +2,9 @@
 //! (`from` values, uid, resourceVersion) must still be so, or the write is refused and nothing changes.
 
 use super::{Object, World};
+use crate::reading::LEASE_SECONDS;
 use numo_core::{
     action::{Action, Change, MachinePatch, NodePatch, PoolPatch},
-    decide::LEASE_SECONDS,
     observed::{ChangeView, LeaseView, Map},
 };
 

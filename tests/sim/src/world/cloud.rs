@@ -2,11 +2,12 @@
 //! never boot. A machine that boots joins with a Node. What there is at the provider is never lost sight of here.
 
 use super::{Event, Object, Span, World};
+use crate::reading::is_same;
 use jiff::Timestamp;
 use numo_api::{machines::CspState, marks::openshift};
 use numo_core::{
     action::{Action, FleetAction, FleetQuestion},
-    observed::{GroupFacts, Heard, HostView, MachineFacts, MadeMachine, ProviderView, is_same},
+    observed::{GroupFacts, Heard, HostView, MachineFacts, MadeMachine, ProviderView},
 };
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 use std::collections::{BTreeMap, BTreeSet};

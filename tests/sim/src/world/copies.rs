@@ -1,6 +1,7 @@
 //! Someone restores a backup wrongly: the status of a NodeChange is written over that of another one.
 
 use super::{Act, Event, Object, World};
+use crate::reading::has_turn;
 use numo_api::NodeChangeStatus;
 use numo_core::observed::{ChangeView, Key, Observed};
 use std::collections::BTreeMap;
@@ -50,11 +51,7 @@ impl World {
 
 /// NodeChanges of one kind of owner whose nodes have their turns, two and two. The first says whose its status is.
 fn pairs(truth: &Observed) -> Vec<(Key, Key)> {
-    let flying: Vec<&ChangeView> = truth
-        .changes
-        .values()
-        .filter(|change| change.in_flight())
-        .collect();
+    let flying: Vec<&ChangeView> = truth.changes.values().filter(|change| has_turn(change)).collect();
     let one = flying
         .iter()
         .filter(|change| change.status.node_change_uid.is_some());

@@ -1,6 +1,7 @@
 //! What people and machines do to Plans, NodeMaintenances and their nodes.
 
 use super::{Event, Object, World};
+use crate::reading::{cordoner, has_turn};
 use numo_api::NodeMaintenanceSpec;
 use numo_core::{
     Owner,
@@ -141,10 +142,10 @@ impl World {
         let Some(node) = self.truth.nodes.get(node) else {
             return false;
         };
-        let Some(mark) = numo_core::mark::cordoned_by(node) else {
+        let Some(mark) = cordoner(node) else {
             return false;
         };
-        !self.truth.runs.values().any(|run| run.uid == mark.owner)
+        !self.truth.runs.values().any(|run| run.uid == mark)
     }
 
     /// Someone does something.
@@ -256,7 +257,7 @@ impl World {
             return;
         };
         let changes = self.truth.changes.values();
-        let mut runs = changes.filter(|change| change.spec.owner_ref.uid == plan.uid && change.in_flight());
+        let mut runs = changes.filter(|change| change.spec.owner_ref.uid == plan.uid && has_turn(change));
         let Some(id) = runs.next().map(|change| change.spec.target.run_id.clone()) else {
             return;
         };

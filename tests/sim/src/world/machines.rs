@@ -3,7 +3,9 @@
 use super::{
     BOOTS, Cloud, FleetAct, GROUPS, NEVER_BOOTS, Object, Refused, World, api, fleet_acts::allow_failures,
 };
+use crate::reading::has_turn;
 use numo_api::{
+    conditions::Condition,
     machines::{AutoscalingStrategyStatus, NodeVersionSpec, ScalingGroupStatus},
     marks,
 };
@@ -11,7 +13,6 @@ use numo_core::{
     Owner,
     action::FleetAction,
     observed::{HostView, NodeVersionView, PendingNodeView, ScalingGroupView},
-    owners::node_version::outdated,
 };
 
 /// The NodeVersion that nobody asks for anything.
@@ -429,7 +430,7 @@ impl World {
         let uid = self.truth.fleet.versions.get(name).map(|view| view.uid.clone());
         let mut changes = self.truth.changes.values();
         let turn =
-            changes.find(|change| Some(&change.spec.owner_ref.uid) == uid.as_ref() && change.in_flight());
+            changes.find(|change| Some(&change.spec.owner_ref.uid) == uid.as_ref() && has_turn(change));
         let Some(id) = turn.map(|change| change.spec.target.run_id.clone()) else {
             return;
         };
@@ -477,5 +478,22 @@ impl World {
                 }
             });
         }
+    }
+}
+
+/// What numo says of a group whose new machines would have an old image, or would not.
+fn outdated(is_outdated: bool) -> Condition {
+    let (status, reason, has) = if is_outdated {
+        ("True", "ScalingGroupNodeImageOutOfDate", "will not use")
+    } else {
+        ("False", "ScalingGroupNodeImageUpToDate", "will use")
+    };
+    let message = format!("Scaling group {has} the latest image when creating new nodes");
+    Condition {
+        type_: "Outdated".to_owned(),
+        status: status.to_owned(),
+        reason: Some(reason.to_owned()),
+        message: Some(message),
+        ..Condition::default()
     }
 }

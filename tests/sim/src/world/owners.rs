@@ -1,6 +1,7 @@
 //! Owners as the API server has them: finalizers, deletion, what goes with them; and what their people meant.
 
 use super::{Object, Refused, World, timestamp};
+use crate::reading::has_turn;
 use numo_api::{
     NodeMaintenanceSpec, NodeMaintenanceStatus, PlanSpec, PlanStatus, machines::annotations, marks,
     plan::PlanWindow,
@@ -189,7 +190,7 @@ impl World {
             let uid = self.truth.uid_of(owner).unwrap_or_default();
             let mut changes = self.truth.changes.values();
             self.people.orphaned |=
-                changes.any(|change| change.spec.owner_ref.uid == uid && change.in_flight());
+                changes.any(|change| change.spec.owner_ref.uid == uid && has_turn(change));
             let mut pending = self.truth.fleet.pending.values();
             self.people.orphaned |= pending.any(|one| one.owner_uid == uid);
             let is_version = owner.kind == OwnerKind::NodeVersion;

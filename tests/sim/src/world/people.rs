@@ -4,6 +4,7 @@
 use super::{
     Copied, Event, Fault, FleetAct, HoursOf, Machine, MeantHours, MeantPlan, Object, Span, Word, World,
 };
+use crate::reading::{has_turn, pauser};
 use numo_api::{
     Directive, DirectiveAction, NodeChangeSpec, Outcome, OwnerRef, Phase, Target, VerdictRecord, marks,
     marks::openshift,
@@ -1034,7 +1035,7 @@ impl World {
         let Some(pool) = self.truth.pools.get_mut(name) else {
             return;
         };
-        let orphaned = numo_core::mark::paused_by(pool).is_some_and(|mark| !uids.contains(&mark.owner));
+        let orphaned = pauser(pool).is_some_and(|owner| !uids.contains(&owner));
         if orphaned || (!pool.paused && pool.annotations.contains_key(marks::PAUSED_BY)) {
             pool.annotations.remove(marks::PAUSED_BY);
             pool.paused = false;
@@ -1059,7 +1060,7 @@ impl World {
         let mut verdicts = status.verdicts.iter();
         let has_not_passed = verdicts
             .any(|verdict| verdict.round == status.attempt && verdict.outcome == numo_api::Outcome::Failure);
-        let is_asked = !status.rule_waits.is_empty() || has_not_passed && change.in_flight();
+        let is_asked = !status.rule_waits.is_empty() || has_not_passed && has_turn(change);
         let said = change.spec.directive.is_some();
         let is_copied = self.people.copied.contains_key(key);
         if !failed && !is_asked && !said && !is_copied {

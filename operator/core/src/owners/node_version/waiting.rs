@@ -85,7 +85,8 @@ impl Pass<'_> {
         }
         let message = format!("Node {} of the control plane is replaced first", first.name);
         let why = Why::new(Reason::ControlPlaneFirst, message);
-        Some(ledger::ended_by_person(why, self.is_left_out(first)))
+        let is_out = self.is_left_out(first) || self.given_up(first).is_some();
+        Some(ledger::ended_by_person(why, is_out))
     }
 
     /// Who else holds the lease of a node.
@@ -207,6 +208,12 @@ impl<'p, 'a> Waiting<'p, 'a> {
         Some(why.ended_by(Actor::ClusterItself))
     }
 
+    /// Whether a node is to go whose machine has the place of one that others need, and no turn will end that.
+    fn is_in_the_way(&self, node: &NodeView) -> bool {
+        let goes = self.pass.sets.class_of(node) == Some(Class::Obsolete);
+        goes && self.budget == 0 && self.room.found() == 0
+    }
+
     /// Nodes of the control plane go first. Where a new node is there already, none is to be made.
     fn control_plane_first(&self, node: &NodeView) -> Option<Why> {
         let why = self.pass.control_plane_first(self.control_plane?, node)?;
@@ -297,6 +304,8 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
         match gate {
             // What it waits for would wait for the turn that has let it go, and that waits for this node.
             Gate::Wave | Gate::Domain | Gate::Room if self.pass.goes_again(node) => None,
+            // Those that go before it wait for the place that its machine has.
+            Gate::Wave | Gate::Domain if self.is_in_the_way(node) => None,
             Gate::Owner => self.pass.hold.clone(),
             Gate::Person => self.change(node).and_then(directive::held),
             Gate::Unfit => self.unfit(node),
