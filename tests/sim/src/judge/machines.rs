@@ -41,13 +41,15 @@ fn image<'a>(seen: &'a Observed, owner: &Owner) -> &'a str {
         .unwrap_or_default()
 }
 
-/// The NodeVersion that has a group: the one that its ScalingGroup names, and nobody where that is gone; of one without a ScalingGroup the first.
+/// The NodeVersion that has a group: the one that its ScalingGroup names, and nobody where that is gone; where it names none, the only one; of a
+/// group without a ScalingGroup the first.
 fn version_of<'a>(seen: &'a Observed, group: &str) -> Option<&'a NodeVersionView> {
     let versions = &seen.fleet.versions;
     let mut groups = seen.fleet.groups.values();
-    let named = groups.find(|view| view.spec.group_id.as_deref().is_some_and(|id| is_same(id, group)));
-    match named.and_then(|view| view.spec.node_image.as_deref()) {
-        Some(name) => versions.get(name),
+    let found = groups.find(|view| view.spec.group_id.as_deref().is_some_and(|id| is_same(id, group)));
+    match found.map(|view| view.spec.node_image.as_deref()) {
+        Some(Some(name)) => versions.get(name),
+        Some(None) => versions.values().next().filter(|_| versions.len() == 1),
         None => versions.values().find(|view| !view.deleting),
     }
 }

@@ -1,11 +1,14 @@
 //! The Job controller: every Job runs for a random time and ends well, badly, at its deadline, or never.
 
-use super::{Event, Object, World};
+use super::{Act, Event, Object, World};
 use numo_api::Phase;
 use numo_core::{
     action::JobRequest,
     observed::{JobEnd, JobView, Key, RuleView},
 };
+
+/// How long after its deadline somebody deletes a Job that does not end (seconds).
+const DELETED_SECONDS: i64 = 7200;
 
 /// A Job that was made, kept for the judge when the Job itself is long gone.
 #[derive(Clone, Debug)]
@@ -90,6 +93,10 @@ impl World {
             // The Job controller ends it at its deadline, or is itself asleep.
             if self.chance(70) {
                 self.plan(request.timeout_seconds, Event::JobEnds(key, uid));
+            } else {
+                // Somebody deletes it, hours after that.
+                let late = request.timeout_seconds.saturating_add(DELETED_SECONDS);
+                self.plan(late, Event::Act(Act::DeleteLateJob(key)));
             }
         } else {
             // It ends in its time, which counts from when it was made.

@@ -362,9 +362,12 @@ impl World {
                 let groups = groups.map(|group| group.name.clone()).collect();
                 let Some(group) = self.drawn(groups) else { return };
                 self.tell("person", || format!("deletes ScalingGroup {group}"));
-                // It comes again as one of the first NodeVersion, which has another surge.
+                // It may come again as one of the first NodeVersion, which has another surge.
                 self.people.limits_edited |= self.truth.fleet.versions.len() > 1;
-                self.truth.fleet.groups.remove(&group);
+                let gone = self.truth.fleet.groups.remove(&group).map(|view| view.spec);
+                if let Some((id, name)) = gone.and_then(|spec| spec.group_id.zip(spec.node_image)) {
+                    self.people.groups.insert(id, name);
+                }
                 self.touch(Object::Group(group));
             }
             FleetAct::LoseGroup(seconds) => {
@@ -444,6 +447,20 @@ impl World {
 
     /// People mend what keeps NodeVersions from their ends.
     pub(super) fn mend_versions(&mut self) {
+        let known = self.people.groups.clone();
+        for group in self
+            .truth
+            .fleet
+            .groups
+            .values_mut()
+            .filter(|group| group.spec.node_image.is_none())
+        {
+            group.spec.node_image = group.spec.group_id.as_ref().and_then(|id| known.get(id)).cloned();
+        }
+        let groups: Vec<String> = self.truth.fleet.groups.keys().cloned().collect();
+        groups
+            .into_iter()
+            .for_each(|name| self.touch(Object::Group(name)));
         if let Some(cloud) = &mut self.cloud {
             (cloud.knobs.duds, cloud.knobs.refusals) = (0, 0);
             cloud.lost.clear();

@@ -56,6 +56,8 @@ pub struct Meant {
     pub unpaused: BTreeSet<String>,
     /// A limit was edited, or a turn given by a person: more may fly than the limit says.
     pub limits_edited: bool,
+    /// The NodeVersions of groups whose ScalingGroups were deleted, by the ids of the groups.
+    pub groups: BTreeMap<String, String>,
     /// Changes that someone deleted.
     pub journals_deleted: bool,
     /// The NodeChanges that have the status of another one, as somebody restored a backup wrongly.
@@ -135,6 +137,8 @@ pub enum Act {
     OpenBudgets,
     /// Someone deletes a Job.
     DeleteJob,
+    /// Deletes a Job that does not end.
+    DeleteLateJob(Key),
     /// Someone deletes a NodeChange.
     DeleteChange,
     /// Someone writes the status of one NodeChange over that of another, or swaps both; it is tried so often until two nodes have their turns.
@@ -623,15 +627,13 @@ impl World {
             Act::DeleteJob => {
                 let jobs: Vec<Key> = self.truth.jobs.keys().cloned().collect();
                 let Some(key) = self.one_of(jobs) else { return };
-                if let Some(job) = self.truth.jobs.remove(&key)
-                    && let Some(made) = self.jobs_made.iter_mut().find(|made| made.uid == job.uid)
-                {
-                    made.deleted_by_others = true;
-                    let uid = made.uid.clone();
-                    self.end_job_pods(&uid);
+                self.delete_job(&key);
+            }
+            Act::DeleteLateJob(key) => {
+                let job = self.truth.jobs.get(key);
+                if job.is_some_and(|job| job.ended.is_none()) {
+                    self.delete_job(key);
                 }
-                self.touch(Object::Job(key.clone()));
-                self.tell("person", || format!("deletes Job {key}"));
             }
             Act::DeleteChange => {
                 let keys: Vec<Key> = self.truth.changes.keys().cloned().collect();
@@ -933,6 +935,18 @@ impl World {
         self.tell("person", || {
             format!("asks for the node of NodeChange {key} again")
         });
+    }
+
+    fn delete_job(&mut self, key: &Key) {
+        if let Some(job) = self.truth.jobs.remove(key)
+            && let Some(made) = self.jobs_made.iter_mut().find(|made| made.uid == job.uid)
+        {
+            made.deleted_by_others = true;
+            let uid = made.uid.clone();
+            self.end_job_pods(&uid);
+        }
+        self.touch(Object::Job(key.clone()));
+        self.tell("person", || format!("deletes Job {key}"));
     }
 
     /// People mend whatever keeps a run from its end: the acts that end other acts, and a Retry for what
