@@ -20,6 +20,7 @@ use crate::{
     standoff,
     turn::{overdue, reservation},
     verdict::Answers,
+    untold,
 };
 use numo_api::marks;
 
@@ -66,5 +67,10 @@ pub fn pass(snapshot: &Snapshot<'_>, view: OwnerView<'_>, mut owner: impl Pass) 
     let journals = reservation::of(snapshot.observed, snapshot.owner, view.uid);
     finalizer::settle(&mut out, snapshot, view);
     standoff::finish(&mut out, snapshot, rival.as_ref(), journals, view.uid);
+    untold::finish(
+        &mut out,
+        snapshot.observed,
+        reservation::of(snapshot.observed, snapshot.owner, view.uid),
+    );
     out
 }

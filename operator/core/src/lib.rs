@@ -57,6 +57,7 @@ mod undo;
 pub mod unheard;
 pub mod unknown;
 pub mod verdict;
+mod untold;
 pub mod why;
 
 pub use decide::decide;

@@ -363,6 +363,7 @@ impl Imagined {
             annotations: Map::from([(TURN.to_owned(), String::new())]),
             spec: spec.clone(),
             status: NodeChangeStatus::default(),
+            misread: None,
         };
         self.observed.changes.insert(key.clone(), change);
     }

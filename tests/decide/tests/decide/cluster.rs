@@ -958,6 +958,7 @@ impl Cluster {
             status,
         };
         self.observed.changes.insert(key, view);
+            misread: None,
     }
 
     /// `job backup/Pre/1 of a running|Complete|Failed [read] [created:-60] [to:4.17.0]`; `of -` for the run's own.

@@ -79,6 +79,7 @@ mod targets;
 mod toy;
 mod unknown_kind;
 mod wave_rules;
+mod untold;
 mod waves;
 mod windows;
 mod words;

@@ -347,6 +347,7 @@ impl Cluster {
             spec,
             status,
         };
+            misread: None,
         self.observed.changes.insert(key, view);
     }
 

@@ -325,6 +325,7 @@ impl Cluster {
             key: change_key.clone(),
             spec,
             status,
+            misread: None,
         };
         self.observed.changes.insert(change_key, view);
     }

@@ -775,6 +775,7 @@ impl World {
                 assert_eq!(key.namespace, NAMESPACE);
                 self.observed.changes.insert(key, change);
             }
+                    misread: None,
             Action::WriteJournal { key, uid, status, .. } => {
                 let change = self.observed.changes.get_mut(&key);
                 let Some(change) = change.filter(|change| change.uid == uid) else {

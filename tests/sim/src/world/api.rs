@@ -106,6 +106,7 @@ impl World {
                 let view = ChangeView {
                     key: key.clone(),
                     uid: format!("change-{}", self.serial()),
+                    misread: None,
                     resource_version: self.serial().to_string(),
                     generation: 1,
                     created: self.time(),

@@ -2,7 +2,8 @@
 
 use super::{
     entry::{
-        Kept, Missing, PAGE_OF_WRITTEN, Place, Reading, Selection, Watched, left_as_it_was, needed_by_nobody,
+        Kept, Missing, PAGE_OF_WRITTEN, Place, Reading, Selection, Watched, keep_readable, left_as_it_was,
+        needed_by_nobody,
     },
     object::Object,
 };
@@ -20,7 +21,6 @@ use numo_core::{
     observed::{Key, RunConfigView},
     ready,
 };
-use serde_json::Value;
 
 /// How MutexRunConfigs are watched.
 pub const MUTEX_RUN_CONFIG: Watched = Watched {
@@ -135,34 +135,12 @@ fn partly_read(item: &Item) -> Option<Object> {
     Some(Object::Run(Box::new(view)))
 }
 
-/// Takes the fields of a part of an object out that `T` cannot read, but for those that are needed; what is wrong with each.
-fn keep_readable<T: serde::de::DeserializeOwned>(
-    object: &mut Value,
-    part: &str,
-    needed: &[&str],
-) -> Vec<String> {
-    let mut misread = Vec::new();
-    let Some(Value::Object(fields)) = object.get_mut(part) else {
-        return misread;
-    };
-    fields.retain(|field, value| {
-        let alone = serde_json::json!({ field.as_str(): value.clone() });
-        let problem = serde_json::from_value::<T>(alone).err();
-        let is_needed = needed.contains(&field.as_str());
-        let is_kept = is_needed || problem.is_none();
-        let of_field = problem.filter(|_| !is_needed);
-        misread.extend(of_field.map(|problem| format!("{part}.{field}: {problem}")));
-        is_kept
-    });
-    misread
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::shell::{kind::Kind, project::condition_words, watched::item};
 
-    fn run_of(spec: &Value) -> Option<Object> {
+    fn run_of(spec: &serde_json::Value) -> Option<Object> {
         let object = serde_json::json!({
             "apiVersion": "openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexRunConfig",
             "metadata": {"name": "upgrade", "namespace": "ns", "uid": "u"},

@@ -259,6 +259,7 @@ fn of_journal(observed: &mut Observed, action: &Action, now: Timestamp, number: 
                 annotations: Map::from([(marks::TURN.to_owned(), String::new())]),
                 spec: (**spec).clone(),
                 status: NodeChangeStatus::default(),
+                misread: None,
             };
             observed.changes.insert(key.clone(), view);
         }

@@ -457,6 +457,7 @@ impl World {
                 is_new
             }
             Action::WriteJournal {
+                    misread: None,
                 key,
                 uid,
                 resource_version,
