@@ -776,6 +776,8 @@ impl Cluster {
                 Vec::new()
             },
             annotations,
+            has_annotations: true,
+            pruned: None,
             misread: words
                 .contains(&"misread")
                 .then(|| "spec.order: unknown variant".to_owned()),
@@ -956,9 +958,9 @@ impl Cluster {
                 directive,
             },
             status,
+            misread: None,
         };
         self.observed.changes.insert(key, view);
-            misread: None,
     }
 
     /// `job backup/Pre/1 of a running|Complete|Failed [read] [created:-60] [to:4.17.0]`; `of -` for the run's own.

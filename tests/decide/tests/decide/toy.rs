@@ -24,7 +24,7 @@ use numo_core::{
         checks::{Checked, breach, passed},
         table::{Checks, Seen, keep},
     },
-    observed::{ChangeView, Map, NodeView, Observed, OwnerView, RuleView},
+    observed::{ChangeView, GateOf, Map, NodeView, Observed, OwnerView, RuleView},
     pass::Pass,
     probe::Look,
     report::NodeReport,
@@ -58,6 +58,10 @@ fn view() -> OwnerView<'static> {
         suspended: false,
         waiting: &[],
         approval: None,
+        generation: 1,
+        has_annotations: false,
+        pruned: None,
+        gate: GateOf::Rules(false),
     }
 }
 
