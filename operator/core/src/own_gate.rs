@@ -5,82 +5,20 @@
 use crate::{
     action::{Action, Change, Planned},
     decision::Decision,
-    observed::{GateOf, OwnerView},
+    observed::OwnerView,
     owner::Owner,
     report::RunPhase,
     why::Why,
 };
-use numo_api::{Reason, marks};
-use serde::Serialize;
-use serde_json::Value;
+use numo_api::{
+    Reason,
+    gate::{GateOf, TAKEN_AWAY},
+    marks,
+};
 use std::collections::BTreeSet;
 
-/// Fields of a MutexRunConfig that the replaced operator does not have, and without which it would go on sooner, or with fewer rules.
-pub const OF_RUN: [&str; 16] = [
-    "approval",
-    "domains",
-    "dryRun",
-    "failureBudget",
-    "first",
-    "hold",
-    "maxUnavailable",
-    "mutexKeys",
-    "pools",
-    "rules",
-    "soakSeconds",
-    "startAfter",
-    "suspend",
-    "trigger",
-    "waves",
-    "window",
-];
-/// Those of them that people take away to have a run go on, or to say the same by another field: without an edit they are missed all the same.
-const TAKEN_AWAY: [&str; 8] = [
-    "dryRun",
-    "hold",
-    "maxUnavailable",
-    "pools",
-    "soakSeconds",
-    "startAfter",
-    "suspend",
-    "trigger",
-];
 /// Generation of what was lost: it is missed whatever else is edited.
 const LOST: &str = "-";
-
-/// The fields that gate an owner, by their paths in its spec.
-fn there(gate: GateOf<'_>) -> BTreeSet<String> {
-    match gate {
-        GateOf::Run(spec) => {
-            let given = given(spec);
-            given
-                .into_iter()
-                .filter(|field| OF_RUN.contains(&field.as_str()))
-                .collect()
-        }
-        GateOf::Settings(None) => BTreeSet::new(),
-        GateOf::Settings(Some(settings)) => {
-            let given = given(settings);
-            let paths = given.iter().map(|field| format!("mutex.{field}"));
-            paths.chain(["mutex".to_owned()]).collect()
-        }
-        GateOf::Rules(given) => given.then(|| "mutexRules".to_owned()).into_iter().collect(),
-    }
-}
-
-/// The members that say something.
-fn given(spec: &impl Serialize) -> Vec<String> {
-    let Ok(Value::Object(fields)) = serde_json::to_value(spec) else {
-        return Vec::new();
-    };
-    let says = |value: &Value| match value {
-        Value::Null | Value::Bool(false) => false,
-        Value::Array(all) => !all.is_empty(),
-        _ => true,
-    };
-    let given = fields.into_iter().filter(|(_, value)| says(value));
-    given.map(|(field, _)| field).collect()
-}
 
 /// What the mark on an owner remembers.
 struct Remembered {
@@ -131,7 +69,7 @@ pub fn lost(owner: &Owner, view: OwnerView<'_>) -> Option<Why> {
         return Some(Why::new(Reason::GateLost, message));
     }
     let remembered = Remembered::of(view)?;
-    let there = there(view.gate);
+    let there = view.gate.fields();
     let lost = remembered.lost(view.generation, &there);
     let first = lost.first()?;
     let more = match lost.len() {
@@ -168,7 +106,7 @@ pub fn change(view: OwnerView<'_>) -> Option<Change> {
     if matches!(view.gate, GateOf::Run(spec) if spec.dry_run == Some(true)) {
         return None;
     }
-    let there = there(view.gate);
+    let there = view.gate.fields();
     let remembered = Remembered::of(view);
     let lost = remembered.as_ref().map(|one| one.lost(view.generation, &there));
     let (generation, fields) = match &remembered {

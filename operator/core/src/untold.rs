@@ -2,9 +2,10 @@
 //! One rule for every owner: what looks like something left over may be of that turn, and stays. Turns that are known go on.
 
 use crate::{
-    action::{Action, FleetAction, NodePurpose, Planned, PoolPurpose},
+    action::{Action, FleetAction, NodePatch, Planned},
     decision::Decision,
     observed::{ChangeView, Observed},
+    release::gives_back,
     why::Why,
 };
 use std::collections::BTreeSet;
@@ -47,34 +48,17 @@ fn untold(observed: &Observed) -> Option<Why> {
 /// Whether something is given up by it that may be of another turn than these.
 fn restores(action: &Action, turns: &BTreeSet<&str>) -> bool {
     match action {
-        Action::PatchNode(patch) => {
-            let gives_back = matches!(
-                patch.purpose,
-                NodePurpose::Unshield
-                    | NodePurpose::Unlabel
-                    | NodePurpose::BringHome
-                    | NodePurpose::Uncordon
-                    | NodePurpose::Unquarantine
-            );
-            gives_back && !turns.contains(patch.node.as_str())
+        Action::PatchNode(NodePatch { node, .. }) | Action::ReleaseLease { node, .. } => {
+            gives_back(action) && !turns.contains(node.as_str())
         }
-        Action::ReleaseLease { node, .. } => !turns.contains(node.as_str()),
-        Action::PatchPool(patch) => matches!(patch.purpose, PoolPurpose::Unpause | PoolPurpose::Unselect),
-        Action::PatchMachine(patch) => patch.purpose.gives_back(),
-        Action::Fleet(action) => {
-            let is_taken = matches!(
-                action,
-                FleetAction::WritePendingNode { .. }
-                    | FleetAction::DeletePendingNode { .. }
-                    | FleetAction::DeleteMachine { .. }
-                    | FleetAction::RemoveEtcdMember { .. }
-                    | FleetAction::DeleteNode { .. }
-            );
-            is_taken || action.gives_back()
-        }
-        Action::RemoveFinalizer { .. } | Action::DeletePlanJob { .. } | Action::DeleteMaintenance { .. } => {
-            true
-        }
-        _ => false,
+        Action::SetJobTtl { .. } => false,
+        Action::DeletePlanJob { .. }
+        | Action::Fleet(
+            FleetAction::WritePendingNode { .. }
+            | FleetAction::DeletePendingNode { .. }
+            | FleetAction::DeleteMachine { .. },
+        ) => true,
+        Action::Fleet(action) => action.disrupts() || action.gives_back(),
+        _ => gives_back(action),
     }
 }

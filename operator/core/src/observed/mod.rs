@@ -32,7 +32,7 @@ pub use self::{
     job::{JobEnd, JobView, PlanJobView},
     node::{Annotated, EtcdVoter, Leaving, MachineApi, MachineView, NodeView, RebootLock},
     openshift::{ClusterVersionView, ConfigView, PoolView},
-    owner::{ChannelView, GateOf, MaintenanceView, OwnerView, PlanView, RunConfigView, TargetView},
+    owner::{ChannelView, MaintenanceView, OwnerView, PlanView, RunConfigView, TargetView},
     pod::{DisruptionBudgetView, EtcdPodView, EvictionView, PodView, Returned, Said},
     rule::{EVALUATED_PASS_SECONDS, EvaluationView, RuleAnswer, RuleView, RuleWords, Validity},
     settings::{PlanJobSettings, Settings},

@@ -8,8 +8,8 @@ use crate::{
 };
 use jiff::Timestamp;
 use numo_api::{
-    ApprovalStatus, MutexRunConfigSpec, MutexRunConfigStatus, MutexSettings, MutexTargetStatus,
-    NodeMaintenanceSpec, NodeMaintenanceStatus, PlanSpec, PlanStatus, mutex_run_config::WaitCount,
+    ApprovalStatus, MutexRunConfigSpec, MutexRunConfigStatus, MutexTargetStatus, NodeMaintenanceSpec,
+    NodeMaintenanceStatus, PlanSpec, PlanStatus, gate::GateOf, mutex_run_config::WaitCount,
     plan_window::Window,
 };
 
@@ -41,17 +41,6 @@ pub struct OwnerView<'a> {
     pub pruned: Option<&'static str>,
     /// What gates it in its own spec.
     pub gate: GateOf<'a>,
-}
-
-/// What gates an owner in its own spec.
-#[derive(Clone, Copy, Debug)]
-pub enum GateOf<'a> {
-    /// Fields of the spec itself.
-    Run(&'a MutexRunConfigSpec),
-    /// `spec.mutex`.
-    Settings(Option<&'a MutexSettings>),
-    /// `spec.mutexRules`: whether there are any.
-    Rules(bool),
 }
 
 impl<'a> From<&'a RunConfigView> for OwnerView<'a> {

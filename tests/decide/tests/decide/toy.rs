@@ -24,7 +24,7 @@ use numo_core::{
         checks::{Checked, breach, passed},
         table::{Checks, Seen, keep},
     },
-    observed::{ChangeView, GateOf, Map, NodeView, Observed, OwnerView, RuleView},
+    observed::{ChangeView, Map, NodeView, Observed, OwnerView, RuleView},
     pass::Pass,
     probe::Look,
     report::NodeReport,
@@ -61,7 +61,7 @@ fn view() -> OwnerView<'static> {
         generation: 1,
         has_annotations: false,
         pruned: None,
-        gate: GateOf::Rules(false),
+        gate: numo_api::gate::GateOf::Rules(false),
     }
 }
 

@@ -16,10 +16,10 @@ use crate::{
         weigh,
     },
 };
-use numo_api::MutexRunConfig;
+use numo_api::{MutexRunConfig, gate::OF_RUN};
 use numo_core::{
     observed::{Key, RunConfigView},
-    own_gate, ready,
+    ready,
 };
 
 /// How MutexRunConfigs are watched.
@@ -87,7 +87,7 @@ fn pruned(run: &MutexRunConfig) -> Option<&'static str> {
     let annotations = run.metadata.annotations.as_ref()?;
     annotations.get(LAST_APPLIED)?;
     let spec = serde_json::to_value(&run.spec).ok()?;
-    let own = own_gate::OF_RUN.map(|field| (field, spec.get(field).is_some()));
+    let own = OF_RUN.map(|field| (field, spec.get(field).is_some()));
     frontends::pruned(annotations, &own)
 }
 
