@@ -24,8 +24,9 @@ pub const OF_RUN: [&str; 16] = [
     "waves",
     "window",
 ];
+
 /// Those of them that people take away to have a run go on, or to say the same by another field: without an edit they are missed all the same.
-pub const TAKEN_AWAY: [&str; 8] = [
+pub const TAKEN_AWAY: [&str; 9] = [
     "dryRun",
     "hold",
     "maxUnavailable",
@@ -34,7 +35,9 @@ pub const TAKEN_AWAY: [&str; 8] = [
     "startAfter",
     "suspend",
     "trigger",
+    "window",
 ];
+
 /// What gates an owner in its own spec.
 #[derive(Clone, Copy, Debug)]
 pub enum GateOf<'a> {
