@@ -257,7 +257,7 @@ reasons! {
     InMaintenance: Nobody, "The node is kept cordoned and drained until the object is deleted.";
     NodeLeaseUnavailable: ClusterAdmin, "Node leases are not available: the namespace medik8s-leases or the right to it is missing.";
     Admitting: Numo, "The node's turn has come: lease and shield are being taken.";
-    PlanStarting: Numo, "The Plan begins soon: MutexBindings that are made together with it are waited for, or its own gate is remembered first.";
+    PlanStarting: Numo, "The Plan begins soon: MutexBindings that are made together with it are waited for.";
     RuleStarting: Numo, "The next rule is about to start.";
     RuleRunning: RuleAuthor, "A rule is running.";
     RuleJobCannotStart: RuleAuthor, "The Job of a rule cannot start a pod.";
@@ -359,7 +359,7 @@ reasons! {
     JobLost: ClusterAdmin, "The Job of the node is gone, and nothing tells how it ended.";
     JobBeingDeleted: ClusterItself, "An earlier Job of the node is being deleted.";
     CompleteDelay: Numo, "The Job of the node is complete, and spec.postCompleteDelay is not over.";
-    GateLost: ClusterAdmin, "The object had a gate of its own, and somebody or the CRD of another controller has dropped it.";
+    GateLost: ClusterAdmin, "The object had a gate of its own, and somebody, or the CRD of another controller or of an older numo, has dropped it.";
     JournalContradicts: ClusterAdmin, "The NodeChange of a node contradicts itself, or a later numo wrote it: numo does nothing to the node because of it.";
     Superseded: Nobody, "The owner goes to another version by now: the node starts over.";
     MarkUnreadable: ClusterAdmin, "A mark of numo on the node cannot be read: nothing is done to the node before the mark is gone or corrected.";

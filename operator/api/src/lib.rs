@@ -18,6 +18,7 @@ pub mod conditions;
 pub mod crds;
 pub mod domains;
 pub mod drain;
+pub mod gate;
 pub mod hours;
 pub mod machines;
 pub mod marks;

@@ -127,8 +127,8 @@ pub const PLAN_DISABLED: &str = "disabled";
 pub const PLAN_DIGEST: &str = "upgrade.cattle.io/digest";
 /// Annotation of a Plan's Jobs, for clusters that drop the field of that name.
 pub const PLAN_JOB_TTL: &str = "upgrade.cattle.io/ttl-seconds-after-finished";
-/// Annotation of a Plan: hash of its `spec.mutex`, so that it is missed when it is lost.
-pub const PLAN_GATE: &str = "numo.openshift-optional.skrzypek.io/gate";
+/// Annotation of an owner: which fields of its spec gate it, and the generation that had them, so that they are missed when they are lost.
+pub const GATE: &str = "numo.openshift-optional.skrzypek.io/gate";
 /// Annotation of a Job that only prepares a node which numo drains.
 pub const PLAN_PREPARES: &str = "numo.openshift-optional.skrzypek.io/prepares";
 /// Label of a Namespace in which Plans are watched, if its value is `true`. Only those may set it who may write

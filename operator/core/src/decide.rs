@@ -15,10 +15,12 @@ pub use crate::{
 use crate::{
     finalizer,
     observed::{ForeignController, OwnerView},
+    own_gate,
     owners::{self, WithPass},
     pass::Pass,
     standoff,
     turn::{overdue, reservation},
+    untold,
     verdict::Answers,
 };
 use numo_api::marks;
@@ -60,10 +62,16 @@ pub fn pass(snapshot: &Snapshot<'_>, view: OwnerView<'_>, mut owner: impl Pass) 
     overdue::tell(&mut out, view.waiting, snapshot.now);
     let word = view.annotations.get(marks::ACKNOWLEDGED);
     out.report.acknowledged = word.is_some_and(|word| out.report.is_acknowledged_by(word));
+    own_gate::finish(&mut out, snapshot.owner, view);
     let rival = snapshot
         .observed
         .stood_off(ForeignController::of(snapshot.owner.kind));
     let journals = reservation::of(snapshot.observed, snapshot.owner, view.uid);
+    untold::finish(
+        &mut out,
+        snapshot.observed,
+        reservation::of(snapshot.observed, snapshot.owner, view.uid),
+    );
     finalizer::settle(&mut out, snapshot, view);
     standoff::finish(&mut out, snapshot, rival.as_ref(), journals, view.uid);
     out

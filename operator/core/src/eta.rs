@@ -394,6 +394,7 @@ mod tests {
             created: at(begun),
             deleting: false,
             annotations: std::collections::BTreeMap::new(),
+            misread: None,
             spec: NodeChangeSpec {
                 node_name: name.to_owned(),
                 target: Target {

@@ -15,6 +15,7 @@ use crate::{
     key::Key,
     names,
     observed::{IntOrPercent, NodeView, Observed, PoolView, RuleView, RunConfigView},
+    own_gate,
     owner::Owner,
     pools::BUILT_IN,
     ready,
@@ -169,7 +170,9 @@ impl<'a> Intent<'a> {
 /// Why a run begins nothing new, whatever else its spec says.
 fn stopped(run: &RunConfigView, observed: &Observed) -> Option<Why> {
     let owner = Owner::run(run.key.clone());
-    suspended::of_view(&owner, run.into()).or_else(|| observed.list_failed(owner.kind))
+    own_gate::lost(&owner, run.into())
+        .or_else(|| suspended::of_view(&owner, run.into()))
+        .or_else(|| observed.list_failed(owner.kind))
 }
 
 /// Which nodes of a run go before others.

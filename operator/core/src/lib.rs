@@ -28,6 +28,7 @@ pub mod mark;
 pub mod model;
 pub mod names;
 pub mod observed;
+pub mod own_gate;
 pub mod owner;
 pub mod ownerless;
 pub mod owners;
@@ -56,6 +57,7 @@ pub mod turn;
 mod undo;
 pub mod unheard;
 pub mod unknown;
+mod untold;
 pub mod verdict;
 pub mod why;
 

@@ -317,9 +317,9 @@ impl Imagined {
                     view.ttl_seconds = Some(*seconds);
                 }
             }
-            Action::MarkGate { plan, change, .. } => {
-                if let Some(view) = self.observed.plans.get_mut(plan) {
-                    lay(&mut view.annotations, std::slice::from_ref(change));
+            Action::MarkGate { owner, change, .. } => {
+                if let Some(annotations) = self.observed.annotations_mut(owner) {
+                    lay(annotations, std::slice::from_ref(change));
                 }
             }
             Action::AcquireLease { node, holder, .. } => self.acquire_lease(node, holder),
@@ -358,6 +358,7 @@ impl Imagined {
             annotations: Map::from([(TURN.to_owned(), String::new())]),
             spec: spec.clone(),
             status: NodeChangeStatus::default(),
+            misread: None,
         };
         self.observed.changes.insert(key.clone(), change);
     }

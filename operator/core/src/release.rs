@@ -379,6 +379,7 @@ fn stand_in_for_maintenances(
         let view = MaintenanceView {
             owner: owner.clone(),
             pruned: None,
+            has_annotations: false,
             uid: uid.to_owned(),
             generation: 1,
             created: now,

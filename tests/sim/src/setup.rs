@@ -528,6 +528,8 @@ fn add_run(
         annotations: BTreeMap::new(),
         spec,
         workloads_check: None,
+        has_annotations: false,
+        pruned: None,
         misread: None,
         keeps_status: false,
         hours: None,

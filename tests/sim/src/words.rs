@@ -99,7 +99,7 @@ fn what(world: &World, seen: &Observed, action: &Action) -> String {
         Action::StartPlanJob { job, .. } => format!("starts Job {job}"),
         Action::DeletePlanJob { job, .. } => format!("deletes Job {job}"),
         Action::Fleet(action) => action.name().to_owned(),
-        Action::MarkGate { plan, .. } => format!("remembers the gate of Plan {plan}"),
+        Action::MarkGate { owner, .. } => format!("remembers the gate of {owner}"),
         Action::AddFinalizer { owner, .. } => format!("puts its finalizer on {}", owner.key),
         Action::RemoveFinalizer { owner, .. } => format!("takes its finalizer off {}", owner.key),
         Action::PatchPool(patch) => {

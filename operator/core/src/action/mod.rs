@@ -112,10 +112,10 @@ pub enum Action {
         /// uid.
         uid: String,
     },
-    /// Remember on a Plan which gate it has of itself.
+    /// Remember on an owner which gate it has of itself.
     MarkGate {
-        /// The Plan.
-        plan: Key,
+        /// The owner.
+        owner: Owner,
         /// uid.
         uid: String,
         /// The annotation.

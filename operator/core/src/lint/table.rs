@@ -11,6 +11,7 @@ use crate::{
     ledger::Ledger,
     mark,
     observed::{ChangeView, NodeView, Observed, OwnerView},
+    own_gate,
     owner::{MaintenanceGroup, Owner},
     turn::{across, reservation},
 };
@@ -124,14 +125,14 @@ fn check<'a>(
         Action::PatchMachine(patch) => machine_patch(observed, seen.view.uid, patch),
         Action::CreateJob(job) => job_may_run(observed, job),
         Action::ReleaseLease { node, .. } => lease_is_ours(observed, node, &owner.holder()),
-        Action::CreatePlanJob(_)
-        | Action::StartPlanJob { .. }
-        | Action::DeletePlanJob { .. }
-        | Action::MarkGate { .. } => owner.of_plan(&planned.action),
+        Action::CreatePlanJob(_) | Action::StartPlanJob { .. } | Action::DeletePlanJob { .. } => {
+            owner.of_plan(&planned.action)
+        }
         Action::CreateMaintenance(request) => drains_across(seen, owner, request),
         Action::DeleteMaintenance { name, uid } => deletes_maintenance(seen, name, uid),
         Action::Fleet(action) => owner.of_fleet(action),
         Action::CreateChange { .. }
+        | Action::MarkGate { .. }
         | Action::AddFinalizer { .. }
         | Action::RemoveFinalizer { .. }
         | Action::DeleteChange { .. }
@@ -162,6 +163,12 @@ fn begins<'a>(
     }
     if seen.view.suspended || seen.view.annotations.contains_key(marks::SUSPEND) {
         return breach(13, format!("{name} would be begun while its owner is suspended"));
+    }
+    if own_gate::lost(seen.owner, seen.view).is_some() {
+        return breach(
+            1,
+            format!("{name} would be begun while the gate of its owner is lost"),
+        );
     }
     not_stopped(seen.observed, node, "admitted")?;
     in_hours(owner.schedule(), (seen.observed, node), "admitted", seen.now)?;

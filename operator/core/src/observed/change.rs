@@ -26,6 +26,8 @@ pub struct ChangeView {
     pub annotations: Map,
     /// The spec.
     pub spec: NodeChangeSpec,
+    /// What of it this numo cannot read, in words: a later one wrote it. The rest tells whose turn it is, and of which node.
+    pub misread: Option<String>,
     /// The journal.
     pub status: NodeChangeStatus,
 }

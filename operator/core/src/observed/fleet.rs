@@ -57,6 +57,10 @@ pub struct NodeVersionView {
     pub finalizers: Vec<String>,
     /// The annotations in use: ours.
     pub annotations: Map,
+    /// Whether the object has any annotation at all.
+    pub has_annotations: bool,
+    /// Field of numo's own that the manifest has which `kubectl apply` remembers, and the object has not.
+    pub pruned: Option<&'static str>,
     /// All labels.
     pub labels: Map,
     /// The spec.

@@ -1,7 +1,8 @@
 //! What keeps every owner of a kind from beginning: what cannot be listed or read, and an operator that numo replaces.
 
-use super::Observed;
+use super::{Observed, Unread};
 use crate::{
+    key::Key,
     owner::{ForeignController, OwnerKind},
     why::Why,
 };
@@ -36,6 +37,15 @@ impl Observed {
             unread.words
         );
         Some(Why::new(Reason::ListFailed, message))
+    }
+
+    /// The NodeChanges of which this numo cannot read all, where they mean anything to it.
+    pub(crate) fn unread_changes(&self) -> impl Iterator<Item = (&Key, &Unread)> {
+        let all = self.unread.iter();
+        let changes = all.filter(|((plural, _), _)| *plural == "nodechanges");
+        changes
+            .map(|((_, key), unread)| (key, unread))
+            .filter(|(key, _)| self.heeds("nodechanges", &key.namespace))
     }
 
     /// Why nobody knows whether what an owner of this kind needs to know (pools, the version of the cluster) is gone, for a run that has nodes in

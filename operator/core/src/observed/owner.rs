@@ -9,7 +9,8 @@ use crate::{
 use jiff::Timestamp;
 use numo_api::{
     ApprovalStatus, MutexRunConfigSpec, MutexRunConfigStatus, MutexTargetStatus, NodeMaintenanceSpec,
-    NodeMaintenanceStatus, PlanSpec, PlanStatus, mutex_run_config::WaitCount, plan_window::Window,
+    NodeMaintenanceStatus, PlanSpec, PlanStatus, gate::GateOf, mutex_run_config::WaitCount,
+    plan_window::Window,
 };
 
 /// What every owner has, whatever its kind.
@@ -31,6 +32,15 @@ pub struct OwnerView<'a> {
     pub waiting: &'a [WaitCount],
     /// What waits for an approval, as its status remembers; none of a kind whose definition is another's and does not store that.
     pub approval: Option<&'a ApprovalStatus>,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// Whether the object has any annotation at all.
+    pub has_annotations: bool,
+    /// Field of numo's own that the manifest has which `kubectl apply` remembers, and the object has not: the definition of another operator,
+    /// or of an older numo, has pruned it.
+    pub pruned: Option<&'static str>,
+    /// What gates it in its own spec.
+    pub gate: GateOf<'a>,
 }
 
 impl<'a> From<&'a RunConfigView> for OwnerView<'a> {
@@ -44,15 +54,20 @@ impl<'a> From<&'a RunConfigView> for OwnerView<'a> {
             suspended: run.spec.suspend == Some(true),
             waiting: run.status.run.as_ref().map_or(&[], |run| &run.waiting),
             approval: run.status.approval.as_ref(),
+            generation: run.generation,
+            has_annotations: run.has_annotations,
+            pruned: run.pruned,
+            gate: GateOf::Run(&run.spec),
         }
     }
 }
 
 /// Those of which MutexBindings speak, all alike.
 macro_rules! bound {
-    ($($view:ty),+) => {$(
+    ($($view:ty, $it:ident => $gate:expr;)+) => {$(
         impl<'a> From<&'a $view> for OwnerView<'a> {
-            fn from(view: &'a $view) -> Self {
+            fn from($it: &'a $view) -> Self {
+                let view = $it;
                 Self {
                     uid: &view.uid,
                     deleting: view.deleting,
@@ -62,13 +77,21 @@ macro_rules! bound {
                     suspended: false,
                     waiting: &[],
                     approval: view.status.approval.as_ref(),
+                    generation: view.generation,
+                    has_annotations: view.has_annotations,
+                    pruned: view.pruned,
+                    gate: $gate,
                 }
             }
         }
     )+};
 }
 
-bound!(MaintenanceView, PlanView, NodeVersionView);
+bound! {
+    MaintenanceView, one => GateOf::Rules(one.spec.mutex_rules.as_ref().is_some_and(|rules| !rules.is_empty()));
+    PlanView, one => GateOf::Settings(one.spec.mutex.as_ref());
+    NodeVersionView, one => GateOf::Settings(one.spec.mutex.as_ref());
+}
 
 /// A MutexRunConfig.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -93,6 +116,10 @@ pub struct RunConfigView {
     pub hours: Option<Result<Hours, String>>,
     /// numo's own check of the workloads that leave a node, as the spec sets it; none where nobody can ask it.
     pub workloads_check: Option<Box<RuleView>>,
+    /// Whether the object has any annotation at all.
+    pub has_annotations: bool,
+    /// Field of numo's own that the manifest has which `kubectl apply` remembers, and the object has not.
+    pub pruned: Option<&'static str>,
     /// What of it this numo cannot read, in words: the rest of the spec holds its pools.
     pub misread: Option<String>,
     /// Part of its status was written by a later numo: nothing is written over it.
@@ -136,6 +163,8 @@ pub struct MaintenanceView {
     pub finalizers: Vec<String>,
     /// The annotations in use: ours.
     pub annotations: Map,
+    /// Whether the object has any annotation at all.
+    pub has_annotations: bool,
     /// All labels.
     pub labels: Map,
     /// The spec.

@@ -1,7 +1,10 @@
 //! In which map of what was seen the owners of a kind are: everybody else asks here for what every owner has.
 
 use super::{Observed, OwnerView};
-use crate::owner::{Owner, OwnerKind};
+use crate::{
+    key::Map,
+    owner::{Owner, OwnerKind},
+};
 
 impl Observed {
     /// What every owner has, if it was seen.
@@ -31,6 +34,16 @@ impl Observed {
     /// uid of an owner, if it was seen.
     pub fn uid_of(&self, owner: &Owner) -> Option<&str> {
         Some(self.owner(owner)?.uid)
+    }
+
+    /// The annotations of an owner that was seen, to be changed.
+    pub fn annotations_mut(&mut self, owner: &Owner) -> Option<&mut Map> {
+        Some(match owner.kind {
+            OwnerKind::MutexRunConfig => &mut self.runs.get_mut(&owner.key)?.annotations,
+            OwnerKind::NodeMaintenance(_) => &mut self.maintenances.get_mut(owner)?.annotations,
+            OwnerKind::Plan => &mut self.plans.get_mut(&owner.key)?.annotations,
+            OwnerKind::NodeVersion => &mut self.fleet.versions.get_mut(&owner.key.name)?.annotations,
+        })
     }
 
     /// The finalizers of an owner that was seen, to be changed.

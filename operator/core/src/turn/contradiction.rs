@@ -20,10 +20,11 @@ use std::collections::BTreeMap;
 /// That the journal is of a later format: it is not read, and not written to.
 fn of_later(change: &ChangeView) -> Option<Why> {
     let found = change.status.journal_version;
-    let problem = || {
-        format!(
+    let problem = || match &change.misread {
+        Some(words) => format!("{words}; wanted what this numo knows"),
+        None => format!(
             "status.journalVersion: found {found}, wanted at most {JOURNAL_VERSION}: a later numo wrote it"
-        )
+        ),
     };
     journal::is_of_later(change).then(|| why(change, &problem()))
 }

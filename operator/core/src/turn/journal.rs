@@ -267,7 +267,7 @@ pub fn last_verdict(change: &ChangeView) -> Option<Timestamp> {
 
 /// Whether a later numo wrote the journal: it is not gone by, and not written to.
 pub(crate) const fn is_of_later(change: &ChangeView) -> bool {
-    change.status.journal_version > JOURNAL_VERSION
+    change.misread.is_some() || change.status.journal_version > JOURNAL_VERSION
 }
 
 /// Parses a time the journal holds.
@@ -303,6 +303,7 @@ pub(crate) fn forgotten<'a>(
     const KEPT_PER_NODE: usize = 3;
     const KEPT_SECONDS: i64 = 30 * 24 * 3600;
     let mut by_node: std::collections::BTreeMap<&str, Vec<&ChangeView>> = std::collections::BTreeMap::new();
+    let changes = changes.filter(|change| !is_of_later(change));
     for change in changes.filter(|change| !change.in_flight() && change.spec.target.run_id != run_id) {
         by_node.entry(&change.spec.node_name).or_default().push(change);
     }

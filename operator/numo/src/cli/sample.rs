@@ -26,6 +26,8 @@ pub fn store(annotations: &[(&str, &str)], spec: MutexRunConfigSpec) -> Store {
             .collect(),
         spec,
         workloads_check: None,
+        has_annotations: false,
+        pruned: None,
         misread: None,
         keeps_status: false,
         hours: None,

@@ -28,14 +28,17 @@ use numo_core::text::first_of;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// A field of numo's own that stands in the manifest which `kubectl apply` remembers and not in the object: the CRD of
-/// another operator, which does not have it, has pruned it. `own`: such fields of the spec, and whether they are there.
+/// The annotation by which `kubectl apply` remembers a manifest.
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// A field of numo's own that stands in the manifest which `kubectl apply` remembers and not in the object: the definition of
+/// another operator, or of an older numo, does not have it, and has pruned it. `own`: such fields of the spec, and whether they are there.
 pub fn pruned(annotations: &BTreeMap<String, String>, own: &[(&'static str, bool)]) -> Option<&'static str> {
-    let applied = annotations.get("kubectl.kubernetes.io/last-applied-configuration")?;
+    let applied = annotations.get(LAST_APPLIED)?;
     let applied: Value = serde_json::from_str(applied).ok()?;
     let is_filled = |field: &str| {
         let found = applied.pointer("/spec").and_then(|spec| spec.get(field));
-        found.is_some_and(|found| ![json!(null), json!([]), json!({})].contains(found))
+        found.is_some_and(|found| ![json!(null), json!(false), json!([]), json!({})].contains(found))
     };
     let mut lacking = own.iter().filter(|(_, is_there)| !is_there);
     lacking

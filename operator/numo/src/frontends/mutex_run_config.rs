@@ -527,6 +527,8 @@ mod tests {
             annotations: BTreeMap::new(),
             spec: numo_api::MutexRunConfigSpec::default(),
             workloads_check: None,
+            has_annotations: false,
+            pruned: None,
             misread: None,
             keeps_status: false,
             hours: None,

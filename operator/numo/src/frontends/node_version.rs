@@ -19,9 +19,11 @@ use numo_core::{
 /// The view of a NodeVersion.
 pub fn view(version: NodeVersion) -> NodeVersionView {
     let meta = version.metadata;
-    let annotations = meta.annotations.unwrap_or_default().into_iter();
+    let annotations = meta.annotations.unwrap_or_default();
     let mutex = version.spec.mutex.as_ref();
     NodeVersionView {
+        pruned: super::pruned(&annotations, &[("mutex", mutex.is_some())]),
+        has_annotations: !annotations.is_empty(),
         name: meta.name.unwrap_or_default(),
         uid: meta.uid.unwrap_or_default(),
         generation: meta.generation.unwrap_or(0),
@@ -31,6 +33,7 @@ pub fn view(version: NodeVersion) -> NodeVersionView {
         deleting: meta.deletion_timestamp.is_some(),
         finalizers: meta.finalizers.unwrap_or_default(),
         annotations: annotations
+            .into_iter()
             .filter(|(key, _)| key.starts_with(marks::PREFIX))
             .collect(),
         labels: meta.labels.unwrap_or_default(),

@@ -33,5 +33,6 @@ pub fn change(
         annotations: BTreeMap::new(),
         spec: serde_json::from_value(spec).unwrap(),
         status: serde_json::from_value(status).unwrap(),
+        misread: None,
     }
 }

@@ -455,6 +455,12 @@ fn take(kind: Kind, item: &Item, observed: &mut Observed) {
         Some(Object::Namespace(name, view)) if view.plans => {
             observed.plan_namespaces.insert(name);
         }
+        Some(Object::ChangeInPart(change, unread)) => {
+            observed
+                .unread
+                .insert((kind.unread_as(), change.key.clone()), unread);
+            observed.changes.insert(change.key.clone(), *change);
+        }
         Some(Object::NotRead(key, unread)) => {
             observed.unread.insert((kind.unread_as(), key), unread);
         }

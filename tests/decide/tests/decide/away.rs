@@ -366,7 +366,7 @@ fn a_dark_node_of_a_plan_waits_and_the_others_go() {
     check(&plan("{}", 60), "node a Selected NodeNotReady\n > admit b");
     check(
         &plan(&mutex("\"takeNotReady\":true,\"order\":\"Name\""), 60),
-        "> mark the gate",
+        "> admit a",
     );
     check(
         &plan(

@@ -776,6 +776,8 @@ impl Cluster {
                 Vec::new()
             },
             annotations,
+            has_annotations: true,
+            pruned: None,
             misread: words
                 .contains(&"misread")
                 .then(|| "spec.order: unknown variant".to_owned()),
@@ -956,6 +958,7 @@ impl Cluster {
                 directive,
             },
             status,
+            misread: None,
         };
         self.observed.changes.insert(key, view);
     }

@@ -27,7 +27,7 @@ fn written(found: Decision) -> NodeChangeStatus {
 }
 
 /// A node of each kind of owner whose rules have passed: the next step lets it go.
-const OWNERS: [(&str, &str); 4] = [
+pub(crate) const OWNERS: [(&str, &str); 4] = [
     (
         "cluster 4.17.0
          pool worker 4.17.0 ours

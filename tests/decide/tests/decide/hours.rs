@@ -7,7 +7,6 @@ use crate::{
     words::{check_cluster as check, words},
 };
 use jiff::Timestamp;
-use numo_api::marks;
 use numo_core::{
     Snapshot,
     admit::{
@@ -16,7 +15,6 @@ use numo_core::{
     },
     decide, invariant,
     model::{Course, Imagined},
-    names,
 };
 use serde_json::{Value, json};
 
@@ -404,19 +402,12 @@ fn plan(settings: &str, rest: &str) -> Cluster {
 /// The Plan has these words beside its settings.
 fn plan_of(words: &str, settings: &str, rest: &str) -> Cluster {
     let spec = format!(r#"spec {{"mutex":{{{settings}}}}}"#);
-    let mut cluster = Cluster::parse(&format!(
+    Cluster::parse(&format!(
         "node a worker v0
          node b worker v0
          plan concurrency:1 cordon finalizer {words} {spec}
          {rest}"
-    ));
-    // That it has a gate of its own is remembered before its first node.
-    for plan in cluster.observed.plans.values_mut() {
-        let value = serde_json::to_string(&plan.spec.mutex).expect("settings");
-        let mark = names::hash(&["gate", &value], 10);
-        plan.annotations.insert(marks::PLAN_GATE.to_owned(), mark);
-    }
-    cluster
+    ))
 }
 
 /// The Plan's settings in a binding.

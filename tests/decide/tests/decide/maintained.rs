@@ -145,6 +145,7 @@ impl Cluster {
         }
         let view = MaintenanceView {
             pruned: line.has("pruned").then_some("mutexRules"),
+            has_annotations: false,
             uid: format!("uid-{name}"),
             generation: 1,
             created: at(line.number("created", -100)),
@@ -346,6 +347,7 @@ impl Cluster {
             key: key.clone(),
             spec,
             status,
+            misread: None,
         };
         self.observed.changes.insert(key, view);
     }

@@ -31,6 +31,7 @@ pub fn create(observed: &mut Observed, request: &MaintenanceRequest, number: usi
     let view = MaintenanceView {
         owner: owner.clone(),
         pruned: None,
+        has_annotations: false,
         uid: format!("maintenance-{number}"),
         generation: 1,
         created: now,

@@ -6,7 +6,7 @@ use crate::{
     words::{check, check_cluster, decision},
 };
 use numo_api::{Step, marks};
-use numo_core::{action::Action, names};
+use numo_core::action::Action;
 
 /// Two workers.
 const TWO: &str = "node a worker v0
@@ -830,11 +830,8 @@ fn gates_of_bindings_and_of_the_plan_itself() {
              > nothing"
         ),
     );
-    let gate = names::hash(&["gate", "{\"maxUnavailable\":\"0%\"}"], 10);
     check(
-        &format!(
-            "{four}\n plan concurrency:4 cordon gate:{gate} spec {{\"mutex\":{{\"maxUnavailable\":\"0%\"}}}}"
-        ),
+        &format!("{four}\n plan concurrency:4 cordon spec {{\"mutex\":{{\"maxUnavailable\":\"0%\"}}}}"),
         "node a Selected MaxUnavailableZero ~ spec.mutex.maxUnavailable is 0, which lets no node begin; whoever owns the object raises it with `kubectl -n ",
     );
     // One that cannot be understood gates all.
@@ -844,10 +841,6 @@ fn gates_of_bindings_and_of_the_plan_itself() {
             binding("\"maxUnavailable\":\"many\"")
         ),
         "hold InvalidField ~ MutexBinding x spec.maxUnavailable",
-    );
-    check(
-        &format!("{four}\n plan concurrency:4 cordon spec {{\"mutex\":{{\"retries\":1}}}}"),
-        "> mark the gate",
     );
     check(
         &format!("{four}\n plan concurrency:4 cordon gate:0123456789"),
@@ -867,7 +860,7 @@ fn rules_gate_the_release_and_the_end() {
     check(
         &two(r#"plan concurrency:1 cordon finalizer gate:x spec {"mutex":{"rules":[{"name":"none"}]}}"#),
         "hold RuleNotFound
-         > mark the gate",
+         > finalizer 0 off",
     );
     let bound = |rest: &str| {
         two(&format!(

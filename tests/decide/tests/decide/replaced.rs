@@ -437,6 +437,7 @@ impl Cluster {
             created: at(-120),
             deleting: false,
             annotations: [(marks::TURN.to_owned(), String::new())].into(),
+            misread: None,
             spec,
             status: NodeChangeStatus {
                 step,

@@ -754,6 +754,10 @@ impl World {
                 let view = self.observed.fleet.versions.get_mut("nv").expect("one");
                 view.finalizers.push(finalizer.to_owned());
             }
+            Action::MarkGate { change, .. } => {
+                let view = self.observed.fleet.versions.get_mut("nv").expect("one");
+                view.annotations.extend(change.to.map(|mark| (change.key, mark)));
+            }
             Action::RemoveFinalizer { index, .. } => {
                 let view = self.observed.fleet.versions.get_mut("nv").expect("one");
                 view.finalizers.remove(index);
@@ -771,6 +775,7 @@ impl World {
                     annotations: [(marks::TURN.to_owned(), String::new())].into(),
                     spec: *spec,
                     status: NodeChangeStatus::default(),
+                    misread: None,
                 };
                 assert_eq!(key.namespace, NAMESPACE);
                 self.observed.changes.insert(key, change);

@@ -58,6 +58,10 @@ fn view() -> OwnerView<'static> {
         suspended: false,
         waiting: &[],
         approval: None,
+        generation: 1,
+        has_annotations: false,
+        pruned: None,
+        gate: numo_api::gate::GateOf::Rules(false),
     }
 }
 

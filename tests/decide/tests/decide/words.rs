@@ -3,27 +3,42 @@
 use crate::cluster::{Cluster, NAMESPACE, RUN_UID, at, now};
 use numo_api::{Outcome, RuleWait, marks};
 use numo_core::{
-    Decision, Snapshot,
+    Decision, Owner, Snapshot,
     action::{Action, MachinePurpose, NodePurpose, PlanParts, PoolPurpose},
     decide,
     drain::Eviction,
     invariant,
     mark::PausedBy,
-    observed::Key,
+    observed::{Key, Observed},
+    own_gate,
     verdict::Question,
 };
+use std::borrow::Cow;
 
 /// Decides, and checks that no invariant would be broken.
 pub fn decision(cluster: &Cluster) -> Decision {
     decision_at(cluster, 0)
 }
 
+/// The owner remembers its own gate already: what it does before says `own_gate.rs`.
+fn remembering<'o>(observed: &'o Observed, owner: &Owner) -> Cow<'o, Observed> {
+    let change = observed.owner(owner).and_then(own_gate::change);
+    let mut observed = Cow::Borrowed(observed);
+    if let Some(change) = change
+        && let Some(annotations) = observed.to_mut().annotations_mut(owner)
+    {
+        annotations.extend(change.to.map(|mark| (change.key, mark)));
+    }
+    observed
+}
+
 /// The same so many seconds after the time of the cluster.
 pub fn decision_at(cluster: &Cluster, seconds: i64) -> Decision {
     let owner = cluster.owner();
+    let observed = remembering(&cluster.observed, &owner);
     let snapshot = Snapshot {
         now: at(seconds),
-        observed: &cluster.observed,
+        observed: &observed,
         owner: &owner,
         asked: None,
     };

@@ -80,18 +80,8 @@ impl World {
                 Object::PlanJob(job.clone())
             }
             Action::MarkGate {
-                plan, uid, change, ..
-            } => {
-                let Some(view) = self.truth.plans.get_mut(plan).filter(|view| view.uid == *uid) else {
-                    return refused(404, "the Plan is gone");
-                };
-                if !test(&view.annotations, std::slice::from_ref(change)) {
-                    return conflict("metadata.annotations");
-                }
-                write(&mut view.annotations, std::slice::from_ref(change));
-                view.has_annotations = !view.annotations.is_empty();
-                Object::Plan(plan.clone())
-            }
+                owner, uid, change, ..
+            } => self.mark_gate(owner, uid, change)?,
             Action::CreateMaintenance(_) | Action::DeleteMaintenance { .. } => {
                 return refused(404, "no other operator drains nodes here");
             }
@@ -116,6 +106,7 @@ impl World {
                     )]),
                     spec: (**spec).clone(),
                     status: numo_api::NodeChangeStatus::default(),
+                    misread: None,
                 };
                 self.truth.changes.insert(key.clone(), view);
                 Object::Change(key.clone())

@@ -8,6 +8,7 @@ use numo_api::{
 };
 use numo_core::{
     MaintenanceGroup, Owner, OwnerKind,
+    action::Change,
     observed::{Key, MaintenanceView, Map, PlanView},
     owners::plan::Window,
 };
@@ -30,6 +31,8 @@ struct Held<'a> {
     uid: &'a str,
     deleting: bool,
     finalizers: &'a mut Vec<String>,
+    annotations: &'a mut Map,
+    has_annotations: &'a mut bool,
 }
 
 impl World {
@@ -42,6 +45,8 @@ impl World {
                     uid: &run.uid,
                     deleting: run.deleting,
                     finalizers: &mut run.finalizers,
+                    annotations: &mut run.annotations,
+                    has_annotations: &mut run.has_annotations,
                 }
             }
             OwnerKind::Plan => {
@@ -50,6 +55,8 @@ impl World {
                     uid: &plan.uid,
                     deleting: plan.deleting,
                     finalizers: &mut plan.finalizers,
+                    annotations: &mut plan.annotations,
+                    has_annotations: &mut plan.has_annotations,
                 }
             }
             OwnerKind::NodeVersion => {
@@ -58,6 +65,8 @@ impl World {
                     uid: &view.uid,
                     deleting: view.deleting,
                     finalizers: &mut view.finalizers,
+                    annotations: &mut view.annotations,
+                    has_annotations: &mut view.has_annotations,
                 }
             }
             OwnerKind::NodeMaintenance(_) => {
@@ -66,9 +75,33 @@ impl World {
                     uid: &view.uid,
                     deleting: view.deleting,
                     finalizers: &mut view.finalizers,
+                    annotations: &mut view.annotations,
+                    has_annotations: &mut view.has_annotations,
                 }
             }
         })
+    }
+
+    pub(super) fn mark_gate(&mut self, owner: &Owner, uid: &str, change: &Change) -> Result<Object, Refused> {
+        let refused = |code, message: &str| {
+            Err(Refused {
+                code,
+                message: message.to_owned(),
+            })
+        };
+        let Some(held) = self.held(owner).filter(|held| held.uid == uid) else {
+            return refused(404, "the owner is gone");
+        };
+        if held.annotations.get(&change.key) != change.from.as_ref() {
+            return refused(409, "metadata.annotations is not as it was read");
+        }
+        if let Some(to) = &change.to {
+            held.annotations.insert(change.key.clone(), to.clone());
+        } else {
+            held.annotations.remove(&change.key);
+        }
+        *held.has_annotations = !held.annotations.is_empty();
+        Ok(object(owner))
     }
 
     pub(super) fn add_finalizer(
@@ -259,6 +292,7 @@ impl World {
         let view = MaintenanceView {
             owner: owner.clone(),
             pruned: None,
+            has_annotations: false,
             uid: format!("maintenance-{}", self.serial()),
             generation: 1,
             created: self.time(),

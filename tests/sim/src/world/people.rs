@@ -910,6 +910,7 @@ impl World {
                 directive: Some(directive),
             },
             status: numo_api::NodeChangeStatus::default(),
+            misread: None,
         };
         self.truth.changes.insert(key.clone(), view);
         // Taken back before numo has seen it, it is a turn that a person gave.

@@ -582,7 +582,10 @@ fn idle(view: &RunView<'_>, hold: Option<Why>, refusal: Option<&Why>) -> Option<
         let refused = refusal == Some(why) && why.reason != Reason::PoolHeldByRun;
         let stands = view.intent.hold_always
             && matches!(why.reason, Reason::PoolPausedByOther | Reason::ForeignWriter);
-        refused || stands || view.intent.problems.contains(why) || why.reason == Reason::Suspended
+        refused
+            || stands
+            || view.intent.problems.contains(why)
+            || matches!(why.reason, Reason::Suspended | Reason::GateLost)
     })?;
     Some(if refusal == Some(&hold) {
         foretold(view, hold)

@@ -20,6 +20,7 @@ use crate::{
     key::Key,
     ledger::is_kept,
     observed::{MaintenanceView, NodeView, Observed, RuleView},
+    own_gate,
     owner::OwnerKind,
     quorum, suspended,
     why::Why,
@@ -183,16 +184,6 @@ pub(super) fn of_not_ready(all: &[Gating<'_>]) -> Policy {
     }
 }
 
-/// A gate of its own spec that is gone from the object, and not from the manifest.
-fn gate_lost(view: &MaintenanceView) -> Option<Why> {
-    view.pruned.map(|field| {
-        let message = format!(
-            "spec.{field} is in the manifest that kubectl apply remembers and not in the object: the CRD of another operator drops it, or somebody took it away; put it back, or apply the manifest without it (a MutexBinding gates as well)"
-        );
-        Why::new(Reason::GateLost, message)
-    })
-}
-
 pub(super) fn parse<'a>(view: &'a MaintenanceView, observed: &'a Observed) -> Intent<'a> {
     let settings = gatings(view, observed);
     let rules = named_rules(view, &settings, observed);
@@ -246,7 +237,7 @@ pub(super) fn parse<'a>(view: &'a MaintenanceView, observed: &'a Observed) -> In
             .or_else(|| of_drain.clone())
             .or(invalid)
             .or(of_rules)
-            .or_else(|| gate_lost(view)),
+            .or_else(|| own_gate::lost(&view.owner, view.into())),
         of_drain,
         settings,
     }

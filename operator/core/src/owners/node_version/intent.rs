@@ -16,6 +16,7 @@ use crate::{
     failures, intent,
     key::Key,
     observed::{IntOrPercent, NodeVersionView, Observed, RuleView},
+    own_gate,
     owner::{Owner, OwnerKind},
     suspended,
     why::Why,
@@ -151,6 +152,8 @@ impl<'a> Intent<'a> {
             .iter()
             .find_map(|one| binding::unserved_by_version(&one.field, one.settings));
         let problem = problem.or_else(|| Some(Why::new(Reason::FieldNotServed, unserved?)));
+        let owner = Owner::node_version(view.name.as_str());
+        let problem = problem.or_else(|| own_gate::lost(&owner, view.into()));
         Self {
             rules: rules.into_iter().map(|(_, key, rule)| (key, rule)).collect(),
             surge,
@@ -173,7 +176,7 @@ impl<'a> Intent<'a> {
             drain: drain.options,
             drain_field: drain.field,
             problem,
-            suspended: suspended::stopped(observed, &Owner::node_version(view.name.as_str()), view.into()),
+            suspended: suspended::stopped(observed, &owner, view.into()),
         }
     }
 

@@ -1,14 +1,14 @@
 //! What keeps nodes of a Plan from their turns, of the Plan and of each node, and how a turn begins.
 
-use super::{edge, known::is_gate_lost, leave, pass::Pass, told, upgrade};
+use super::{edge, leave, pass::Pass, told, upgrade};
 use crate::{
-    action::{Action, Change},
     admit::{
         gates::{self, when},
         waves::Waves,
     },
     failures, intent, names,
     observed::{ChangeView, NodeView, PlanJobView},
+    own_gate,
     owner::OwnerKind,
     time::later,
     turn::{
@@ -17,7 +17,7 @@ use crate::{
     },
     why::Why,
 };
-use numo_api::{Order, Reason, Step, conditions::Actor, marks};
+use numo_api::{Order, Reason, Step, conditions::Actor};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
@@ -129,13 +129,7 @@ impl<'a> Pass<'a> {
 
     /// The Plan had a gate of its own, and somebody has dropped it.
     pub(super) fn gate_lost(&self) -> Option<Why> {
-        is_gate_lost(self.view).then(|| {
-            let message = format!(
-                "spec.mutex is gone: it was dropped by another controller's CRD or writer, or taken away; put it back, or take annotation {} away too, and spec.mutex out of the manifest that is applied",
-                marks::PLAN_GATE
-            );
-            Why::new(Reason::GateLost, message)
-        })
+        own_gate::lost(self.owner, self.view.into())
     }
 
     /// It is outside the window.
@@ -157,33 +151,6 @@ impl<'a> Pass<'a> {
             Some(at) => why.until(at),
             None => why.ended_by(Actor::ClusterAdmin),
         })
-    }
-
-    /// Remembers on the Plan that it has a gate of its own, before the first node is begun.
-    pub(super) fn marks_gate(&mut self) -> Option<Why> {
-        let view = self.view;
-        let settings = view.spec.mutex.as_ref()?;
-        if self.leaving.is_some() {
-            return None;
-        }
-        let value = serde_json::to_string(settings).unwrap_or_default();
-        let wanted = crate::names::hash(&["gate", &value], 10);
-        let found = view.annotations.get(marks::PLAN_GATE);
-        if found == Some(&wanted) {
-            return None;
-        }
-        let action = Action::MarkGate {
-            plan: view.key.clone(),
-            uid: view.uid.clone(),
-            change: Change {
-                key: marks::PLAN_GATE.to_owned(),
-                from: found.cloned(),
-                to: Some(wanted),
-            },
-            has_annotations: view.has_annotations,
-        };
-        self.act("owner", action, None);
-        Some(Why::new(Reason::PlanStarting, "spec.mutex is being remembered"))
     }
 
     /// The order of turns: the reference's by hash, unless one is asked for; those that go first before all.

@@ -88,11 +88,6 @@ pub(super) fn failure(job: &Key, node: &str, end: &JobEnd, exit_code: Option<i32
     format!("Job {job} failed on Node {node}: {reason}: {message}{code}")
 }
 
-/// Whether the Plan had `spec.mutex`, and has it no more.
-pub(crate) fn is_gate_lost(view: &PlanView) -> bool {
-    view.spec.mutex.is_none() && (view.annotations.contains_key(marks::PLAN_GATE) || view.pruned.is_some())
-}
-
 /// The NodeChange of a node of a Plan, for this hash and version.
 pub fn reservation(
     view: &PlanView,

@@ -3,7 +3,6 @@
 use super::{
     intent::{Intent, rules_of, schedule},
     jobs::has_job,
-    known::is_gate_lost,
 };
 use crate::{
     action::{Action, NodePatch, NodePurpose, PlanParts},
@@ -14,6 +13,7 @@ use crate::{
     },
     mark,
     observed::{ChangeView, NodeView, PlanView},
+    own_gate,
     owner::OwnerKind,
     quorum, rules,
     turn::lease,
@@ -55,7 +55,7 @@ impl Lint<'_> {
         if let Some(why) = quorum::refusal_of_turn(observed, node, change) {
             return breach(10, why.message.to_string());
         }
-        if is_gate_lost(self.view) {
+        if own_gate::lost(self.seen.owner, self.seen.view).is_some() {
             return breach(1, format!("{name}: the gate of its Plan is lost"));
         }
         self.begins_in_hours(node, change, "upgraded")?;

@@ -248,8 +248,7 @@ impl<'a> Pass<'a> {
     fn admit(&mut self) -> Option<Why> {
         let nodes = self.observed.nodes.values();
         let selected: Vec<&'a NodeView> = nodes.filter(|node| self.selects(node)).collect();
-        let gate = self.marks_gate().filter(|_| !selected.is_empty());
-        let hold = self.hold.take().or(gate);
+        let hold = self.hold.take();
         let soaking = self.waves.soaking();
         self.out.report.wave = self.waves.report();
         let given = notes::Given {

@@ -87,11 +87,11 @@ pub async fn apply(
         Action::StartPlanJob { job, uid } => start_plan_job(client, store, job, uid).await,
         Action::DeletePlanJob { job, uid } => delete_plan_job(client, store, job, uid).await,
         Action::MarkGate {
-            plan,
+            owner,
             uid,
             change,
             has_annotations,
-        } => mark_gate(client, store, plan, uid, (change, *has_annotations)).await,
+        } => mark_gate(client, store, owner, uid, (change, *has_annotations)).await,
         Action::CreateMaintenance(request) => create_maintenance(client, store, request).await,
         Action::DeleteMaintenance { name, uid } => delete_maintenance(client, store, name, uid).await,
         // What is done to machines needs their provider: `of_machines`.

@@ -59,17 +59,17 @@ pub(super) async fn remove_finalizer(
     Ok(())
 }
 
-/// Marks a Plan, or takes a mark from it.
+/// Remembers on an owner which gate it has.
 pub(super) async fn mark_gate(
     client: &Client,
     store: &mut Store,
-    plan: &Key,
+    owner: &Owner,
     uid: &str,
     (change, has_annotations): (&Change, bool),
 ) -> Result<(), ApplyError> {
     let mut operations = vec![test("/metadata/uid", json!(uid))];
     operations.extend(annotations(std::slice::from_ref(change), has_annotations));
-    json_patch(client, store, Kind::Plan, plan, operations).await
+    json_patch(client, store, kind_of(owner), &owner.key, operations).await
 }
 
 fn has_finalizers(store: &Store, owner: &Owner) -> bool {

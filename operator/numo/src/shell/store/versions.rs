@@ -67,13 +67,15 @@ impl Store {
             let was_known = self.versions.remove(&(kind, key.clone())).is_some();
             return was_known && (self.forget_unread(kind, &key) | watched::remove(self, kind, &key));
         }
-        if let Object::NotRead(key, unread) = object {
-            self.versions.insert(slot, Version { number, own });
-            return replace(&mut self.observed.unread, (kind.unread_as(), key), unread);
-        }
-        let is_read_again = self.forget_unread(kind, &slot.1);
+        let is_news = match object.unread() {
+            Some(unread) => {
+                let slot = (kind.unread_as(), slot.1.clone());
+                replace(&mut self.observed.unread, slot, unread.clone())
+            }
+            None => self.forget_unread(kind, &slot.1),
+        };
         self.versions.insert(slot, Version { number, own });
-        watched::put(self, object) | is_read_again
+        watched::put(self, object) | is_news
     }
 
     pub(super) fn remove(&mut self, kind: Kind, key: &Key, number: u64) -> bool {

@@ -10,6 +10,7 @@ use crate::shell::{
 };
 use kube::{api::ListParams, core::DynamicObject, runtime::watcher};
 use numo_core::observed::{Key, Unread};
+use serde_json::Value;
 
 /// What numo must know of a kind to watch it.
 #[derive(Debug)]
@@ -200,4 +201,26 @@ pub fn left_as_it_was(kind: Kind, item: &Item, why: &Unreadable) -> Option<Objec
     let words = project::unread(what, Some(kind), &key, &why.message);
     let uid = item.metadata.uid.clone().unwrap_or_default();
     Some(Object::NotRead(key, Unread { uid, words }))
+}
+
+/// Takes the fields of a part of an object out that `T` cannot read, but for those that are needed; what is wrong with each.
+pub(super) fn keep_readable<T: serde::de::DeserializeOwned>(
+    object: &mut Value,
+    part: &str,
+    needed: &[&str],
+) -> Vec<String> {
+    let mut misread = Vec::new();
+    let Some(Value::Object(fields)) = object.get_mut(part) else {
+        return misread;
+    };
+    fields.retain(|field, value| {
+        let alone = serde_json::json!({ field.as_str(): value.clone() });
+        let problem = serde_json::from_value::<T>(alone).err();
+        let is_needed = needed.contains(&field.as_str());
+        let is_kept = is_needed || problem.is_none();
+        let of_field = problem.filter(|_| !is_needed);
+        misread.extend(of_field.map(|problem| format!("{part}.{field}: {problem}")));
+        is_kept
+    });
+    misread
 }

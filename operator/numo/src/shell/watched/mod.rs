@@ -225,7 +225,7 @@ pub fn put(store: &mut Store, object: Object) -> bool {
         Object::Rule(rule) => store.put_rule(*rule),
         Object::Unreadable(rule, why) => store.put_unreadable_rule(*rule, why),
         Object::Target(target) => mutex_target::put(store, *target),
-        Object::Change(change) => node_change::put(store, *change),
+        Object::Change(change) | Object::ChangeInPart(change, _) => node_change::put(store, *change),
         Object::Budget(budget) => mutex_budget::put(store, *budget),
         Object::Window(window) => mutex_window::put(store, *window),
         Object::Notifier(notifier) => mutex_notifier::put(store, *notifier),
@@ -281,6 +281,7 @@ pub fn has_news(store: &Store, object: &Object) -> bool {
         | Object::RebootLocks(..)
         | Object::NotRead(..)
         | Object::Change(_)
+        | Object::ChangeInPart(..)
         | Object::Namespace(..)
         | Object::Lease(..)
         | Object::Job(..)
@@ -318,7 +319,7 @@ pub fn weight(object: &Object) -> Option<usize> {
         Object::Run(run) => mutex_run_config::weight(run),
         Object::Target(target) => mutex_target::weight(target),
         Object::Plan(plan) => plan::weight(plan),
-        Object::Change(change) => node_change::weight(change),
+        Object::Change(change) | Object::ChangeInPart(change, _) => node_change::weight(change),
         Object::Machine(_, machine) => machine_api::weight_of_machine(machine),
         Object::HealthCheck(_, check) => machine_api::weight_of_health_check(check),
         Object::DisruptionBudget(_, budget) => disruption_budget::weight(budget),

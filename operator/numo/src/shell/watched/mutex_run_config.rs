@@ -2,12 +2,13 @@
 
 use super::{
     entry::{
-        Kept, Missing, PAGE_OF_WRITTEN, Place, Reading, Selection, Watched, left_as_it_was, needed_by_nobody,
+        Kept, Missing, PAGE_OF_WRITTEN, Place, Reading, Selection, Watched, keep_readable, left_as_it_was,
+        needed_by_nobody,
     },
     object::Object,
 };
 use crate::{
-    frontends::{self, hours::hours},
+    frontends::{self, LAST_APPLIED, hours::hours},
     shell::{
         item::{Item, Size, weight_of_map as map},
         project::{created, kept, key, misread, read, typed},
@@ -15,12 +16,11 @@ use crate::{
         weigh,
     },
 };
-use numo_api::MutexRunConfig;
+use numo_api::{MutexRunConfig, gate::OF_RUN};
 use numo_core::{
     observed::{Key, RunConfigView},
     ready,
 };
-use serde_json::Value;
 
 /// How MutexRunConfigs are watched.
 pub const MUTEX_RUN_CONFIG: Watched = Watched {
@@ -81,30 +81,34 @@ pub fn weight(run: &RunConfigView) -> usize {
     ])
 }
 
-/// What an older definition has dropped of a run that was applied: a rule that stood in it, which is a gate. Who takes rules out by a patch,
-/// beside the manifest, is told so as well.
-fn dropped(run: &MutexRunConfig) -> Option<String> {
+/// A field that gates a run and that an older definition has dropped, of a run that was applied. Who takes one out by a patch, beside the
+/// manifest, is told so as well.
+fn pruned(run: &MutexRunConfig) -> Option<&'static str> {
     let annotations = run.metadata.annotations.as_ref()?;
-    let field = frontends::pruned(annotations, &[("rules", run.spec.rules.is_some())])?;
-    Some(format!(
-        "spec.{field}: found none, though the manifest that was applied last has it; wanted the definition of MutexRunConfig of this numo, and \
-         the manifest applied again, with it or without"
-    ))
+    annotations.get(LAST_APPLIED)?;
+    let spec = serde_json::to_value(&run.spec).ok()?;
+    let own = OF_RUN.map(|field| (field, spec.get(field).is_some()));
+    frontends::pruned(annotations, &own)
 }
 
 /// The view of a run.
 pub fn view(run: MutexRunConfig) -> RunConfigView {
-    let misread = dropped(&run);
     RunConfigView {
+        pruned: pruned(&run),
         key: key(&run.metadata),
         uid: run.metadata.uid.clone().unwrap_or_default(),
         generation: run.metadata.generation.unwrap_or(0),
         created: created(&run.metadata),
         deleting: run.metadata.deletion_timestamp.is_some(),
         finalizers: run.metadata.finalizers.clone().unwrap_or_default(),
+        has_annotations: run
+            .metadata
+            .annotations
+            .as_ref()
+            .is_some_and(|all| !all.is_empty()),
         annotations: kept(run.metadata.annotations.unwrap_or_default()),
         workloads_check: Some(Box::new(ready::rule(run.spec.awaited_workloads.as_ref()))),
-        misread,
+        misread: None,
         keeps_status: false,
         hours: hours(run.spec.window.as_ref()),
         spec: run.spec,
@@ -135,34 +139,12 @@ fn partly_read(item: &Item) -> Option<Object> {
     Some(Object::Run(Box::new(view)))
 }
 
-/// Takes the fields of a part of an object out that `T` cannot read, but for those that are needed; what is wrong with each.
-fn keep_readable<T: serde::de::DeserializeOwned>(
-    object: &mut Value,
-    part: &str,
-    needed: &[&str],
-) -> Vec<String> {
-    let mut misread = Vec::new();
-    let Some(Value::Object(fields)) = object.get_mut(part) else {
-        return misread;
-    };
-    fields.retain(|field, value| {
-        let alone = serde_json::json!({ field.as_str(): value.clone() });
-        let problem = serde_json::from_value::<T>(alone).err();
-        let is_needed = needed.contains(&field.as_str());
-        let is_kept = is_needed || problem.is_none();
-        let of_field = problem.filter(|_| !is_needed);
-        misread.extend(of_field.map(|problem| format!("{part}.{field}: {problem}")));
-        is_kept
-    });
-    misread
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::shell::{kind::Kind, project::condition_words, watched::item};
 
-    fn run_of(spec: &Value) -> Option<Object> {
+    fn run_of(spec: &serde_json::Value) -> Option<Object> {
         let object = serde_json::json!({
             "apiVersion": "openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexRunConfig",
             "metadata": {"name": "upgrade", "namespace": "ns", "uid": "u"},
@@ -175,24 +157,37 @@ mod tests {
     }
 
     #[test]
-    fn a_run_whose_rules_an_older_definition_dropped_is_refused() {
-        let view = |annotations: &serde_json::Value, spec: serde_json::Value| {
+    fn a_field_that_gates_a_run_and_that_an_older_definition_dropped_is_missed() {
+        let pruned = |annotations: &serde_json::Value, spec: &serde_json::Value| {
             let object = serde_json::json!({
                 "apiVersion": "openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexRunConfig",
                 "metadata": {"name": "upgrade", "namespace": "ns", "annotations": annotations},
                 "spec": spec,
             });
-            super::view(serde_json::from_value(object).unwrap())
+            let view = super::view(serde_json::from_value(object).unwrap());
+            assert_eq!(view.misread, None);
+            view.pruned
         };
-        let rules = serde_json::json!([{"name": "backup", "jobSpec": {}}]);
-        let manifest = serde_json::json!({"spec": {"pools": ["worker"], "rules": rules}}).to_string();
-        let applied = serde_json::json!({"kubectl.kubernetes.io/last-applied-configuration": manifest});
-        let words = view(&applied, serde_json::json!({"pools": ["worker"]})).misread;
-        assert!(words.is_some_and(|words| words.starts_with("spec.rules: found none")));
-        let whole = serde_json::json!({"pools": ["worker"], "rules": rules});
-        assert_eq!(view(&applied, whole).misread, None);
+        let fields = serde_json::json!({
+            "rules": [{"name": "backup", "jobSpec": {}}], "approval": {"before": ["Run"]}, "suspend": true, "startAfter": "2027-01-15T08:00:00Z",
+            "window": {"openings": []}, "mutexKeys": ["zone"], "dryRun": true, "failureBudget": 1, "pools": ["worker"], "hold": "Always",
+        });
+        let targets = serde_json::json!({"mutexTargets": [{"name": "workers"}]});
+        for (field, value) in fields.as_object().unwrap() {
+            let mut whole = targets.clone();
+            whole[field] = value.clone();
+            let manifest = serde_json::json!({"spec": whole}).to_string();
+            let applied = serde_json::json!({LAST_APPLIED: manifest});
+            assert_eq!(pruned(&applied, &targets), Some(field.as_str()));
+            assert_eq!(pruned(&serde_json::json!({}), &targets), None);
+            if serde_json::from_value::<numo_api::MutexRunConfigSpec>(whole.clone()).is_ok() {
+                assert_eq!(pruned(&applied, &whole), None, "{field}");
+            }
+        }
+        // One that asks for nothing is none.
+        let manifest = serde_json::json!({"spec": {"suspend": false, "rules": []}}).to_string();
         assert_eq!(
-            view(&serde_json::json!({}), serde_json::json!({"pools": ["worker"]})).misread,
+            pruned(&serde_json::json!({LAST_APPLIED: manifest}), &targets),
             None
         );
     }

@@ -1,21 +1,25 @@
-//! NodeChanges, the journals of turns. One that a later numo wrote may mean something else: it is kept as it was seen before, and nothing
-//! begins.
+//! NodeChanges, the journals of turns. One that a later numo wrote may mean something else: as much of it is read as tells whose turn it is, and
+//! nothing begins. One of which not even that can be read is kept as it was seen before.
 
 use super::{
     entry::{
-        Kept, Missing, PAGE_OF_MADE, Place, Reading, Selection, Watched, left_as_it_was, needed_by_nobody,
+        Kept, Missing, PAGE_OF_MADE, Place, Reading, Selection, Watched, keep_readable, left_as_it_was,
+        needed_by_nobody,
     },
     object::Object,
 };
 use crate::shell::{
-    item::{Size, weight_of_map as map},
-    project::{created, kept, key, read, typed},
+    item::{Item, Size, Unreadable, weight_of_map as map},
+    kind::Kind,
+    project::{created, kept, key, read, typed, unread},
     store::{Store, replace},
     weigh,
 };
 use kube::core::DynamicObject;
-use numo_api::NodeChange;
-use numo_core::observed::{ChangeView, Key};
+use numo_api::{Directive, Entry, NodeChange, NodeChangeStatus, Step};
+use numo_core::observed::{ChangeView, Key, Unread};
+use serde::Deserialize;
+use serde_json::Value;
 
 /// How NodeChanges are watched.
 pub const NODE_CHANGE: Watched = Watched {
@@ -32,7 +36,7 @@ pub const NODE_CHANGE: Watched = Watched {
     reading: Reading::Ours {
         size: Size::Any,
         misread,
-        left: left_as_it_was,
+        left: |kind, item, why| partly_read(kind, item, why).or_else(|| left_as_it_was(kind, item, why)),
         known_as: "nodechanges",
     },
     project,
@@ -53,6 +57,36 @@ fn misread(found: &DynamicObject) -> Option<String> {
         Ok(change) => later_journal(&change),
         Err(words) => Some(words),
     }
+}
+
+/// A NodeChange of a later numo: what this one can read of it, so that its node keeps its turn after a restart, too. None if nobody knows then
+/// whose turn it is, and of which node.
+fn partly_read(kind: Kind, item: &Item, why: &Unreadable) -> Option<Object> {
+    let mut found = item.read_as(Size::Any).ok()?;
+    let step = found.data.pointer("/status/step").is_some();
+    if let Some(Value::Array(entries)) = found.data.pointer_mut("/status/entries") {
+        // Those that are known tell whether the node was released.
+        entries.retain(|entry| Entry::deserialize(entry).is_ok());
+    }
+    keep_readable::<NodeChangeStatus>(&mut found.data, "status", &[]);
+    if let Some(Value::Object(spec)) = found.data.get_mut("spec")
+        && spec
+            .get("directive")
+            .is_some_and(|said| Directive::deserialize(said).is_err())
+    {
+        // Nobody hears a word that is not known.
+        spec.remove("directive");
+    }
+    let mut view = view(read::<NodeChange>(&found).ok()?);
+    if step && view.status.step.is_none() {
+        // It is not known whether its turn is over.
+        view.status.step = Some(Step::Held);
+    }
+    let what = "an object cannot be read as a whole: the node of its turn is left alone";
+    let words = unread(what, Some(kind), &view.key, &why.message);
+    view.misread = Some(words.clone());
+    let uid = view.uid.clone();
+    Some(Object::ChangeInPart(Box::new(view), Unread { uid, words }))
 }
 
 /// Puts one where decisions see it; true if one could change by it.
@@ -99,6 +133,7 @@ pub fn view(change: NodeChange) -> ChangeView {
         deleting: change.metadata.deletion_timestamp.is_some(),
         annotations: kept(change.metadata.annotations.unwrap_or_default()),
         spec: change.spec,
+        misread: None,
         status: change.status.unwrap_or_default(),
     }
 }

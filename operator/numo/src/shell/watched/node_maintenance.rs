@@ -94,6 +94,7 @@ fn maintenance(group: MaintenanceGroup, object: NodeMaintenance) -> Object {
     let own = [("mutexRules", object.spec.mutex_rules.is_some())];
     Object::Maintenance(Box::new(MaintenanceView {
         pruned: frontends::pruned(&annotations, &own),
+        has_annotations: !annotations.is_empty(),
         owner: Owner::maintenance(group, meta.name.clone().unwrap_or_default()),
         uid: meta.uid.clone().unwrap_or_default(),
         generation: meta.generation.unwrap_or(0),

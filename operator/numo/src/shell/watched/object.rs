@@ -38,6 +38,8 @@ pub enum Object {
     Unreadable(Box<MutexRule>, Unreadable),
     /// An object of a kind of numo's, or an owner, that is there and cannot be read, by its key.
     NotRead(Key, Unread),
+    /// A NodeChange of which this numo cannot read all: what it can read, and why.
+    ChangeInPart(Box<ChangeView>, Unread),
     Target(Box<TargetView>),
     Change(Box<ChangeView>),
     Budget(Box<BudgetView>),
@@ -73,6 +75,14 @@ pub enum Object {
 }
 
 impl Object {
+    /// Why it cannot be read, or not all of it.
+    pub const fn unread(&self) -> Option<&Unread> {
+        match self {
+            Self::NotRead(_, unread) | Self::ChangeInPart(_, unread) => Some(unread),
+            _ => None,
+        }
+    }
+
     /// Where it stands: its key, and the namespace that its watch may be limited to.
     pub fn place(&self) -> (Key, String) {
         let of = |key: &Key| (key.clone(), key.namespace.clone());
@@ -92,7 +102,7 @@ impl Object {
             Self::Run(run) => of(&run.key),
             Self::Rule(rule) | Self::Unreadable(rule, _) => of(&project::key(&rule.metadata)),
             Self::Target(target) => of(&target.key),
-            Self::Change(change) => of(&change.key),
+            Self::Change(change) | Self::ChangeInPart(change, _) => of(&change.key),
             Self::Budget(budget) => cluster(&budget.name),
             Self::Window(window) => cluster(&window.name),
             Self::Notifier(notifier) => cluster(&notifier.name),

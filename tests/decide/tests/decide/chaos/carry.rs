@@ -259,6 +259,7 @@ fn of_journal(observed: &mut Observed, action: &Action, now: Timestamp, number: 
                 annotations: Map::from([(marks::TURN.to_owned(), String::new())]),
                 spec: (**spec).clone(),
                 status: NodeChangeStatus::default(),
+                misread: None,
             };
             observed.changes.insert(key.clone(), view);
         }
@@ -368,15 +369,12 @@ fn of_jobs(observed: &mut Observed, action: &Action, now: Timestamp, number: &st
             job.deleting = Some(now);
         }
         Action::MarkGate {
-            plan, uid, change, ..
+            owner, uid, change, ..
         } => {
-            let plan = observed
-                .plans
-                .get_mut(plan)
-                .filter(|plan| plan.uid == *uid)
-                .ok_or("no plan")?;
-            test(&plan.annotations, std::slice::from_ref(change))?;
-            lay(&mut plan.annotations, std::slice::from_ref(change));
+            taken(observed.uid_of(owner) == Some(uid.as_str()), "no such owner")?;
+            let marks = observed.annotations_mut(owner).ok_or("no such owner")?;
+            test(marks, std::slice::from_ref(change))?;
+            lay(marks, std::slice::from_ref(change));
         }
         Action::Evict { node, eviction } => {
             let pods = observed.pods.get_mut(node).ok_or("no pods")?;

@@ -457,7 +457,7 @@ impl Scene<'_> {
                     marks::ABORT,
                     marks::RETRY,
                     marks::ACKNOWLEDGED,
-                    marks::PLAN_GATE,
+                    marks::GATE,
                     marks::SAID,
                 ]);
                 if annotations.remove(key).is_none() {

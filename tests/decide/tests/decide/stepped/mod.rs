@@ -431,6 +431,11 @@ impl World {
                 of.map(|(finalizers, _)| finalizers.push(finalizer.to_owned()))
                     .is_some()
             }
+            Action::MarkGate { owner, change, .. } => {
+                let annotations = observed.annotations_mut(&owner);
+                let laid = annotations.map(|all| all.extend(change.to.map(|mark| (change.key, mark))));
+                laid.is_some()
+            }
             Action::RemoveFinalizer { .. } => {
                 if let Some((finalizers, _)) = self.finalizers() {
                     finalizers.clear();
@@ -452,6 +457,7 @@ impl World {
                     )]),
                     spec: *spec,
                     status: NodeChangeStatus::default(),
+                    misread: None,
                 };
                 observed.changes.entry(key).or_insert(view);
                 is_new
@@ -598,8 +604,7 @@ impl World {
             | Action::RecordRun { .. }
             | Action::CreateMaintenance(_)
             | Action::DeleteMaintenance { .. }
-            | Action::Fleet(_)
-            | Action::MarkGate { .. } => panic!("{action:?} is nothing to these owners"),
+            | Action::Fleet(_) => panic!("{action:?} is nothing to these owners"),
         }
     }
 

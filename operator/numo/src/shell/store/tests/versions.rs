@@ -95,12 +95,36 @@ fn an_object_of_ours_that_cannot_be_read_is_not_gone() {
     later["status"]["journalVersion"] = serde_json::json!(1);
     store.see(Seen::Applied(kind, 9, item(kind, &later)));
     assert!(!stops(&store));
-    // After a restart nothing is known of it, but that it is there.
+    // After a restart nothing is known of it but what can be read: its node keeps its turn.
     let mut store = Store::new(settings());
     list(&mut store, 6, "Levitated");
     assert!(stops(&store), "nothing begins");
-    store.see(Seen::Deleted(kind, key, 8));
-    assert!(!stops(&store));
+    let seen = &store.observed.changes[&key];
+    assert!(seen.in_flight() && seen.spec.node_name == "a" && seen.spec.owner_ref.uid == "o");
+    assert!(
+        seen.misread
+            .as_ref()
+            .is_some_and(|words| words.contains("Levitated"))
+    );
+    store.see(Seen::Deleted(kind, key.clone(), 8));
+    assert!(!stops(&store) && store.observed.changes.is_empty());
+    // One of a later format, too, by the steps that are known: an unknown one hides none of them, nor does an unknown word of a person.
+    later["status"] = serde_json::json!({"journalVersion": 2, "step": "Changed", "entries": [
+        {"at": "2026-01-01T00:00:00Z", "step": "Released", "attempt": 1},
+        {"at": "2026-01-01T00:01:00Z", "step": "Levitated", "attempt": 1},
+    ]});
+    later["spec"]["directive"] = serde_json::json!({"action": "Levitate"});
+    store.see(Seen::Applied(kind, 9, item(kind, &later)));
+    assert!(stops(&store), "nothing begins");
+    let seen = &store.observed.changes[&key];
+    assert!(seen.in_flight() && seen.spec.directive.is_none());
+    let released = numo_core::turn::journal::entered(seen, numo_api::Step::Released);
+    assert!(released.is_some() && seen.status.journal_version == 2);
+    // Whose turn it is, nobody can tell.
+    let mut store = Store::new(settings());
+    later["spec"]["ownerRef"] = serde_json::json!("p");
+    store.see(Seen::Applied(kind, 9, item(kind, &later)));
+    assert!(stops(&store) && store.observed.changes.is_empty());
 }
 
 #[test]
