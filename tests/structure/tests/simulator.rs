@@ -25,7 +25,7 @@ const MAY_NAME: [&str; 11] = [
 ];
 
 /// The functions among it: how people find the NodeChange of a node, as `numo` tells them.
-const MAY_CALL: [&str; 2] = ["names::change_name", "names::run_id"];
+const MAY_CALL: [&str; 3] = ["names::change_name", "names::node_hash", "names::run_id"];
 
 /// What they may ask of such data: how it is named, where it stands, and what is put there; and words that others have as well.
 const MAY_ASK: [&str; 14] = [

@@ -458,9 +458,9 @@ impl World {
             group.spec.node_image = group.spec.group_id.as_ref().and_then(|id| known.get(id)).cloned();
         }
         let groups: Vec<String> = self.truth.fleet.groups.keys().cloned().collect();
-        groups
-            .into_iter()
-            .for_each(|name| self.touch(Object::Group(name)));
+        for name in groups {
+            self.touch(Object::Group(name));
+        }
         if let Some(cloud) = &mut self.cloud {
             (cloud.knobs.duds, cloud.knobs.refusals) = (0, 0);
             cloud.lost.clear();

@@ -3,6 +3,7 @@
 
 use super::{
     etcd::heir_gone,
+    heir::is_awaited,
     known::{is_held_for_joins, version},
     late::being_deleted,
     pass::Pass,
@@ -564,8 +565,7 @@ impl steps::Turn for Going<'_, '_> {
     }
 
     fn finish(&mut self) {
-        let message = format!("Node {} has its place", self.node.name);
-        let why = Why::new(Reason::Done, message);
+        let why = Why::new(Reason::Done, format!("Node {} has its place", self.node.name));
         self.pass.end_journal(self.change, Step::Done, &why);
     }
 
@@ -595,9 +595,4 @@ impl steps::Turn for Going<'_, '_> {
         let why = Why::new(Reason::Aborted, why.message);
         self.pass.end_journal(self.change, Step::Held, &why);
     }
-}
-
-/// Whether a node or what is noted on it is waited for: a person is told once that takes too long.
-const fn is_awaited(reason: Reason) -> bool {
-    matches!(reason, Reason::Joining | Reason::AwaitingAnnotation)
 }

@@ -188,6 +188,7 @@ mod tests {
             created: Timestamp::UNIX_EPOCH,
             deleting: false,
             annotations: BTreeMap::new(),
+            misread: None,
             spec: serde_json::from_value(spec).unwrap(),
             status: serde_json::from_value(json!({"step": "PreRules", "verdicts": [verdict]})).unwrap(),
         }

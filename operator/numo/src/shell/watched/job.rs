@@ -20,7 +20,7 @@ pub const JOB: Watched = Watched {
     page: PAGE_OF_MADE,
     missing: Missing::Empty,
     reading: Reading::Whole,
-    project: |object| Some(Object::Job(key(&object.metadata), job(object))),
+    project: |object| Some(Object::Job(key(&object.metadata), Box::new(job(object)))),
     kept: Kept::All,
     remove: |store, key| store.remove_job(key),
 };

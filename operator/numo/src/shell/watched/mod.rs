@@ -158,6 +158,7 @@ impl Item {
 
 /// What an object is to numo that a watch tells of.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "it is taken apart where it is made")]
 pub enum Found {
     /// One of those that it looks at.
     Shown(Object),
@@ -232,7 +233,7 @@ pub fn put(store: &mut Store, object: Object) -> bool {
         Object::Approval(approval) => mutex_approval::put(store, *approval),
         Object::Namespace(name, view) => namespace::put(store, &name, *view),
         Object::Lease(node, lease) => lease::put(store, node, lease),
-        Object::Job(key, job) => store.put_job(&key, job),
+        Object::Job(key, job) => store.put_job(&key, *job),
         Object::Pod(key, pod) => store.put_pod_of_job(key, pod),
         Object::JobEvent(key, job, trouble) => store.put_job_event(key, &job, trouble),
         Object::Maintenance(view) => node_maintenance::put(store, *view),

@@ -48,7 +48,7 @@ pub enum Object {
     Approval(Box<ApprovalView>),
     Namespace(String, Box<NamespaceView>),
     Lease(String, LeaseView),
-    Job(Key, JobView),
+    Job(Key, Box<JobView>),
     /// A pod of a rule's Job.
     Pod(Key, JobPodView),
     /// Job it is about: reason and message.
