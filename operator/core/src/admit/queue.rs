@@ -220,9 +220,7 @@ fn wake_for_hours<'a>(queue: &mut impl Queue<'a>) {
 pub fn admit<'a>(queue: &mut impl Queue<'a>) {
     let (observed, answers, now) = queue.seen();
     let taken = observed.taken(now);
-    let mut ledger = Ledger::of(observed, now);
-    let mut probes = Probes::default();
-    let mut asking = 0;
+    let (mut ledger, mut probes, mut asking) = (Ledger::of(observed, now), Probes::default(), 0);
     let forecast = forecast((observed, now), queue.whose());
     let mut shut = Shut::of(observed);
     wake_for_hours(queue);
@@ -248,15 +246,16 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
             Gate::Budget if queue.leaves_service() => ledger.refusal(node),
             Gate::Budget => None,
             Gate::Drain => {
-                let tried_again = queue.tried_again();
-                probes.refusal(queue.out(), change, (answers, now), tried_again)
+                let again = queue.tried_again();
+                probes.refusal(queue.out(), change, (answers, now), again)
             }
             gate => queue.against(one, gate),
         });
         let against = against.and_of_owner(|| queue.against_owner());
         let against = against.and_all(|| ledger::stops(observed, node));
-        let against = against.and_all(|| ledger.refusals(node));
-        let against = against.and_all(|| unreadable(queue, one));
+        let against = against
+            .and_all(|| ledger.refusals(node))
+            .and_all(|| unreadable(queue, one));
         // Of a journal that is on its way out nobody is told before all else: it ends by itself.
         let against = against.or(|| name_taken(queue, one));
         if let Some(why) = against.worst(&mut queue.out().report) {

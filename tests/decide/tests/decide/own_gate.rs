@@ -251,7 +251,7 @@ fn what_was_applied_and_is_not_there_holds_every_owner() {
         observed
             .runs
             .values_mut()
-            .for_each(|one| one.pruned = Some("window"));
+            .for_each(|one| one.pruned = Some("waves"));
         observed
             .plans
             .values_mut()
@@ -270,4 +270,27 @@ fn what_was_applied_and_is_not_there_holds_every_owner() {
         let begun = lost.actions.iter().find(|planned| planned.action.disrupts());
         assert_eq!(begun, None, "{}", cluster.owner());
     }
+}
+
+/// The wish that they stay paused was dropped as well: the next configuration would roll without rules.
+#[test]
+fn the_pools_of_a_run_whose_gate_is_lost_stay_paused() {
+    let mut cluster = Cluster::parse(
+        "cluster 4.17.0
+         pool worker 4.17.0 ours
+         node a worker 4.17.0
+         run {trigger: AnyConfig, hold: Always} finalizer",
+    );
+    remember(&mut cluster);
+    for run in cluster.observed.runs.values_mut() {
+        (run.spec.hold, run.spec.trigger) = (None, None);
+    }
+    let lost = decided(&cluster);
+    assert_eq!(hold(&lost), Some(Reason::GateLost));
+    let others: Vec<_> = lost
+        .actions
+        .iter()
+        .filter(|planned| !matches!(planned.action, Action::MarkGate { .. }))
+        .collect();
+    assert!(others.is_empty(), "{others:#?}");
 }

@@ -37,12 +37,11 @@ impl Judge {
         let run_id = change.map_or("", |change| change.spec.target.run_id.as_str());
         heard::not_given_up(seen, owner, (run_id, node))?;
         few_have_failed(world, seen, owner, (run_id, node))?;
-        if self.goes_out_of_order(seen, owner, node) {
-            return Ok(());
+        if !self.goes_out_of_order(seen, owner, node) {
+            self.first_are_done(world, seen, owner, (run_id, node))?;
+            self.wave_by_wave(world, seen, owner, (run_id, node))?;
+            self.domain_by_domain(world, seen, owner, (run_id, node))?;
         }
-        self.first_are_done(world, seen, owner, (run_id, node))?;
-        self.wave_by_wave(world, seen, owner, (run_id, node))?;
-        self.domain_by_domain(world, seen, owner, (run_id, node))?;
         // A node that has changed and is asked about again begins nothing: only its last rules are asked.
         if change.is_some_and(|change| change.status.step == Some(Step::PostRules)) {
             return Ok(());

@@ -233,7 +233,9 @@ impl Simulation {
                     Reason::WaitsForApproval | Reason::ApprovalExpired => self.world.has_to_speak(owner),
                     // A Job that does not end is a person's to delete.
                     Reason::RuleRunning if node.why.who() == Actor::ClusterAdmin => {
-                        self.world.truth.jobs.values().any(|job| job.ended.is_none())
+                        let of = [numo_core::names::node_hash(name), numo_core::names::node_hash("")];
+                        let mut jobs = self.world.truth.jobs.values();
+                        jobs.any(|job| job.ended.is_none() && of.contains(&job.node))
                     }
                     Reason::NodeLeaseHeld => self.world.truth.leases.contains_key(name),
                     Reason::DrainBlocked => {

@@ -13,6 +13,7 @@ use crate::{
     key::{Index, Key},
     mark, names,
     observed::{ChangeView, JobView, Leaving, NodeView, Observed, PoolView, RunConfigView},
+    own_gate,
     owner::{Owner, OwnerKind},
     turn::{
         believed::Believed, directive::retry_asked, lease, quarantine::is_quarantined, reservation::of_owner,
@@ -181,8 +182,9 @@ impl<'a> RunView<'a> {
 
     /// Whether the pool stays paused when a run is over (`hold: Always`).
     pub fn keeps_paused(&self, pool: &PoolView) -> bool {
-        // What cannot be read may be the wish that they stay.
-        let stays = self.intent.hold_always || self.run.misread.is_some();
+        // What cannot be read, or was dropped, may be the wish that they stay.
+        let is_lost = || own_gate::lost(self.owner, self.run.into()).is_some();
+        let stays = self.intent.hold_always || self.run.misread.is_some() || is_lost();
         stays && self.intent.pools.iter().any(|target| target.name == pool.name)
     }
 

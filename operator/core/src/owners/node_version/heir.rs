@@ -555,11 +555,6 @@ fn taints(donor: &NodeView, heir: &NodeView) -> Option<(Value, Value)> {
     (wanted.len() > found).then(|| (heir.taints.clone(), Value::Array(wanted)))
 }
 
-/// Whether a node or what is noted on it is waited for: a person is told once that takes too long.
-pub(super) const fn is_awaited(reason: Reason) -> bool {
-    matches!(reason, Reason::Joining | Reason::AwaitingAnnotation)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -173,3 +173,8 @@ pub(super) fn for_change(pending: &PendingNodeView) -> &str {
         .get(marks::PENDING_FOR)
         .map_or("", String::as_str)
 }
+
+/// Whether a node or what is noted on it is waited for: a person is told once that takes too long.
+pub(super) const fn is_awaited(reason: Reason) -> bool {
+    matches!(reason, Reason::Joining | Reason::AwaitingAnnotation)
+}

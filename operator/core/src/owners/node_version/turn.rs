@@ -3,8 +3,7 @@
 
 use super::{
     etcd::heir_gone,
-    heir::is_awaited,
-    known::{is_held_for_joins, version},
+    known::{is_awaited, is_held_for_joins, version},
     late::being_deleted,
     pass::Pass,
     sets::Class,

@@ -60,6 +60,11 @@ impl Namespaces {
                 continue;
             }
             if self.is_full(gives_back) {
+                if !of_rules(&context.store.observed, Referral::GivesBack).contains(&namespace) && gives_back
+                {
+                    // No rule is there now. One of many may have been.
+                    continue;
+                }
                 tracing::error!(
                     namespace,
                     limit = MAX_JOB_NAMESPACES,
@@ -74,7 +79,7 @@ impl Namespaces {
             context.store.watch_again(&namespace);
             self.jobs.insert(namespace, gives_back);
         }
-        let mut earlier = of_edited(&context.store.observed);
+        let mut earlier: BTreeSet<String> = of_edited(&context.store.observed).into_iter().collect();
         earlier.retain(|namespace| self.jobs.contains_key(namespace));
         context.store.await_jobs_of(earlier);
     }
@@ -91,10 +96,11 @@ impl Namespaces {
         let mut watched = of_rules(observed, Referral::Watched);
         // Events tell why the Job of a Plan gets no pod.
         watched.extend(self.plans.iter().cloned());
-        let others = &of_edited(observed) | &of_rules(observed, Referral::GivesBack);
+        let others = of_rules(observed, Referral::GivesBack).into_iter();
+        let others = others.chain(of_edited(observed));
         let others: Vec<_> = others
-            .difference(&watched)
-            .map(|one| (one.clone(), true))
+            .filter(|one| !watched.contains(one))
+            .map(|one| (one, true))
             .collect();
         let first = watched.into_iter().map(|one| (one, false));
         first.chain(others).collect()
@@ -117,9 +123,9 @@ fn of_rules(observed: &Observed, wanted: Referral) -> BTreeSet<String> {
 
 /// The namespaces where a Job of a rule may still run that began before the rule was edited, while nodes have their turns. After a restart
 /// nobody else knows of that Job, and another would begin beside it.
-fn of_edited(observed: &Observed) -> BTreeSet<String> {
+fn of_edited(observed: &Observed) -> Vec<String> {
     if !observed.journals().any(ChangeView::in_flight) {
-        return BTreeSet::new();
+        return Vec::new();
     }
     let referred = referred::rules(observed);
     let rules = referred
@@ -130,11 +136,11 @@ fn of_edited(observed: &Observed) -> BTreeSet<String> {
     may_have_run(observed, &edited)
 }
 
-/// The namespaces where Jobs of these rules may have run: their own, those that take their Jobs, and those where they ran one by a journal.
-fn may_have_run(observed: &Observed, rules: &[&RuleView]) -> BTreeSet<String> {
+/// The namespaces where Jobs of these rules may have run: those where they ran one by a journal, their own, and those that take their Jobs.
+fn may_have_run(observed: &Observed, rules: &[&RuleView]) -> Vec<String> {
     let names: BTreeSet<String> = rules.iter().map(|rule| rule.key.to_string()).collect();
     if names.is_empty() {
-        return BTreeSet::new();
+        return Vec::new();
     }
     let verdicts = observed.journals().flat_map(|change| &change.status.verdicts);
     let jobs = verdicts.filter(|verdict| names.contains(&verdict.rule));
@@ -143,8 +149,9 @@ fn may_have_run(observed: &Observed, rules: &[&RuleView]) -> BTreeSet<String> {
     let take = take.filter(|(_, from)| rules.iter().any(|rule| from.contains(&rule.key.namespace)));
     let take = take.map(|(namespace, _)| namespace.clone());
     let own = rules.iter().map(|rule| rule.key.namespace.clone());
-    let all = ran.chain(take).chain(own);
-    all.filter(|one| frontends::mutex_rule::is_namespace(one))
+    let all = ran.chain(own).chain(take);
+    let mut known = BTreeSet::new();
+    all.filter(|one| frontends::mutex_rule::is_namespace(one) && known.insert(one.clone()))
         .collect()
 }
 
@@ -217,8 +224,9 @@ mod tests {
         let found = may_have_run(&observed, &[&rule]);
         assert_eq!(
             found,
-            BTreeSet::from(["before", "shared", "team"].map(str::to_owned))
+            ["before", "team", "shared"],
+            "where it ran is first: not all may be watched"
         );
-        assert_eq!(may_have_run(&observed, &[]), BTreeSet::new());
+        assert_eq!(may_have_run(&observed, &[]), Vec::<String>::new());
     }
 }

@@ -181,6 +181,8 @@ pub fn find(kind: Kind, item: &Item) -> Found {
                 too_large: false,
                 message: misread(&found).unwrap_or_else(|| "it is none of its kind".to_owned()),
             },
+            // All of its kind are ours: one of a later numo cannot be read.
+            (None, _) if kind == Kind::MutexNotifier => return Found::PassedOver,
             (None, Reading::Brief | Reading::Whole | Reading::AtLeast(_)) => return Found::NotOurs,
         },
         Err(why) => why,

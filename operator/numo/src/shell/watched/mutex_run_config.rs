@@ -16,7 +16,10 @@ use crate::{
         weigh,
     },
 };
-use numo_api::{MutexRunConfig, gate::OF_RUN};
+use numo_api::{
+    MutexRunConfig,
+    gate::{OF_RUN, TAKEN_AWAY},
+};
 use numo_core::{
     observed::{Key, RunConfigView},
     ready,
@@ -82,12 +85,13 @@ pub fn weight(run: &RunConfigView) -> usize {
 }
 
 /// A field that gates a run and that an older definition has dropped, of a run that was applied. Who takes one out by a patch, beside the
-/// manifest, is told so as well.
+/// manifest, is told so as well; not of one that people take away to have a run go on.
 fn pruned(run: &MutexRunConfig) -> Option<&'static str> {
     let annotations = run.metadata.annotations.as_ref()?;
     annotations.get(LAST_APPLIED)?;
     let spec = serde_json::to_value(&run.spec).ok()?;
-    let own = OF_RUN.map(|field| (field, spec.get(field).is_some()));
+    let lasting = OF_RUN.into_iter().filter(|field| !TAKEN_AWAY.contains(field));
+    let own: Vec<_> = lasting.map(|field| (field, spec.get(field).is_some())).collect();
     frontends::pruned(annotations, &own)
 }
 
@@ -169,9 +173,15 @@ mod tests {
             view.pruned
         };
         let fields = serde_json::json!({
-            "rules": [{"name": "backup", "jobSpec": {}}], "approval": {"before": ["Run"]}, "suspend": true, "startAfter": "2027-01-15T08:00:00Z",
-            "window": {"openings": []}, "mutexKeys": ["zone"], "dryRun": true, "failureBudget": 1, "pools": ["worker"], "hold": "Always",
+            "rules": [{"name": "backup", "jobSpec": {}}], "approval": {"before": ["Run"]}, "mutexKeys": ["zone"], "failureBudget": 1,
+            "waves": [{"name": "first", "nodes": 1}], "domains": {"key": "topology.kubernetes.io/zone", "atOnce": 1}, "first": {"count": 1},
         });
+        let people_take = serde_json::json!({
+            "suspend": true, "startAfter": "2027-01-15T08:00:00Z", "window": {"openings": []}, "dryRun": true, "pools": ["worker"], "hold": "Always",
+            "soakSeconds": 1, "maxUnavailable": 1, "trigger": "AnyConfig",
+        });
+        let all = fields.as_object().unwrap().len() + people_take.as_object().unwrap().len();
+        assert_eq!(all, OF_RUN.len(), "each field is in one of both");
         let targets = serde_json::json!({"mutexTargets": [{"name": "workers"}]});
         for (field, value) in fields.as_object().unwrap() {
             let mut whole = targets.clone();
@@ -184,6 +194,12 @@ mod tests {
                 assert_eq!(pruned(&applied, &whole), None, "{field}");
             }
         }
+        // Those that people take away to have the run go on are missed by its annotation only.
+        let manifest = serde_json::json!({"spec": people_take}).to_string();
+        assert_eq!(
+            pruned(&serde_json::json!({LAST_APPLIED: manifest}), &targets),
+            None
+        );
         // One that asks for nothing is none.
         let manifest = serde_json::json!({"spec": {"suspend": false, "rules": []}}).to_string();
         assert_eq!(
