@@ -88,8 +88,12 @@ pub fn lost(owner: &Owner, view: OwnerView<'_>) -> Option<Why> {
 
 /// Ends a decision: remembers on the owner which gate it has of itself, before all else that is written.
 pub(crate) fn finish(out: &mut Decision, owner: &Owner, view: OwnerView<'_>) {
-    let leaves = view.deleting || out.report.phase == RunPhase::Leaving;
-    let Some(change) = change(view).filter(|_| !leaves) else {
+    let (phase, hold) = (out.report.phase, &out.report.hold);
+    let leaves = view.deleting || phase == RunPhase::Leaving;
+    // What cannot be understood begins nothing, and is not written to.
+    let is_invalid = |why: &Why| why.reason == Reason::InvalidField;
+    let is_refused = phase == RunPhase::Refused || hold.as_ref().is_some_and(is_invalid);
+    let Some(change) = change(view).filter(|_| !leaves && !is_refused) else {
         return;
     };
     let action = Action::MarkGate {
