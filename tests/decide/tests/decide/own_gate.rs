@@ -2,11 +2,11 @@
 //! dropped; an edit may take away a part. One meaning for every kind of owner.
 
 use crate::{
-    cluster::{Cluster, at},
-    words::check_cluster,
+    cluster::Cluster,
+    words::{check_cluster, decision_of},
 };
 use numo_api::{MutexSettings, Reason, conditions::Actor, marks};
-use numo_core::{Decision, Owner, Snapshot, action::Action, decide, invariant, observed::Map};
+use numo_core::{Decision, Owner, action::Action, observed::Map};
 
 /// An owner of each kind that could begin its node, and has a gate of its own.
 const OWNERS: [&str; 4] = [
@@ -42,17 +42,7 @@ fn owners() -> impl Iterator<Item = Cluster> {
 
 /// What is decided, whatever the owner remembers by now.
 fn decided(cluster: &Cluster) -> Decision {
-    let owner = cluster.owner();
-    let snapshot = Snapshot {
-        now: at(0),
-        observed: &cluster.observed,
-        owner: &owner,
-        asked: None,
-    };
-    let mut decision = decide(&snapshot, &cluster.answers);
-    let breaches = invariant::lint(&snapshot, &mut decision);
-    assert!(breaches.is_empty(), "{owner}: {breaches:#?}");
-    decision
+    decision_of(cluster, &cluster.observed, 0)
 }
 
 fn annotations<'c>(cluster: &'c mut Cluster, owner: &Owner) -> &'c mut Map {

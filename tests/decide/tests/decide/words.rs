@@ -34,11 +34,16 @@ fn remembering<'o>(observed: &'o Observed, owner: &Owner) -> Cow<'o, Observed> {
 
 /// The same so many seconds after the time of the cluster.
 pub fn decision_at(cluster: &Cluster, seconds: i64) -> Decision {
+    let observed = remembering(&cluster.observed, &cluster.owner());
+    decision_of(cluster, &observed, seconds)
+}
+
+/// The same of what was seen, whatever the owner remembers by now.
+pub fn decision_of(cluster: &Cluster, observed: &Observed, seconds: i64) -> Decision {
     let owner = cluster.owner();
-    let observed = remembering(&cluster.observed, &owner);
     let snapshot = Snapshot {
         now: at(seconds),
-        observed: &observed,
+        observed,
         owner: &owner,
         asked: None,
     };
