@@ -5,7 +5,7 @@ use crate::{
     time::later,
 };
 use jiff::Timestamp;
-use numo_api::{NodeChangeSpec, NodeChangeStatus, Step, marks};
+use numo_api::{DirectiveAction, NodeChangeSpec, NodeChangeStatus, Step, marks};
 
 /// A NodeChange.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +49,12 @@ impl ChangeView {
         let has_begun = !matches!(self.status.step, None | Some(Step::Selected | Step::Skipped));
         let was_said = self.spec.directive.is_some() || self.generation > 1;
         !has_begun && was_said && !self.annotations.contains_key(marks::TURN)
+    }
+
+    /// Whether a person holds the node by it.
+    pub fn is_held(&self) -> bool {
+        let directive = self.spec.directive.as_ref();
+        directive.is_some_and(|directive| directive.action == DirectiveAction::Hold)
     }
 
     /// Whether the status was written for another NodeChange, or for this one before it was deleted and restored.

@@ -18,7 +18,7 @@ pub use self::{
     attempt::next_job,
     inquiry::{Inquiry, Progress, Subject},
     job::{being_deleted, earlier, is_uninvited},
-    phase::{BEFORE_RELEASE, any_runs_in, progress},
+    phase::{BEFORE_RELEASE, any_runs_in, of_turn, progress},
     stale::stale,
     verdicts::{JOB_PASS_SECONDS, failed_for_good, is_fresh, last_word},
     wrong::{unusable, wrong},

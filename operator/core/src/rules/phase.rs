@@ -19,6 +19,15 @@ pub fn any_runs_in(rules: &[(Key, Option<&RuleView>)], phase: Phase) -> bool {
     known.any(|rule| rule.runs_in(phase))
 }
 
+/// The rules of a turn. An owner that is left waits for none that is gone: nobody may ever make it again.
+pub fn of_turn<'a>(
+    rules: impl IntoIterator<Item = (Key, Option<&'a RuleView>)>,
+    is_left: bool,
+) -> Vec<(Key, Option<&'a RuleView>)> {
+    let rules = rules.into_iter();
+    rules.filter(|(_, rule)| rule.is_some() || !is_left).collect()
+}
+
 /// How the rules of one phase come along.
 pub fn progress(rules: &[(Key, Option<&RuleView>)], phase: Phase, inquiry: &Inquiry<'_>) -> Progress {
     for (key, rule) in rules {

@@ -2,12 +2,13 @@
 
 use crate::{
     action::Planned,
-    observed::ChangeView,
+    observed::{ChangeView, NodeView},
     turn::journal::{self, Journal},
     why::{GivenUp, Why},
 };
 use jiff::Timestamp;
 use numo_api::{Directive, DirectiveAction, Reason, Step};
+use std::collections::BTreeMap;
 
 /// What a person said, in a sentence.
 pub fn persons_words(what: &str, change: &ChangeView, directive: &Directive) -> String {
@@ -45,6 +46,26 @@ pub(crate) fn held(change: &ChangeView) -> Option<Why> {
     let directive = asked(change, DirectiveAction::Hold)?;
     let words = persons_words("held", change, directive);
     Some(Why::new(Reason::HeldByPerson, words))
+}
+
+/// The nodes that a person holds: a hold is of the node, and stays when its owner goes to something else before it is taken back.
+#[derive(Debug, Default)]
+pub(crate) struct Holds<'a>(BTreeMap<&'a str, &'a ChangeView>);
+
+impl<'a> Holds<'a> {
+    /// Those of these journals of an owner, of whatever run.
+    pub fn of(changes: impl Iterator<Item = &'a ChangeView>) -> Self {
+        let held = changes.filter(|change| change.is_held());
+        Self(
+            held.map(|change| (change.spec.node_uid.as_str(), change))
+                .collect(),
+        )
+    }
+
+    /// That a person holds this node, if so.
+    pub fn on(&self, node: &NodeView) -> Option<Why> {
+        held(self.0.get(node.uid.as_str())?)
+    }
 }
 
 /// That a person leaves the node out, if so.
@@ -115,11 +136,15 @@ pub(crate) fn wait_again(change: Option<&ChangeView>, now: Timestamp) -> Option<
     journal.planned(None)
 }
 
-/// The journal of the next attempt of a node, which begins with this step.
+/// The journal of the next attempt of a node, which begins with this step. The rules of its wave are journaled before the release, and
+/// stay those where the attempt begins after it.
 pub(crate) fn next_attempt<'a>(change: &'a ChangeView, step: Step, why: &Why, now: Timestamp) -> Journal<'a> {
     let mut journal = Journal::open(change, now);
     journal.obey();
     journal.next_attempt();
+    if matches!(step, Step::Released | Step::Changed) {
+        journal.status.wave_rules.clone_from(&change.status.wave_rules);
+    }
     journal.enter(step, Some(why));
     journal
 }

@@ -294,16 +294,17 @@ pub fn reason(change: &ChangeView) -> Option<Reason> {
 }
 
 /// The journals of an owner to be forgotten: of each node the last three targets are kept, thirty days at most. Those of
-/// the present one are.
+/// the present one are, and those by which a person holds a node.
 pub(crate) fn forgotten<'a>(
     changes: impl Iterator<Item = &'a ChangeView>,
-    run_id: &str,
+    (run_id, observed): (&str, &Observed),
     now: Timestamp,
 ) -> impl Iterator<Item = Action> {
     const KEPT_PER_NODE: usize = 3;
     const KEPT_SECONDS: i64 = 30 * 24 * 3600;
     let mut by_node: std::collections::BTreeMap<&str, Vec<&ChangeView>> = std::collections::BTreeMap::new();
-    let changes = changes.filter(|change| !is_of_later(change));
+    let holds = |change: &&ChangeView| change.is_held() && observed.node_of(change).is_some();
+    let changes = changes.filter(|change| !is_of_later(change) && !holds(change));
     for change in changes.filter(|change| !change.in_flight() && change.spec.target.run_id != run_id) {
         by_node.entry(&change.spec.node_name).or_default().push(change);
     }

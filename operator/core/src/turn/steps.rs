@@ -72,6 +72,7 @@ fn step(turn: &mut impl Turn) -> Next {
     turn.end_if_unwanted()?;
     take_lease_and_shield(turn)?;
     turn.obey()?;
+    hear_late_retry(turn)?;
     doubt(turn)?;
     if !turn.is_released() {
         keep_wave(turn)?;
@@ -164,6 +165,21 @@ fn heed_other(turn: &mut impl Turn) -> Next {
         return STAY;
     }
     turn.say(Step::Held, why);
+    STAY
+}
+
+/// A retry of a node that is changing asks for nothing while nothing has failed: it is not kept for a failure that nobody has seen yet.
+fn hear_late_retry(turn: &mut impl Turn) -> Next {
+    let is_released = turn.is_released();
+    let (phases, _, change, out) = turn.parts().all();
+    let step = change.status.step.unwrap_or(Step::Released);
+    let Some(why) = directive::retried(change).filter(|_| is_released && step != Step::Held) else {
+        return ON;
+    };
+    let mut journal = Journal::open(change, phases.now);
+    journal.obey();
+    out.actions.extend(journal.planned(None));
+    turn.say(step, why);
     STAY
 }
 

@@ -67,6 +67,7 @@ pub async fn abort(args: AbortArgs) -> Result<(), CliError> {
         verb: if args.undo { "abort --undo" } else { "abort" },
         event: if args.undo { "AbortTakenBack" } else { "AbortAsked" },
         patch: json!({"metadata": {"annotations": {marks::ABORT: value}}}),
+        said_of: &["/status/run/id", "/status/run/finishedAt", "/status/latestHash"],
     };
     let written = speaker
         .write(&watch::api(&connection.write, found.kind, &namespace), change)

@@ -72,6 +72,7 @@ pub async fn acknowledge(args: AcknowledgeArgs) -> Result<(), CliError> {
             "Acknowledged"
         },
         patch: json!({"metadata": {"annotations": {marks::ACKNOWLEDGED: value}}}),
+        said_of: &[],
     };
     let written = speaker
         .write(

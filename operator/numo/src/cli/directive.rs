@@ -7,13 +7,13 @@ use super::{
     error::{self, CliError},
     live::{self, Look},
     object::{ObjectArg, What},
-    turns::turn_of,
-    word::{Change, SayArgs, Speaker},
+    turns::{hold_of, turn_of},
+    word::{ATTEMPTS, Change, SayArgs, Speaker},
     written::Written,
 };
 use crate::shell::{apply, client::Connection, project::Kind, watch};
 use clap::Args;
-use kube::{api::Patch, core::DynamicObject};
+use kube::{Api, api::Patch, core::DynamicObject};
 use numo_api::{
     Directive, DirectiveAction, MutexRunConfigStatus, NodeChange, NodeChangeSpec, Outcome, Phase, RunResult,
     Step, Target, marks,
@@ -137,10 +137,11 @@ pub async fn give(args: Wanted) -> Result<(), CliError> {
         Some(what) => return Err(no_node_meant(what, &node, action)),
     }
     let speaker = Speaker::of(&connection, &args.say).await?;
-    let turn = turn_of(&connection, &node, args.namespace.as_deref()).await?;
+    let namespace = args.namespace.as_deref();
     if args.undo {
-        return take_back(&speaker, &node, turn).await;
+        return take_back(&speaker, &node, hold_of(&connection, &node, namespace).await?).await;
     }
+    let turn = turn_of(&connection, &node, namespace).await?;
     let directive = Directive {
         action,
         reason: args.say.reason.clone(),
@@ -155,7 +156,7 @@ pub async fn give(args: Wanted) -> Result<(), CliError> {
     let name = change.metadata.name.clone().unwrap_or_default();
     let step = change.status.as_ref().and_then(|status| status.step);
     let meant = match (action, step) {
-        (DirectiveAction::Retry, Some(Step::Released)) => {
+        (DirectiveAction::Retry, Some(Step::Released)) if of_run(&change) => {
             ", which is changing: it gets its whole time once more".to_owned()
         }
         (DirectiveAction::Hold, Some(Step::Released)) => {
@@ -180,6 +181,11 @@ pub async fn give(args: Wanted) -> Result<(), CliError> {
     Ok(())
 }
 
+/// Whether a MutexRunConfig owns it: its nodes are given their whole time once more where they are changing.
+fn of_run(change: &NodeChange) -> bool {
+    change.spec.owner_ref.kind == "MutexRunConfig"
+}
+
 /// What else ends a hold: whoever deletes a NodeMaintenance, say, wants its node back, whatever is held.
 fn or_until_over(change: &NodeChange) -> String {
     let owner = &change.spec.owner_ref;
@@ -195,13 +201,9 @@ fn or_until_over(change: &NodeChange) -> String {
 async fn take_back(
     speaker: &Speaker<'_>,
     node: &str,
-    turn: Option<(DynamicObject, NodeChange)>,
+    hold: Option<(DynamicObject, NodeChange)>,
 ) -> Result<(), CliError> {
-    let is_held = |change: &NodeChange| {
-        let directive = change.spec.directive.as_ref();
-        directive.is_some_and(|directive| directive.action == DirectiveAction::Hold)
-    };
-    let Some((object, change)) = turn.filter(|(_, change)| is_held(change)) else {
+    let Some((object, change)) = hold else {
         return Err(CliError::Usage(format!(
             "Node {node} is not held by `numo hold`: there is nothing to take back; `numo explain {node}` says what it \
              waits for"
@@ -215,6 +217,7 @@ async fn take_back(
         verb: "hold --undo",
         event: "HoldTakenBack",
         patch: json!({"spec": {"directive": null}}),
+        said_of: &[],
     };
     let written = speaker.write(&api, said).await?;
     let name = change.metadata.name.unwrap_or_default();
@@ -258,17 +261,13 @@ async fn write(
     (object, change): (&DynamicObject, &NodeChange),
     directive: &Directive,
 ) -> Result<Written, CliError> {
-    let (namespace, name) = (
-        change.metadata.namespace.clone().unwrap_or_default(),
-        change.metadata.name.clone().unwrap_or_default(),
-    );
-    let api = watch::api(&speaker.connection.write, Kind::NodeChange, &namespace);
-    if is_removed_first(change.spec.directive.as_ref(), directive) && speaker.sends() {
-        let clear = json!({"spec": {"directive": null}});
-        api.patch(&name, &speaker.params(), &Patch::Merge(clear))
-            .await
-            .map_err(error::api(format!("NodeChange {namespace}/{name}")))?;
+    let namespace = change.metadata.namespace.as_deref().unwrap_or_default();
+    let api = watch::api(&speaker.connection.write, Kind::NodeChange, namespace);
+    let mut cleared = None;
+    if is_removed_first(change.spec.directive.as_ref(), directive) && speaker.keeps() {
+        cleared = Some(clear(speaker, &api, (object, change)).await?);
     }
+    let object = cleared.as_ref().unwrap_or(object);
     let mut patch = json!({"spec": {"directive": directive}});
     // Nobody's reason for an earlier word is a reason for this one; a word that is said again keeps its own.
     let earlier = change.spec.directive.as_ref().map(|earlier| earlier.action);
@@ -281,8 +280,41 @@ async fn write(
         verb: verb_of(directive.action),
         event: event_of(directive.action),
         patch,
+        said_of: &[],
     };
     speaker.write(&api, said).await
+}
+
+/// Takes a directive away that is to be said again, if it is still the one that was read.
+async fn clear(
+    speaker: &Speaker<'_>,
+    api: &Api<DynamicObject>,
+    (object, change): (&DynamicObject, &NodeChange),
+) -> Result<DynamicObject, CliError> {
+    let name = object.metadata.name.clone().unwrap_or_default();
+    let mut version = object.metadata.resource_version.clone();
+    for _ in 0..ATTEMPTS {
+        let clear = json!({
+            "metadata": {"uid": object.metadata.uid, "resourceVersion": version},
+            "spec": {"directive": null},
+        });
+        match api.patch(&name, &speaker.params(), &Patch::Merge(clear)).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            done => return done.map_err(error::api(format!("NodeChange {name}"))),
+        }
+        let read = api
+            .get(&name)
+            .await
+            .map_err(error::api(format!("NodeChange {name}")))?;
+        let found = read.data.pointer("/spec/directive").cloned().unwrap_or_default();
+        if serde_json::from_value(found).ok() != change.spec.directive {
+            break;
+        }
+        version = read.metadata.resource_version;
+    }
+    Err(CliError::Closed(format!(
+        "NodeChange {name}: somebody else changed spec.directive meanwhile; look at it, then repeat the command"
+    )))
 }
 
 /// Whether what stands there must go before it is said again: a retry that was acted on would change nothing. A hold stays all the while:
@@ -452,7 +484,7 @@ fn refuse_in_vain(
     let status = change.status.clone().unwrap_or_default();
     // A run's node that is back has failed a rule: that rule is asked again, or the run is given up.
     let by_rule = status.reason.as_deref() == Some(numo_api::Reason::RuleFailed.name());
-    let of_run = change.spec.owner_ref.kind == "MutexRunConfig";
+    let of_run = of_run(change);
     let held = status.step == Some(Step::Held) && !(by_rule && of_run);
     let was_let_go = status.pin.is_some()
         && status
@@ -468,6 +500,9 @@ fn refuse_in_vain(
         (DirectiveAction::Skip, Some(Step::Skipped)) if !is_asked_again => "it is skipped already",
         (DirectiveAction::Hold, Some(Step::Skipped | Step::Failed)) => {
             "it is left out of its run already, so there is nothing to hold"
+        }
+        (DirectiveAction::Retry, Some(step)) if was_let_go && !of_run && step != Step::Held => {
+            "it was released already and is changing, and nothing has failed: there is nothing to retry"
         }
         (DirectiveAction::Skip, _) if was_let_go && !away && !held => {
             "it was released already and is changing; it can be left out once it is not Ready or held, and `numo abort` gives the whole run up"
@@ -518,6 +553,7 @@ async fn retry_run(
         verb: "retry",
         event: "RetryAsked",
         patch: json!({"metadata": {"annotations": {marks::RETRY: format!("{}/{round}", run.id)}}}),
+        said_of: &["/status/run/id"],
     };
     let api = watch::api(&connection.write, found.kind, namespace);
     let written = speaker.write(&api, change).await?;

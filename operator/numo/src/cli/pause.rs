@@ -63,6 +63,7 @@ pub async fn set_suspended(args: PauseArgs, suspended: bool) -> Result<(), CliEr
         verb,
         event: if suspended { "Suspended" } else { "Resumed" },
         patch: json!({"metadata": {"annotations": {marks::SUSPEND: value}}}),
+        said_of: &[],
     };
     let api = watch::api(&connection.write, found.kind, found.namespace());
     let written = speaker.write(&api, change).await?;

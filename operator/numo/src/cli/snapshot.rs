@@ -247,16 +247,14 @@ fn scrub(kind: Kind, object: &mut DynamicObject) {
         && let Some(spec) = object.data.get_mut("spec").and_then(Value::as_object_mut)
     {
         spec.retain(|key, _| ["nodeName", "volumes", "priority"].contains(&key.as_str()));
-        for volume in spec
-            .get_mut("volumes")
-            .and_then(Value::as_array_mut)
-            .into_iter()
-            .flatten()
-        {
-            if let Some(volume) = volume.as_object_mut() {
-                volume.retain(|key, _| ["name", "emptyDir", "persistentVolumeClaim"].contains(&key.as_str()));
-            }
-        }
+    }
+}
+
+/// What a volume is made of may be a secret, or name one.
+fn scrub_volumes(volumes: &mut Value) {
+    let volumes = volumes.as_array_mut().into_iter().flatten();
+    for volume in volumes.filter_map(Value::as_object_mut) {
+        volume.retain(|key, _| ["name", "emptyDir", "persistentVolumeClaim"].contains(&key.as_str()));
     }
 }
 
@@ -325,6 +323,14 @@ fn scrub_value(value: &mut Value) {
                         }
                         scrub_value(field);
                     }
+                    // A template has its own.
+                    "metadata" => {
+                        let annotations = field.get_mut("annotations").and_then(Value::as_object_mut);
+                        if let Some(annotations) = annotations {
+                            annotations.retain(|key, _| KEPT.iter().any(|kept| key.starts_with(kept)));
+                        }
+                    }
+                    "volumes" => scrub_volumes(field),
                     "command" | "args" => *field = Value::Array(vec![SCRUBBED.into()]),
                     "providerID" | "data" | "stringData" | "httpHeaders" | "headers" => *field = Value::Null,
                     _ => scrub_value(field),
@@ -408,14 +414,19 @@ mod tests {
         );
         let mut rule: DynamicObject = serde_json::from_value(json!({
             "apiVersion": "openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexRule", "metadata": {"name": "r"},
-            "spec": {"jobSpec": {"template": {"spec": {"containers": [
-                {"args": ["--token=x1y2"], "env": [{"name": "A", "value": "b2c3"}]}]}}}},
+            "spec": {"jobSpec": {"template": {"metadata": {"annotations": {"vault.example/token": "hvs.inner"}}, "spec": {
+                "volumes": [{"name": "v", "csi": {"volumeAttributes": {"key": "c5i"}}}, {"name": "w", "emptyDir": {}}],
+                "containers": [{"args": ["--token=x1y2"], "env": [{"name": "A", "value": "b2c3"}]}]}}}},
         }))
         .unwrap();
         scrub(Kind::MutexRule, &mut rule);
         let text = serde_json::to_string(&rule).unwrap();
         assert!(
             !text.contains("x1y2") && !text.contains("b2c3") && text.contains("\"A\""),
+            "{text}"
+        );
+        assert!(
+            !text.contains("hvs.inner") && !text.contains("c5i") && text.contains("emptyDir"),
             "{text}"
         );
     }

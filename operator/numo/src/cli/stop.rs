@@ -104,6 +104,7 @@ pub async fn set_paused(args: StopArgs, paused: bool) -> Result<(), CliError> {
             verb,
             event: if paused { "Stopped" } else { "Started" },
             patch: json!({"spec": {"paused": paused}}),
+            said_of: &["/spec/nodeSelector"],
         };
         speaker.write(&api, change).await?
     } else {
@@ -145,6 +146,10 @@ fn refuse_other_nodes(budget: &DynamicObject, name: &str, nodes: &Value) -> Resu
         Some(other) if !selects_the_same(other, nodes) => Err(CliError::Closed(format!(
             "MutexBudget {name} is there and of other nodes ({other}); name a budget, or delete that one: \
              kubectl delete mutexbudget {name}"
+        ))),
+        // Absent it selects none.
+        None if nodes.as_object().is_some_and(|one| !one.is_empty()) => Err(CliError::Closed(format!(
+            "MutexBudget {name} is there and selects no node, as it has no spec.nodeSelector; delete it: kubectl delete mutexbudget {name}"
         ))),
         _ => Ok(()),
     }

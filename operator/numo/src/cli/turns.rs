@@ -7,17 +7,32 @@ use super::{
 };
 use crate::shell::{client::Connection, project::Kind, watch};
 use kube::{api::ListParams, core::DynamicObject};
-use numo_api::{NodeChange, Step};
+use numo_api::{DirectiveAction, NodeChange, Step};
 use std::collections::BTreeSet;
 
-/// The NodeChange of the node's turn in a run that MutexRunConfigs are at now; journals of earlier runs are
-/// history.
-pub async fn turn_of(
+/// A NodeChange, as it was read.
+pub type Found = (DynamicObject, NodeChange);
+
+/// The NodeChange by which a person holds the node, the latest one first: a hold stays when its owner goes to something else.
+pub async fn hold_of(
     connection: &Connection,
     node: &str,
     namespace: Option<&str>,
-) -> Result<Option<(DynamicObject, NodeChange)>, CliError> {
-    let (mut live, planned) = under_way(connection, namespace).await?;
+) -> Result<Option<Found>, CliError> {
+    let is_held = |change: &NodeChange| {
+        let directive = change.spec.directive.as_ref();
+        directive.is_some_and(|directive| directive.action == DirectiveAction::Hold)
+    };
+    let mut changes = changes_of(connection, node, namespace).await?.into_iter();
+    Ok(changes.find(|(_, change)| is_held(change)))
+}
+
+/// The NodeChanges of a node, the latest one first.
+async fn changes_of(
+    connection: &Connection,
+    node: &str,
+    namespace: Option<&str>,
+) -> Result<Vec<Found>, CliError> {
     let all = watch::api(&connection.read, Kind::NodeChange, namespace.unwrap_or_default());
     let params = ListParams::default().fields(&format!("spec.nodeName={node}"));
     let list = all.list(&params).await.map_err(error::api("nodechanges"))?;
@@ -25,15 +40,27 @@ pub async fn turn_of(
         let value = serde_json::to_value(&object).ok()?;
         Some((object, serde_json::from_value::<NodeChange>(value).ok()?))
     });
+    let made = |change: &NodeChange| change.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let mut changes: Vec<Found> = changes.collect();
+    changes.sort_by_key(|(_, change)| std::cmp::Reverse(made(change)));
+    Ok(changes)
+}
+
+/// The NodeChange of the node's turn in a run that MutexRunConfigs are at now; journals of earlier runs are
+/// history.
+pub async fn turn_of(
+    connection: &Connection,
+    node: &str,
+    namespace: Option<&str>,
+) -> Result<Option<Found>, CliError> {
+    let (mut live, planned) = under_way(connection, namespace).await?;
+    let changes = changes_of(connection, node, namespace).await?;
     // A turn under way counts whatever is asked by now: another operator may have written the status of its Plan.
     let in_flight = |change: &NodeChange| {
         let step = change.status.as_ref().and_then(|status| status.step);
         step.is_some_and(|step| step != Step::Selected && !step.is_terminal())
             && planned.contains(&change.spec.owner_ref.uid)
     };
-    let made = |change: &NodeChange| change.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    let mut changes: Vec<(DynamicObject, NodeChange)> = changes.collect();
-    changes.sort_by_key(|(_, change)| std::cmp::Reverse(made(change)));
     let is_live = |change: &NodeChange, live: &BTreeSet<String>| {
         live.contains(&change.spec.target.run_id) || in_flight(change)
     };

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 /// Who manages the fields that the command line writes.
 const FIELD_MANAGER: &str = "numo-cli";
 /// How often a write is tried whose object changes meanwhile.
-const ATTEMPTS: usize = 5;
+pub(super) const ATTEMPTS: usize = 5;
 /// Longest reason that is kept (characters).
 const REASON_MAX: usize = 512;
 
@@ -78,6 +78,8 @@ pub struct Change<'a> {
     pub event: &'static str,
     /// The merge patch, without the word.
     pub patch: Value,
+    /// Where else in the object stands what was said to a person: as JSON pointers. A write over another value would say something else.
+    pub said_of: &'static [&'static str],
 }
 
 impl<'a> Speaker<'a> {
@@ -166,12 +168,18 @@ impl<'a> Speaker<'a> {
                 // numo writes its status all the time: what was read is read again.
                 Err(kube::Error::Api(status)) if status.code == 409 && attempt < ATTEMPTS => {
                     let doing = error::api(format!("{} {name}", change.resource.kind));
-                    read = api.get(name).await.map_err(doing)?;
-                    if read.metadata.uid != metadata.uid {
-                        return Err(CliError::Usage(format!(
-                            "{} {name} was deleted and created again meanwhile; look at it, then repeat the command",
+                    let known = std::mem::replace(&mut read, api.get(name).await.map_err(doing)?);
+                    let meanwhile = |what: &str| {
+                        CliError::Closed(format!(
+                            "{} {name}{what} meanwhile; look at it, then repeat the command",
                             change.resource.kind
-                        )));
+                        ))
+                    };
+                    if read.metadata.uid != metadata.uid {
+                        return Err(meanwhile(" was deleted and created again"));
+                    }
+                    if let Some(field) = changed(&known, &read, &change) {
+                        return Err(meanwhile(&format!(": somebody else changed {field}")));
                     }
                 }
                 Err(error) => return Err(error::api(format!("{} {name}", change.resource.kind))(error)),
@@ -223,6 +231,41 @@ impl<'a> Speaker<'a> {
     }
 }
 
+/// Which field somebody else has changed between two looks at an object: of those that are to be written, and that are not so already, or
+/// of those that were said to a person.
+fn changed(before: &DynamicObject, after: &DynamicObject, change: &Change<'_>) -> Option<String> {
+    let [before, after] = [before, after].map(|object| serde_json::to_value(object).unwrap_or_default());
+    let differs = |pointer: &str| before.pointer(pointer) != after.pointer(pointer);
+    let mut written = Vec::new();
+    leaves(&change.patch, String::new(), &mut written);
+    let written = written.into_iter().filter(|(pointer, value)| {
+        let is_so = after.pointer(pointer).unwrap_or(&Value::Null) == *value;
+        differs(pointer) && !is_so
+    });
+    let of_written = written.map(|(pointer, _)| pointer);
+    let said_of = change.said_of.iter().map(|pointer| (*pointer).to_owned());
+    let mut all = of_written.chain(said_of.filter(|pointer| differs(pointer)));
+    let pointer = all.next()?;
+    Some(
+        pointer
+            .trim_start_matches('/')
+            .replace('/', ".")
+            .replace("~1", "/"),
+    )
+}
+
+/// The values of a merge patch that are no objects, each with its JSON pointer.
+fn leaves<'v>(patch: &'v Value, at: String, found: &mut Vec<(String, &'v Value)>) {
+    let Value::Object(fields) = patch else {
+        found.push((at, patch));
+        return;
+    };
+    for (key, value) in fields {
+        let key = key.replace('~', "~0").replace('/', "~1");
+        leaves(value, format!("{at}/{key}"), found);
+    }
+}
+
 /// Lays one patch over another. A null in it stays: it takes something away from the object.
 fn lay_over(patch: &mut Value, over: &Value) {
     match (patch, over) {
@@ -238,6 +281,51 @@ fn lay_over(patch: &mut Value, over: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What another person said in that moment is no longer there to be read once it is written over.
+    #[test]
+    fn what_somebody_else_has_written_meanwhile_is_not_written_over() {
+        let object = |value: Value| -> DynamicObject {
+            let mut all = json!({"apiVersion": "v1", "kind": "X", "metadata": {"name": "x"}});
+            lay_over(&mut all, &value);
+            serde_json::from_value(all).unwrap()
+        };
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "X"));
+        let none = object(json!({"status": {"run": {"id": "1"}}}));
+        let change = |patch: Value| Change {
+            resource: &resource,
+            object: &none,
+            verb: "retry",
+            event: "RetryAsked",
+            patch,
+            said_of: &["/status/run/id"],
+        };
+        let retry = change(json!({"spec": {"directive": {"action": "Retry", "reason": null}}}));
+        let with = |action: &str| {
+            object(json!({"spec": {"directive": {"action": action}}, "status": {"run": {"id": "1"}}}))
+        };
+        assert_eq!(
+            changed(&none, &with("Hold"), &retry).as_deref(),
+            Some("spec.directive.action")
+        );
+        // Somebody else said the same, or has written something else.
+        assert_eq!(changed(&none, &with("Retry"), &retry), None);
+        let journal = object(json!({"status": {"step": "Held", "run": {"id": "1"}}}));
+        assert_eq!(changed(&none, &journal, &retry), None);
+        let undo = change(json!({"spec": {"directive": null}}));
+        assert!(changed(&with("Hold"), &with("Skip"), &undo).is_some());
+        assert_eq!(changed(&with("Hold"), &none, &undo), None);
+        // What a person was told is of another run by now.
+        let next = object(json!({"status": {"run": {"id": "2"}}}));
+        assert_eq!(changed(&none, &next, &retry).as_deref(), Some("status.run.id"));
+        let abort = change(json!({"metadata": {"annotations": {"a/b": "1"}}}));
+        let other =
+            object(json!({"metadata": {"annotations": {"a/b": "2"}}, "status": {"run": {"id": "1"}}}));
+        assert_eq!(
+            changed(&none, &other, &abort).as_deref(),
+            Some("metadata.annotations.a/b")
+        );
+    }
 
     #[test]
     fn what_a_patch_takes_away_stays_taken_away() {

@@ -95,9 +95,9 @@ fn what_was_said_of_a_node_before_it_was_rendered_holds() {
         &cluster("change a Skipped reason:SkippedByPerson to:4.17.0 directive:Skip obeyed:2"),
         "node a Skipped SkippedByPerson\n not > admit a",
     );
-    // What was taken back is said no more, and what was said of another version is not said of this one.
+    // What was taken back is said no more, and a node that was left out of another version is not left out of this one.
     check(&cluster("change a - to:4.17.0 generation:2"), "> admit a");
-    check(&cluster("change a - to:4.16.5 directive:Hold"), "> admit a");
+    check(&cluster("change a - to:4.16.5 directive:Skip"), "> admit a");
 }
 
 /// A word that was taken back is no second turn: the node that is in its turn goes on.

@@ -69,6 +69,89 @@ fn a_node_that_is_let_go_is_held_once_it_has_changed() {
         .replace("a Released", "a PostRules")
         .replace("PreRules,Released", "PreRules,Released,PostRules");
     check(&back, "node a Held HeldByPerson ~ held by alice\n > nothing");
+    // Nor does a run that goes to another version end it.
+    let moved_on = back.replace("cluster 4.17.0", "cluster 4.17.1");
+    check(&moved_on, "node a Held HeldByPerson ~ held by alice");
+}
+
+/// Whoever holds a node means the node: a new version is no word of that person.
+#[test]
+fn a_held_node_is_held_when_its_owner_goes_to_another_version() {
+    let of_plan = format!("{PLAN} version:v2\n begun a Selected hash:old to:v1 directive:Hold");
+    let held = "node a Selected HeldByPerson ~ held by someone
+         ends a ClusterAdmin";
+    check(&of_plan, held);
+    // Also one that was given back as the Plan went on.
+    let sent_back = "begun a Failed hash:old to:v1 reason:Superseded directive:Hold";
+    check(&format!("{PLAN} version:v2\n {sent_back}"), held);
+    let taken_back = of_plan.replace(" directive:Hold", "");
+    check(&taken_back, "> admit b");
+
+    let of_version = "node a worker v0
+         version img3 finalizer
+         host a img1
+         group w image:img3
+         groups w
+         replacing a Selected image:img2";
+    check(
+        &format!("{of_version} hold"),
+        "node a Selected HeldByPerson ~ held by ada",
+    );
+    check(of_version, "node a Admitted Admitting");
+
+    let of_run = "cluster 4.17.1
+         pool worker 4.17.1 ours
+         node a worker 4.16.0
+         run finalizer {}
+         change a Selected to:4.17.0";
+    check(
+        &format!("{of_run} directive:Hold"),
+        "node a Selected HeldByPerson ~ held by alice",
+    );
+    check(of_run, "> admit a");
+}
+
+/// The journal that says so is kept as long as its node is there.
+#[test]
+fn the_journal_of_a_hold_is_not_forgotten() {
+    let run = |directive: &str, node: &str| {
+        format!(
+            "cluster 4.17.1
+             pool worker 4.17.1 ours
+             node {node} worker 4.17.1
+             run finalizer {{}}
+             change a Selected to:4.17.0 {directive} created:-9999999"
+        )
+    };
+    check(&run("", "a"), "> unpause worker\n > forget a 4.17.0");
+    check(&run("directive:Hold", "a"), "> unpause worker");
+    check(
+        &run("directive:Hold", "b"),
+        "> unpause worker\n > forget a 4.17.0",
+    );
+}
+
+/// It would else repeat what fails an hour later, before anybody has looked.
+#[test]
+fn a_retry_of_a_node_that_is_changing_is_not_kept_for_a_later_failure() {
+    let of_plan = |turn: &str, job: &str| {
+        format!(
+            "{PLAN}\n begun a {turn} boot:b1 directive:Retry generation:2\n keeps a cordoned\n planjob a {job}"
+        )
+    };
+    check(
+        &of_plan("Released", "running runs:upgrade"),
+        "node a Released Admitting ~ retried by someone
+         > journal a",
+    );
+    // Nor is it taken for the word on a failure that it did not know of.
+    check(&of_plan("Released", "failed exit:3"), "> journal a");
+    check(
+        &of_plan("Held reason:JobFailed entered:Released", "failed exit:3"),
+        "> journal a Admitted Admitting attempt 2",
+    );
+    let changed = format!("{REPLACED}\n rule settled Post\n replacing a Changed machine:m-a heir:new retry");
+    check(&changed, "node a Changed Admitting\n > journal a");
 }
 
 #[test]

@@ -822,6 +822,23 @@ fn the_lease_of_a_maintenance_that_is_deleted_is_kept_until_the_node_is_restored
     }
 }
 
+/// Its cordon would stay for ever: nobody may make the rule again.
+#[test]
+fn a_deleted_maintenance_does_not_wait_for_rules_that_are_deleted_too() {
+    let cluster = |maintenance: &str, turn: &str| {
+        format!(
+            "node a worker 4.16.0
+             maintenance a finalizer deleting phase:Succeeded {maintenance}
+             kept a cordoned
+             turn a Drained entries:Cordoned,Drained {turn}"
+        )
+    };
+    let restored = "> uncordon a Some(false) with no taints";
+    check(&cluster("rule:gone", ""), restored);
+    // A rule of a wave is in the journal only.
+    check(&cluster("", "waverules:gone"), restored);
+}
+
 #[test]
 fn numos_own_pod_goes_last_and_only_if_it_has_another_place() {
     let cluster = |others: &str| {

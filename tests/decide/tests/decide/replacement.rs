@@ -936,6 +936,39 @@ fn a_person_ends_the_failure_of_a_rule_after_the_replacement() {
     assert_eq!(written.map(|rules| rules.len()), Some(1));
 }
 
+/// A NodeVersion that is deleted or given up waits neither for a person nor for a rule that is gone: its nodes have changed.
+#[test]
+fn a_node_version_that_is_left_ends_a_turn_whose_last_rules_do_not_pass() {
+    let home = GONE.replace(" donor:a", "").replace(
+        "finalizer",
+        r#"finalizer deleting spec {"mutex": {"rules": [{"name": "settled"}]}}"#,
+    );
+    let turn = |rule: &str, rest: &str| format!("{home}\n {rule}\n replacing a {rest} machine:m-a heir:new");
+    let failed = "verdict:settled/Post/1/Failure";
+    let continued = "> journal a Done RuleContinuedAfterFailure";
+    for (policy, rest) in [
+        ("Hold", format!("Held replaced reason:RuleFailed {failed}")),
+        ("Abort", format!("Held replaced reason:Aborted {failed}")),
+        ("Skip", format!("PostRules {failed}")),
+    ] {
+        check(
+            &turn(&format!("rule settled Post policy:{policy}"), &rest),
+            continued,
+        );
+    }
+    for rest in ["Changed", "Changed waverules:settled"] {
+        check(&turn("", rest), "> journal a Done Done");
+    }
+    let given_up = turn(
+        "rule settled Post",
+        &format!("Held replaced reason:RuleFailed {failed} abort"),
+    );
+    check(
+        &given_up.replace(" deleting", ""),
+        "> journal a Done RuleContinuedAfterFailure",
+    );
+}
+
 #[test]
 fn rules_gate_a_node_before_a_machine_is_made_and_before_it_goes() {
     let gated = |rest: &str| {

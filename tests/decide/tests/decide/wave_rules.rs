@@ -172,6 +172,13 @@ fn a_node_of_a_plan_keeps_the_rules_of_the_wave_in_which_its_turn_began() {
 fn a_retry_takes_the_wave_as_it_is() {
     let held = "Held reason:RuleFailed waverules:smoke generation:2 directive:Retry boot:b1 entered:PreRules";
     assert_eq!(to_be_kept(&turn("", held)), None);
+    // One that was changed has no turn to begin: the rules that are left are of the wave in which it began.
+    let changed =
+        "Held reason:RuleFailed waverules:smoke generation:2 directive:Retry boot:b1 entered:Changed";
+    assert_eq!(
+        to_be_kept(&turn("", changed)),
+        Some(vec!["numo/smoke".to_owned()])
+    );
 }
 
 /// A rule of a wave that is missing or cannot be asked about nodes lets nobody of the owner begin.

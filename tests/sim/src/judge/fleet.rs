@@ -10,7 +10,7 @@ use numo_api::{
 use numo_core::{
     Decision, Owner, OwnerKind,
     action::{Action, NodePurpose, PlanJobRequest, PlanParts},
-    observed::{Key, NodeView, Observed},
+    observed::{ChangeView, Key, NodeView, Observed},
 };
 use serde_json::Value;
 
@@ -610,13 +610,15 @@ fn not_leaving(seen: &Observed, owner: &Owner, node: &str) -> Verdict {
 fn not_stopped(seen: &Observed, owner: &Owner, node: &NodeView) -> Verdict {
     not_stopped_at_all(seen, owner, &node.name)?;
     let uid = seen.uid_of(owner).unwrap_or_default();
-    let mut changes = seen.changes.values();
-    let held = changes.any(|change| {
+    let changes = seen.changes.values();
+    let of_node =
+        changes.filter(|change| change.spec.owner_ref.uid == uid && change.spec.node_uid == node.uid);
+    let of_node: Vec<&ChangeView> = of_node.collect();
+    let in_turn = of_node.iter().any(|change| has_turn(change));
+    // A node that waits is held by what was said of it for whatever its owner asked before.
+    let held = of_node.iter().any(|change| {
         let directive = change.spec.directive.as_ref();
-        change.spec.owner_ref.uid == uid
-            && change.spec.node_uid == node.uid
-            && has_turn(change)
-            && directive.is_some_and(|one| one.action == DirectiveAction::Hold)
+        (has_turn(change) || !in_turn) && directive.is_some_and(|one| one.action == DirectiveAction::Hold)
     });
     if held {
         return breach("13", format!("{} begins, and a person holds it", node.name));

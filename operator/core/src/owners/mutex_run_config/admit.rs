@@ -27,7 +27,7 @@ use crate::{
     report::Report,
     rules::{self, Admission, Subject},
     turn::{
-        directive::{self, retry_asked},
+        directive::{self, Holds, retry_asked},
         journal::{self, Journal},
         lease::expiry,
         reservation,
@@ -61,6 +61,7 @@ pub fn admit<'m>(
         approvals,
         elsewhere,
         asked_again: None,
+        holds: Holds::of(view.changes()),
     });
 }
 
@@ -77,6 +78,7 @@ struct Waiting<'w, 'm> {
     elsewhere: BTreeMap<&'m str, Why>,
     /// What of phase PreRun is asked again, as a node could begin.
     asked_again: Option<Why>,
+    holds: Holds<'m>,
 }
 
 impl<'m> Waiting<'_, 'm> {
@@ -187,7 +189,7 @@ impl<'m> Queue<'m> for Waiting<'_, 'm> {
                 let elsewhere = self.elsewhere.get(member.pool.name.as_str());
                 elsewhere.or(self.hold).cloned()
             }
-            Gate::Person => member.change.and_then(directive::held),
+            Gate::Person => self.holds.on(member.node),
             Gate::Wave => self.waves.refusal_of_row(member.row),
             Gate::Domain => self.domains.as_ref()?.refusal(member.node),
             Gate::Approval => self.approvals.refusal(&self.waves, &member.node.name),

@@ -78,7 +78,7 @@ impl<'a> RunDecision<'a> {
     /// Journals that ended are kept for the last three targets of each node, thirty days at most.
     pub fn forget(&mut self) {
         let view = self.view;
-        for action in forgotten(view.changes(), &view.run_id, view.now) {
+        for action in forgotten(view.changes(), (&view.run_id, view.observed), view.now) {
             self.act(FORGET_CHAIN, action, None);
         }
     }

@@ -12,6 +12,7 @@ use crate::{
     observed::{ChangeView, ForeignController, LeaseView, RuleView},
     probe::Look,
     report::NodeReport,
+    rules,
     turn::{
         contradiction, failed,
         journal::{self, Journal},
@@ -93,11 +94,7 @@ fn advance<'m>(
     let view = decision.view;
     let terms = change.status.pin.as_ref().and_then(|pin| pin.terms.as_ref());
     let force = InForce::of(&view.intent, view.observed, terms);
-    let rules = force.rules.iter();
-    let rules = rules
-        .filter(|(_, rule)| rule.is_some() || pass.leaving.is_none())
-        .cloned()
-        .collect();
+    let rules = rules::of_turn(force.rules.iter().cloned(), pass.leaving.is_some());
     steps::advance(&mut Turn {
         decision,
         pass,
@@ -376,8 +373,9 @@ impl steps::Turn for Turn<'_, '_> {
         self.pass.leaving.map(|why| why.reason)
     }
 
+    /// A run that goes to another version does not end a person's word.
     fn heeds_hold(&self) -> bool {
-        self.give_up.is_none()
+        self.pass.leaving.is_none()
     }
 
     fn before(step: Step) -> Option<&'static [Step]> {

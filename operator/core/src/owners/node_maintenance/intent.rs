@@ -231,7 +231,7 @@ pub(super) fn parse<'a>(view: &'a MaintenanceView, observed: &'a Observed) -> In
         domains: said.domains,
         approval: said.approval,
         failure_budgets: said.failure_budgets,
-        rules: rules.into_iter().map(|(_, key, rule)| (key, rule)).collect(),
+        rules: crate::rules::of_turn(rules.into_iter().map(|(_, key, rule)| (key, rule)), view.deleting),
         suspended,
         problem: problem
             .or_else(|| of_drain.clone())

@@ -22,6 +22,7 @@ mod machines;
 mod pass;
 mod returned;
 mod sets;
+mod told;
 mod turn;
 mod waiting;
 mod waves;
@@ -199,7 +200,7 @@ impl crate::pass::Pass for Pass<'_> {
         self.free_jobs();
         self.keep_finalizer();
         let over = self.over.iter().copied();
-        for action in journal::forgotten(over, &self.run_id, self.now).collect::<Vec<_>>() {
+        for action in journal::forgotten(over, (&self.run_id, self.observed), self.now).collect::<Vec<_>>() {
             self.act(FORGET_CHAIN, action, None);
         }
         self.summarise();

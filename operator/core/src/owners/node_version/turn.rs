@@ -21,6 +21,7 @@ use crate::{
     probe::Look,
     quorum,
     report::NodeReport,
+    rules,
     turn::{
         across, closed, contradiction,
         cordon::{Across, OwnDrain},
@@ -77,6 +78,7 @@ impl<'a> Pass<'a> {
         match donor.or(heir) {
             Some(node) => {
                 let rules = self.rules_of(&change.spec.node_name).into_owned();
+                let rules = rules::of_turn(rules, self.leaving.is_some());
                 steps::advance(&mut Going {
                     pass: self,
                     change,
@@ -310,54 +312,6 @@ impl Going<'_, '_> {
         let class = self.donor.and_then(|donor| self.pass.sets.class_of(donor));
         class == Some(Class::Obsolete)
     }
-
-    /// A person asks for the node once more.
-    fn retries(&mut self) -> bool {
-        let Some(why) = directive::retried(self.change) else {
-            return false;
-        };
-        let journal = directive::next_attempt(self.change, Step::Admitted, &why, self.pass.now);
-        self.pass.write(journal);
-        steps::Turn::say(self, Step::Admitted, why);
-        true
-    }
-
-    /// What a person says of a turn that was let go and is held since, as a rule has failed: its rules are asked again, or it ends. The old
-    /// node and its machine are gone, in the next attempt too.
-    fn obey_released(&mut self) -> Next {
-        let (change, now) = (self.change, self.pass.now);
-        if change.status.step != Some(Step::Held) {
-            return ON;
-        }
-        let (step, why, journal) = if let Some(why) = directive::skipped(change) {
-            let journal = directive::leave_out(change, &why, now);
-            (Step::Skipped, why, journal)
-        } else if let Some(why) = directive::retried(change) {
-            let mut journal = directive::next_attempt(change, Step::Released, &why, now);
-            // The new node may be of another wave by its labels.
-            journal.status.wave_rules.clone_from(&change.status.wave_rules);
-            if journal::entered(change, Step::Changed).is_some() {
-                journal.enter(Step::Changed, Some(&why));
-            }
-            (Step::Changed, why, journal.planned(None))
-        } else {
-            return self.stay_aborted();
-        };
-        self.pass.out.actions.extend(journal);
-        steps::Turn::say(self, step, why);
-        STAY
-    }
-
-    /// A rule has ended the whole NodeVersion with this node.
-    fn stay_aborted(&mut self) -> Next {
-        let status = &self.change.status;
-        if status.step != Some(Step::Held) || !journal::is_for(self.change, Reason::Aborted) {
-            return ON;
-        }
-        let message = status.message.clone().unwrap_or_default();
-        steps::Turn::say(self, Step::Held, Why::new(Reason::Aborted, message));
-        STAY
-    }
 }
 
 impl steps::Turn for Going<'_, '_> {
@@ -576,6 +530,16 @@ impl steps::Turn for Going<'_, '_> {
         let (pass, change) = (&mut *self.pass, self.change);
         let given_back = closed::close(&mut pass.out, change, &why, pass.now);
         self.say(if given_back { Step::Selected } else { step }, why);
+    }
+
+    /// The node has changed, and nothing is left to do for a NodeVersion that is left.
+    fn go_on_failed(&mut self, phase: Phase, why: &Why) -> Option<Next> {
+        if self.pass.leaving.is_none() || !phase.is_after_release() {
+            return None;
+        }
+        let why = Why::new(Reason::RuleContinuedAfterFailure, why.message.clone());
+        self.pass.end_journal(self.change, Step::Done, &why);
+        Some(STAY)
     }
 
     fn may_leave_out(&self) -> bool {

@@ -27,7 +27,7 @@ use crate::{
     rules::{self, Admission, Subject},
     time::later,
     turn::{
-        directive::{self, skip_asked, stays_out},
+        directive::{self, Holds, skip_asked, stays_out},
         lease,
         steps::{Next, ON, STAY},
     },
@@ -48,6 +48,7 @@ pub(super) struct Waiting<'p, 'a> {
     nodes: Vec<&'a NodeView>,
     /// Their journals of what is asked for now, by the uids of the nodes.
     ended: BTreeMap<&'a str, &'a ChangeView>,
+    holds: Holds<'a>,
     waves: Waves<'a>,
     domains: Option<Domains<'a>>,
     approvals: Approvals,
@@ -138,6 +139,7 @@ impl<'p, 'a> Waiting<'p, 'a> {
         }
         Self {
             ended: pass.ended(),
+            holds: Holds::of(pass.over.iter().copied()),
             domains: pass.domains(),
             waves: std::mem::take(&mut pass.waves),
             approvals: std::mem::take(&mut pass.approvals),
@@ -307,7 +309,7 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
             // Those that go before it wait for the place that its machine has.
             Gate::Wave | Gate::Domain if self.is_in_the_way(node) => None,
             Gate::Owner => self.pass.hold.clone(),
-            Gate::Person => self.change(node).and_then(directive::held),
+            Gate::Person => self.holds.on(node),
             Gate::Unfit => self.unfit(node),
             Gate::Busy => {
                 let pass = &self.pass;

@@ -24,7 +24,7 @@ use crate::{
     quorum,
     rules::{self, Admission, Subject},
     turn::{
-        directive::{self, skip_asked, stays_out},
+        directive::{Holds, skip_asked, stays_out},
         journal,
         reservation::by_node,
         steps::{Next, ON, STAY},
@@ -46,6 +46,7 @@ pub(super) struct Waiting<'p, 'a> {
     nodes: Vec<&'a NodeView>,
     /// Their journals of what is asked for now, by the uids of the nodes.
     ended: BTreeMap<&'a str, &'a ChangeView>,
+    holds: Holds<'a>,
     waves: Waves<'a>,
     domains: Option<Domains<'a>>,
     approvals: Approvals,
@@ -102,6 +103,7 @@ impl<'p, 'a> Waiting<'p, 'a> {
             nodes,
             ended,
             adopted,
+            holds: Holds::of(pass.over.iter().copied()),
             pass,
         }
     }
@@ -400,11 +402,7 @@ impl<'a> Queue<'a> for Waiting<'_, 'a> {
         match gate {
             Gate::Owner => self.hold.clone(),
             Gate::Waits => self.not_yet.clone(),
-            Gate::Person => self
-                .ended
-                .get(node.uid.as_str())
-                .copied()
-                .and_then(directive::held),
+            Gate::Person => self.holds.on(node),
             Gate::Unfit => unfit(node, &self.twice).or_else(|| pass.of_windows(node)),
             Gate::Busy => pass.others_job(node).or_else(|| {
                 let other = self.busy.get(node.name.as_str())?;
