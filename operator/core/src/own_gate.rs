@@ -69,7 +69,9 @@ impl Remembered {
             return gone.map(String::as_str).collect();
         }
         let is_all = !there.iter().any(|field| lasts(&field) && !is_rest(field));
-        gone.filter(lasts)
+        // Taken away of `spec.mutex`, they are no more missed than of a spec itself.
+        let is_missed = |field: &&String| !TAKEN_AWAY.contains(&field.trim_start_matches("mutex."));
+        gone.filter(is_missed)
             .filter(|_| is_all)
             .map(String::as_str)
             .collect()

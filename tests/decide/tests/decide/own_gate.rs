@@ -246,6 +246,29 @@ fn a_field_that_people_take_away_to_go_on_is_no_gate_that_is_lost() {
     check_cluster(&cluster, "> admit a");
 }
 
+/// The same of `spec.mutex`, of which an empty one is left.
+#[test]
+fn hours_that_people_take_out_of_the_settings_are_no_gate_that_is_lost() {
+    let plan = |mutex: &str| {
+        Cluster::parse(&format!(
+            "node a worker v0\n plan concurrency:1 cordon finalizer spec {{\"mutex\":{mutex}}}"
+        ))
+    };
+    let mut cluster = plan(r#"{"soakSeconds":5,"startAfter":"2020-01-01T00:00:00Z"}"#);
+    remember(&mut cluster);
+    let owner = cluster.owner();
+    let mark = annotations(&mut cluster, &owner).clone();
+    let mut taken = plan("{}");
+    *annotations(&mut taken, &owner) = mark;
+    assert_eq!(
+        hold(&decided(&taken)),
+        Some(Reason::GateLost),
+        "nobody has edited it"
+    );
+    edit(&mut taken);
+    assert_ne!(hold(&decided(&taken)), Some(Reason::GateLost));
+}
+
 /// The first one that did marked Plans, by a hash. It may be back for a while, and writes that hash again.
 #[test]
 fn the_mark_of_an_earlier_numo_counts_and_is_left_to_it() {
