@@ -193,7 +193,7 @@ reasons! {
     Deleting: Numo, "The owner is being deleted: numo restores what it changed.";
     Suspended: ClusterAdmin, "The owner asks to begin nothing new (spec.suspend or the suspend annotation).";
     Stopped: ClusterAdmin, "A MutexBudget is paused: nothing new begins on its nodes.";
-    DryRun: ClusterAdmin, "spec.dryRun: numo decides and reports, and writes nothing.";
+    DryRun: ClusterAdmin, "spec.dryRun: numo decides and reports, and changes nothing else.";
     FailureBudgetSpent: ClusterAdmin, "As many nodes have failed as failureBudget allows: one, if nothing says more.";
     NamespaceNotAllowed: ClusterAdmin, "The object is in a namespace that numo does not watch for this kind.";
     NamespaceTerminating: ClusterAdmin, "The namespace of the object is being deleted.";

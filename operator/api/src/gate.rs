@@ -47,12 +47,15 @@ pub enum GateOf<'a> {
     Settings(Option<&'a MutexSettings>),
     /// `spec.mutexRules`: whether there are any.
     Rules(bool),
+    /// A later numo wrote a part of the spec that this one cannot read.
+    Unread,
 }
 
 impl GateOf<'_> {
-    /// The fields that gate the owner, by their paths in its spec.
-    pub fn fields(self) -> BTreeSet<String> {
-        match self {
+    /// The fields that gate the owner, by their paths in its spec; none where nobody knows.
+    pub fn fields(self) -> Option<BTreeSet<String>> {
+        Some(match self {
+            Self::Unread => return None,
             Self::Run(spec) => {
                 let given = given(spec);
                 given
@@ -67,7 +70,7 @@ impl GateOf<'_> {
                 paths.chain(["mutex".to_owned()]).collect()
             }
             Self::Rules(given) => given.then(|| "mutexRules".to_owned()).into_iter().collect(),
-        }
+        })
     }
 }
 

@@ -127,8 +127,13 @@ pub const PLAN_DISABLED: &str = "disabled";
 pub const PLAN_DIGEST: &str = "upgrade.cattle.io/digest";
 /// Annotation of a Plan's Jobs, for clusters that drop the field of that name.
 pub const PLAN_JOB_TTL: &str = "upgrade.cattle.io/ttl-seconds-after-finished";
-/// Annotation of an owner: which fields of its spec gate it, and the generation that had them, so that they are missed when they are lost.
-pub const GATE: &str = "numo.openshift-optional.skrzypek.io/gate";
+/// Annotation of an owner: whose mark it is, the generation of the spec, and which fields of it gate the owner, so that they are missed when
+/// they are lost.
+pub const GATE: &str = "numo.openshift-optional.skrzypek.io/gate-fields";
+/// The same by an earlier numo, which may be back and writes a hash over what stands there: it is read and never written.
+pub const EARLIER_GATE: &str = "numo.openshift-optional.skrzypek.io/gate";
+/// Annotation by which `kubectl apply` remembers a manifest.
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Annotation of a Job that only prepares a node which numo drains.
 pub const PLAN_PREPARES: &str = "numo.openshift-optional.skrzypek.io/prepares";
 /// Label of a Namespace in which Plans are watched, if its value is `true`. Only those may set it who may write

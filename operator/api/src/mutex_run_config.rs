@@ -143,7 +143,7 @@ pub struct MutexRunConfigSpec {
     /// Begin nothing new: no admission and no release. numo still restores what it changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
-    /// Decide and report, but write nothing.
+    /// Decide and report, but change nothing else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dry_run: Option<bool>,
     /// What happens to a pool with outdated nodes when the run is left. KeepPaused (default) leaves it

@@ -5,6 +5,7 @@
 use crate::{
     action::{Action, Change, Planned},
     decision::Decision,
+    names,
     observed::OwnerView,
     owner::Owner,
     report::RunPhase,
@@ -25,75 +26,109 @@ struct Remembered {
     /// The generation of the spec that had these fields; none once one of them was lost.
     generation: Option<i64>,
     fields: BTreeSet<String>,
+    /// This numo wrote it, for this object.
+    is_own: bool,
 }
 
 impl Remembered {
     fn of(view: OwnerView<'_>) -> Option<Self> {
-        let found = view.annotations.get(marks::GATE)?;
-        let Some((generation, fields)) = found.split_once(' ') else {
-            // An earlier numo marked Plans by a hash.
-            return Some(Self {
-                generation: Some(i64::MIN),
-                fields: BTreeSet::from(["mutex".to_owned()]),
-            });
+        if let Some(found) = view.annotations.get(marks::GATE) {
+            // Who makes an object of another one's copies its annotations.
+            let (whose, rest) = found.split_once(' ')?;
+            return Self::parse(rest, true).filter(|_| whose == of_uid(view.uid));
+        }
+        let found = view.annotations.get(marks::EARLIER_GATE)?;
+        // The first numo that marked an owner marked Plans, by a hash.
+        let hashed = || Self {
+            generation: Some(i64::MIN),
+            fields: BTreeSet::from(["mutex".to_owned()]),
+            is_own: false,
         };
+        let is_plan = matches!(view.gate, GateOf::Settings(_));
+        Self::parse(found, false).or_else(|| is_plan.then(hashed))
+    }
+
+    fn parse(text: &str, is_own: bool) -> Option<Self> {
+        let (generation, fields) = text.split_once(' ')?;
         Some(Self {
             generation: generation.parse().ok(),
             fields: fields.split(',').map(ToOwned::to_owned).collect(),
+            is_own,
         })
     }
 
     /// The fields that are lost. What goes without an edit was dropped by a definition; an edit may take some of them away, but not all.
     fn lost(&self, generation: i64, there: &BTreeSet<String>) -> Vec<&str> {
+        // An empty `spec.mutex` is left of one that had fields.
+        let is_rest =
+            |field: &str| field == "mutex" && self.fields.iter().any(|one| one.starts_with("mutex."));
         let lasts = |field: &&String| !TAKEN_AWAY.contains(&field.as_str());
         let is_same = self.generation.is_none_or(|marked| marked == generation);
         let gone = self.fields.iter().filter(|field| !there.contains(*field));
         if is_same {
             return gone.map(String::as_str).collect();
         }
-        let is_all = !there.iter().any(|field| lasts(&field));
-        gone.filter(lasts)
+        let is_all = !there.iter().any(|field| lasts(&field) && !is_rest(field));
+        // Taken away of `spec.mutex`, they are no more missed than of a spec itself.
+        let is_missed = |field: &&String| !TAKEN_AWAY.contains(&field.trim_start_matches("mutex."));
+        gone.filter(is_missed)
             .filter(|_| is_all)
             .map(String::as_str)
             .collect()
     }
 }
 
+/// What a mark says of whose it is.
+fn of_uid(uid: &str) -> String {
+    names::hash(&["gate", uid], 8)
+}
+
+/// The field of which only `kubectl apply` remembers that it was there. Who writes the object since by other means leaves that as it was: a
+/// mark of numo's own knows better.
+fn pruned(view: OwnerView<'_>, remembered: Option<&Remembered>) -> Option<&'static str> {
+    view.pruned.filter(|_| remembered.is_none_or(|one| !one.is_own))
+}
+
 /// Why an owner begins nothing: it had a gate of its own, and somebody has dropped it.
 pub fn lost(owner: &Owner, view: OwnerView<'_>) -> Option<Why> {
-    if let Some(field) = view.pruned {
-        let message = format!(
+    let there = view.gate.fields()?;
+    let remembered = Remembered::of(view);
+    let said = match (pruned(view, remembered.as_ref()), &remembered) {
+        (Some(field), _) => format!(
             "spec.{field} is in the manifest that kubectl apply remembers and not in the object: the definition of another operator, or of an \
-             older numo, drops it, or somebody took it away; put it back, or apply the manifest without it (a MutexBinding gates as well)"
-        );
-        return Some(Why::new(Reason::GateLost, message));
-    }
-    let remembered = Remembered::of(view)?;
-    let there = view.gate.fields();
-    let lost = remembered.lost(view.generation, &there);
-    let first = lost.first()?;
-    let more = match lost.len() {
-        1 => String::new(),
-        many => format!(" and {} more fields that gate it", many - 1),
+             older numo, drops it, or somebody took it away (a MutexBinding gates as well)"
+        ),
+        (None, Some(remembered)) => {
+            let lost = remembered.lost(view.generation, &there);
+            let first = lost.first()?;
+            let more = match lost.len() {
+                1 => String::new(),
+                many => format!(" and {} more fields that gate it", many - 1),
+            };
+            format!(
+                "spec.{first}{more}: found none, wanted it, as numo remembers it in an annotation: it was dropped by the definition of another \
+                 operator or of an older numo, or by a writer, or taken away"
+            )
+        }
+        (None, None) => return None,
     };
+    let applied = view.pruned.map(|_| marks::LAST_APPLIED);
+    let ours = [marks::GATE, marks::EARLIER_GATE].into_iter();
+    let ours = ours.filter(|key| view.annotations.contains_key(*key));
+    let all: Vec<String> = ours.chain(applied).map(|key| format!("{key}-")).collect();
     let message = format!(
-        "spec.{first}{more}: found none, wanted it, as annotation {} remembers it: it was dropped by the definition of another operator or of an older \
-         numo, or by a writer, or taken away; put it back, or, if that was meant, `{} {}-`",
-        marks::GATE,
+        "{said}; put it back, or, if that was meant, take it out of the manifest and `{} {}`",
         owner.kubectl("annotate"),
-        marks::GATE
+        all.join(" ")
     );
     Some(Why::new(Reason::GateLost, message))
 }
 
-/// Ends a decision: remembers on the owner which gate it has of itself, before all else that is written.
+/// Ends a decision: remembers on the owner which gate it has of itself, before all else that is written. Of a dry run and of what is refused as
+/// well: whoever drops the gate may drop the dry run, or what is wrong, with it.
 pub(crate) fn finish(out: &mut Decision, owner: &Owner, view: OwnerView<'_>) {
-    let (phase, hold) = (out.report.phase, &out.report.hold);
-    let leaves = view.deleting || phase == RunPhase::Leaving;
-    // What cannot be understood begins nothing, and is not written to.
-    let is_invalid = |why: &Why| why.reason == Reason::InvalidField;
-    let is_refused = phase == RunPhase::Refused || hold.as_ref().is_some_and(is_invalid);
-    let Some(change) = change(view).filter(|_| !leaves && !is_refused) else {
+    let leaves = view.deleting || out.report.phase == RunPhase::Leaving;
+    let Some(change) = change(view).filter(|_| !leaves) else {
         return;
     };
     let action = Action::MarkGate {
@@ -107,11 +142,12 @@ pub(crate) fn finish(out: &mut Decision, owner: &Owner, view: OwnerView<'_>) {
 
 /// The mark that an owner is to have, where it has another one.
 pub fn change(view: OwnerView<'_>) -> Option<Change> {
-    if matches!(view.gate, GateOf::Run(spec) if spec.dry_run == Some(true)) {
+    let there = view.gate.fields()?;
+    let remembered = Remembered::of(view);
+    // A mark of what is left would say that nothing is missed.
+    if pruned(view, remembered.as_ref()).is_some() {
         return None;
     }
-    let there = view.gate.fields();
-    let remembered = Remembered::of(view);
     let lost = remembered.as_ref().map(|one| one.lost(view.generation, &there));
     let (generation, fields) = match &remembered {
         Some(one) if lost.is_some_and(|lost| !lost.is_empty()) => {
@@ -124,7 +160,7 @@ pub fn change(view: OwnerView<'_>) -> Option<Change> {
         _ => (view.generation.to_string(), &there),
     };
     let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
-    let wanted = format!("{generation} {}", fields.join(","));
+    let wanted = format!("{} {generation} {}", of_uid(view.uid), fields.join(","));
     let change = Change::of(view.annotations, marks::GATE, Some(wanted));
     (change.from != change.to).then_some(change)
 }

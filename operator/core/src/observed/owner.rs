@@ -57,7 +57,10 @@ impl<'a> From<&'a RunConfigView> for OwnerView<'a> {
             generation: run.generation,
             has_annotations: run.has_annotations,
             pruned: run.pruned,
-            gate: GateOf::Run(&run.spec),
+            gate: match run.misread {
+                Some(_) => GateOf::Unread,
+                None => GateOf::Run(&run.spec),
+            },
         }
     }
 }

@@ -28,8 +28,7 @@ use numo_core::text::first_of;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The annotation by which `kubectl apply` remembers a manifest.
-pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+pub use numo_api::marks::LAST_APPLIED;
 
 /// A field of numo's own that stands in the manifest which `kubectl apply` remembers and not in the object: the definition of
 /// another operator, or of an older numo, does not have it, and has pruned it. `own`: such fields of the spec, and whether they are there.

@@ -174,7 +174,7 @@ impl Cluster {
             annotations.insert(marks::SUSPEND.to_owned(), "me".to_owned());
         }
         if let Some(gate) = line.option("gate") {
-            annotations.insert(marks::GATE.to_owned(), gate.to_owned());
+            annotations.insert(marks::EARLIER_GATE.to_owned(), gate.to_owned());
         }
         let condition = |type_: &str, status: &str| PlanCondition {
             type_: type_.to_owned(),

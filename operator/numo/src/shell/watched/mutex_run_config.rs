@@ -85,13 +85,16 @@ pub fn weight(run: &RunConfigView) -> usize {
 }
 
 /// A field that gates a run and that an older definition has dropped, of a run that was applied. Who takes one out by a patch, beside the
-/// manifest, is told so as well; not of one that people take away to have a run go on.
+/// manifest, is told so as well. One that people take away to have a run go on is missed while nobody has edited the run.
 fn pruned(run: &MutexRunConfig) -> Option<&'static str> {
     let annotations = run.metadata.annotations.as_ref()?;
     annotations.get(LAST_APPLIED)?;
     let spec = serde_json::to_value(&run.spec).ok()?;
-    let lasting = OF_RUN.into_iter().filter(|field| !TAKEN_AWAY.contains(field));
-    let own: Vec<_> = lasting.map(|field| (field, spec.get(field).is_some())).collect();
+    let is_as_made = run.metadata.generation == Some(1);
+    let asked = OF_RUN
+        .into_iter()
+        .filter(|field| is_as_made || !TAKEN_AWAY.contains(field));
+    let own: Vec<_> = asked.map(|field| (field, spec.get(field).is_some())).collect();
     frontends::pruned(annotations, &own)
 }
 
@@ -162,16 +165,18 @@ mod tests {
 
     #[test]
     fn a_field_that_gates_a_run_and_that_an_older_definition_dropped_is_missed() {
-        let pruned = |annotations: &serde_json::Value, spec: &serde_json::Value| {
+        let pruned_at = |generation: i64, annotations: &serde_json::Value, spec: &serde_json::Value| {
             let object = serde_json::json!({
                 "apiVersion": "openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexRunConfig",
-                "metadata": {"name": "upgrade", "namespace": "ns", "annotations": annotations},
+                "metadata": {"name": "upgrade", "namespace": "ns", "generation": generation, "annotations": annotations},
                 "spec": spec,
             });
             let view = super::view(serde_json::from_value(object).unwrap());
             assert_eq!(view.misread, None);
             view.pruned
         };
+        let pruned =
+            |annotations: &serde_json::Value, spec: &serde_json::Value| pruned_at(2, annotations, spec);
         let fields = serde_json::json!({
             "rules": [{"name": "backup", "jobSpec": {}}], "approval": {"before": ["Run"]}, "mutexKeys": ["zone"], "failureBudget": 1,
             "waves": [{"name": "first", "nodes": 1}], "domains": {"key": "topology.kubernetes.io/zone", "atOnce": 1}, "first": {"count": 1},
@@ -194,7 +199,15 @@ mod tests {
                 assert_eq!(pruned(&applied, &whole), None, "{field}");
             }
         }
-        // Those that people take away to have the run go on are missed by its annotation only.
+        // Those that people take away to have the run go on are missed until somebody edits it.
+        for (field, value) in people_take.as_object().unwrap() {
+            let mut whole = targets.clone();
+            whole[field] = value.clone();
+            let manifest = serde_json::json!({"spec": whole}).to_string();
+            let applied = serde_json::json!({LAST_APPLIED: manifest});
+            assert_eq!(pruned_at(1, &applied, &targets), Some(field.as_str()));
+            assert_eq!(pruned_at(2, &applied, &targets), None);
+        }
         let manifest = serde_json::json!({"spec": people_take}).to_string();
         assert_eq!(
             pruned(&serde_json::json!({LAST_APPLIED: manifest}), &targets),

@@ -458,6 +458,7 @@ impl Scene<'_> {
                     marks::RETRY,
                     marks::ACKNOWLEDGED,
                     marks::GATE,
+                    marks::EARLIER_GATE,
                     marks::SAID,
                 ]);
                 if annotations.remove(key).is_none() {
