@@ -250,8 +250,11 @@ pub fn main() -> ExitCode {
     if !matches!(cli.verb, Verb::Run(_)) {
         log::start_verbose(cli.cluster.verbosity);
     }
+    // The operator plans on this thread, and what it asks and watches has one beside it: with a second the two would wake each other for
+    // every answer.
+    let workers = if matches!(cli.verb, Verb::Run(_)) { 1 } else { 2 };
     let runtime = match tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+        .worker_threads(workers)
         .enable_all()
         .build()
     {
