@@ -250,8 +250,10 @@ pub fn main() -> ExitCode {
     if !matches!(cli.verb, Verb::Run(_)) {
         log::start_verbose(cli.cluster.verbosity);
     }
+    // The operator plans on this thread: of two workers beside it each would wake the other for every answer.
+    let workers = if matches!(cli.verb, Verb::Run(_)) { 1 } else { 2 };
     let runtime = match tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+        .worker_threads(workers)
         .enable_all()
         .build()
     {
@@ -261,10 +263,8 @@ pub fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let result = match cli.idle_namespace() {
-        Some(refused) => Err(refused),
-        None => runtime.block_on(carry_out(cli.verb)),
-    };
+    let refused = cli.idle_namespace();
+    let result = refused.map_or_else(|| runtime.block_on(carry_out(cli.verb)), Err);
     // Watches may hang in a read: nobody waits for them.
     runtime.shutdown_background();
     match result {

@@ -2,14 +2,17 @@
 //! not the list that it is in. Nothing here knows what an object means.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use kube::{
     Resource,
     api::ApiResource,
-    core::{DynamicObject, DynamicResourceScope},
+    core::{DynamicObject, DynamicResourceScope, TypeMeta},
 };
-use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+};
+use serde_json::{Value, value::RawValue};
 use std::{borrow::Cow, collections::BTreeMap};
 
 /// Levels of brackets in an object that is read. serde_json reads 128, the API server takes 10,000.
@@ -124,10 +127,93 @@ impl Item {
                 shape.weight
             )));
         }
-        serde_json::from_str(text).map_err(|error| Unreadable {
+        let Read(object) = serde_json::from_str(text).map_err(|error| Unreadable {
             too_large: false,
             message: format!("cannot be read: {error}"),
-        })
+        })?;
+        Ok(object)
+    }
+}
+
+/// An object that is read field by field, without `managedFields`, which nobody reads. What kube derives puts every field aside first, to
+/// look which of them it knows: that was a seventh of the processor time of a Plan that rolls.
+struct Read(DynamicObject);
+
+impl<'de> Deserialize<'de> for Read {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+struct Fields;
+
+impl<'de> Visitor<'de> for Fields {
+    type Value = Read;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Read, A::Error> {
+        let (mut api_version, mut kind, mut metadata) = (None, None, ObjectMeta::default());
+        let mut data = serde_json::Map::new();
+        while let Some(name) = fields.next_key::<String>()? {
+            match name.as_str() {
+                "apiVersion" => api_version = fields.next_value::<Value>()?.as_str().map(str::to_owned),
+                "kind" => kind = fields.next_value::<Value>()?.as_str().map(str::to_owned),
+                "metadata" => metadata = fields.next_value::<Metadata>()?.into(),
+                _ => {
+                    data.insert(name, fields.next_value()?);
+                }
+            }
+        }
+        let types = api_version.zip(kind);
+        Ok(Read(DynamicObject {
+            types: types.map(|(api_version, kind)| TypeMeta { api_version, kind }),
+            metadata,
+            data: Value::Object(data),
+        }))
+    }
+}
+
+/// All of the metadata that anybody reads.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    annotations: Option<BTreeMap<String, String>>,
+    creation_timestamp: Option<Time>,
+    deletion_grace_period_seconds: Option<i64>,
+    deletion_timestamp: Option<Time>,
+    finalizers: Option<Vec<String>>,
+    generate_name: Option<String>,
+    generation: Option<i64>,
+    labels: Option<BTreeMap<String, String>>,
+    name: Option<String>,
+    namespace: Option<String>,
+    owner_references: Option<Vec<OwnerReference>>,
+    resource_version: Option<String>,
+    uid: Option<String>,
+}
+
+impl From<Metadata> for ObjectMeta {
+    fn from(read: Metadata) -> Self {
+        Self {
+            annotations: read.annotations,
+            creation_timestamp: read.creation_timestamp,
+            deletion_grace_period_seconds: read.deletion_grace_period_seconds,
+            deletion_timestamp: read.deletion_timestamp,
+            finalizers: read.finalizers,
+            generate_name: read.generate_name,
+            generation: read.generation,
+            labels: read.labels,
+            managed_fields: None,
+            name: read.name,
+            namespace: read.namespace,
+            owner_references: read.owner_references,
+            resource_version: read.resource_version,
+            self_link: None,
+            uid: read.uid,
+        }
     }
 }
 
@@ -188,23 +274,15 @@ fn shape(text: &str) -> Shape {
         depth: 0,
         weight: text.len(),
     };
-    let (mut open, mut in_string, mut escaped) = (0_usize, false, false);
-    for byte in text.bytes() {
-        if in_string {
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' => escaped = true,
-                b'"' => in_string = false,
-                _ => {}
-            }
-            continue;
-        }
+    let (mut open, mut bytes) = (0_usize, text.as_bytes());
+    while let [byte, rest @ ..] = bytes {
+        bytes = rest;
         match byte {
-            b'"' => in_string = true,
+            b'"' => bytes = after_string(bytes),
             b'{' | b'[' => {
                 open += 1;
                 shape.depth = shape.depth.max(open);
-                shape.weight += if byte == b'{' { OBJECT } else { LIST };
+                shape.weight += if *byte == b'{' { OBJECT } else { LIST };
             }
             b'}' | b']' => open = open.saturating_sub(1),
             b',' => shape.weight += VALUE,
@@ -212,6 +290,17 @@ fn shape(text: &str) -> Shape {
         }
     }
     shape
+}
+
+/// What follows a string that has begun: most of a text is in strings.
+fn after_string(mut bytes: &[u8]) -> &[u8] {
+    while let Some(at) = memchr::memchr2(b'"', b'\\', bytes) {
+        if bytes[at] == b'"' {
+            return &bytes[at + 1..];
+        }
+        bytes = bytes.get(at + 2..).unwrap_or_default();
+    }
+    &[]
 }
 
 impl Resource for Item {
@@ -329,6 +418,33 @@ mod tests {
         let token: k8s_openapi::ByteString = item.at(&["data", "token"]).unwrap();
         assert_eq!(token.0, b"abc");
         assert_eq!(item.at::<String>(&["spec", "any"]), None);
+    }
+
+    #[test]
+    fn an_object_is_read_as_kube_reads_it_but_for_managed_fields() {
+        let full = r#"{"spec": {"a": [1, "x", null]}, "kind": "Job", "metadata": {"name": "a", "generateName": "b", "namespace": "n",
+            "uid": "u", "resourceVersion": "7", "generation": 3, "creationTimestamp": "2026-01-01T00:00:00Z",
+            "deletionTimestamp": "2026-01-02T00:00:00Z", "deletionGracePeriodSeconds": 30, "finalizers": ["f"], "labels": {"l": "1"},
+            "annotations": {"k": "v"}, "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "o", "uid": "w"}],
+            "managedFields": [{"manager": "m"}], "unknown": 1}, "apiVersion": "batch/v1", "status": null}"#;
+        let texts = [
+            full,
+            "{}",
+            r#"{"metadata": {}, "kind": "Job"}"#,
+            r#"{"metadata": {"labels": null, "finalizers": null, "creationTimestamp": null}, "data": {}}"#,
+        ];
+        for text in texts {
+            let mut wanted: DynamicObject = serde_json::from_str(text).unwrap();
+            wanted.metadata.managed_fields = None;
+            let item: Item = serde_json::from_str(text).unwrap();
+            assert_eq!(item.read_as(Size::Any).unwrap(), wanted, "{text}");
+        }
+        for text in [r#"{"metadata": {"labels": {"a": 1}}}"#, r#"{"metadata": null}"#] {
+            let raw = RawValue::from_string(text.to_owned()).unwrap();
+            let metadata = ObjectMeta::default();
+            assert!(serde_json::from_str::<DynamicObject>(text).is_err(), "{text}");
+            assert!(Item { metadata, raw }.read_as(Size::Any).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -122,6 +122,9 @@ impl FromStr for Binary {
     }
 }
 
+/// How an image's program is made: it needs no library beside it, and the addresses that are corrected at its start are packed.
+const FLAGS: &str = "-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs -C strip=symbols";
+
 /// What the head of a program says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
@@ -264,7 +267,7 @@ pub fn compile(platform: Platform, profile: &str, facts: &Facts) -> Result<Comma
     ]);
     if platform.has_image() {
         // A target is named even where it is this machine's: the flags are then not those of macros and build scripts.
-        cargo.env("RUSTFLAGS", "-C target-feature=+crt-static -C strip=symbols");
+        cargo.env("RUSTFLAGS", FLAGS);
     } else {
         // The command line alone: the operator and the rule author's toolkit need Linux.
         cargo.arg("--no-default-features");

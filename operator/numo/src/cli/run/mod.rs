@@ -60,6 +60,7 @@ impl RunArgs {
 /// Runs the operator until SIGTERM or SIGINT. `explain` says what people are told of an owner.
 pub async fn run(args: RunArgs, explain: Explain) -> Result<(), CliError> {
     can_run(std::env::consts::OS)?;
+    take_small_pages();
     start_log(&args)?;
     let metrics_address = address("--metrics-address", &args.metrics_address)?;
     let probe_address = address("--probe-address", &args.probe_address)?;
@@ -97,6 +98,15 @@ pub async fn run(args: RunArgs, explain: Explain) -> Result<(), CliError> {
     // It holds the whole operator: on the stack it would be copied around.
     Box::pin(operator::run(connection, options, stopped)).await?;
     Ok(())
+}
+
+/// Takes memory in small pages, whatever the node's setting: a huge page is two MiB of which a few KiB are used, and each is zeroed first.
+/// The children inherit it.
+fn take_small_pages() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
+        tracing::debug!(%error, "memory comes in huge pages where the node is set so");
+    }
 }
 
 /// Whether the operator runs on this system: on others the processes that read strangers' rules cannot be shut in, and gates that ask
