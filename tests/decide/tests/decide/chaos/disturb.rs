@@ -833,6 +833,7 @@ impl Scene<'_> {
                         code: 403,
                         message: odd_text(dice),
                         at: time,
+                        since: time,
                     };
                     observed.refusals.insert(key, refusal);
                 }
