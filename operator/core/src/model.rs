@@ -372,6 +372,7 @@ impl Imagined {
             created: self.now,
             run: request.run.clone(),
             node: names::node_hash(&request.node),
+            rule: request.rule.to_string(),
             deadline_seconds: Some(request.timeout_seconds),
             ended: Some(JobEnd::Complete),
             started: true,

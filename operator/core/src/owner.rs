@@ -265,6 +265,14 @@ impl Owner {
 }
 
 impl Owner {
+    /// The owner that a journal names; none of a kind that this version does not know.
+    pub fn named(of: &OwnerRef) -> Option<Self> {
+        let kind = OwnerKind::of(of)?;
+        let namespace = of.namespace.as_deref().unwrap_or_default();
+        let key = Key::new(namespace, of.name.as_str());
+        Some(Self { kind, key })
+    }
+
     /// As `kubectl <verb>` takes it. NodeMaintenances there are of two groups.
     pub fn kubectl(&self, verb: &str) -> String {
         let resource = match self.kind {

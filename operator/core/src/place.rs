@@ -1,7 +1,7 @@
 //! Where, and as whom, a rule's Job may run: one rule for gate, lint and dry run. A rule decides about nodes; it must not be a
 //! way to run as somebody else. Nothing here knows whether numo has the right to create Jobs there: the API server says that.
 
-use crate::observed::{Observed, RuleView};
+use crate::observed::{Observed, RuleView, Validity};
 use numo_api::{Reason, marks};
 
 /// Name of the ServiceAccount that a pod runs as which names none.
@@ -24,12 +24,7 @@ pub fn refusal(rule: &RuleView, observed: &Observed) -> Option<(Reason, String)>
     }
     let (from, to) = (&rule.key.namespace, &rule.job_namespace);
     let own = &settings.namespace;
-    let has_plans = if to == own {
-        from != own && observed.has_plans_at_home()
-    } else {
-        observed.watches_plans(to)
-    };
-    if has_plans {
+    if has_plans(observed, from, to) {
         let instead = if to == own { from } else { own };
         let message = format!(
             "spec.jobNamespace: found {to}, which has Plans: what runs there may be root on nodes; wanted a namespace without \
@@ -49,13 +44,7 @@ pub fn refusal(rule: &RuleView, observed: &Observed) -> Option<(Reason, String)>
         );
         return Some((Reason::JobsForbidden, message));
     }
-    let invited = || {
-        observed
-            .rule_jobs_from
-            .get(to)
-            .is_some_and(|names| names.contains(from))
-    };
-    if to == from || from == own || invited() {
+    if takes_jobs(observed, from, to) {
         return None;
     }
     let message = format!(
@@ -66,11 +55,41 @@ pub fn refusal(rule: &RuleView, observed: &Observed) -> Option<(Reason, String)>
     Some((Reason::JobsForbidden, message))
 }
 
+/// Whether Plans keep Jobs of rules of a namespace out of another one.
+fn has_plans(observed: &Observed, from: &str, to: &str) -> bool {
+    let own = &observed.settings.namespace;
+    if to == own {
+        from != own && observed.has_plans_at_home()
+    } else {
+        observed.watches_plans(to)
+    }
+}
+
+/// Whether a namespace takes Jobs of the rules of another one, or of its own.
+pub(crate) fn takes_jobs(observed: &Observed, from: &str, to: &str) -> bool {
+    let invited = observed.rule_jobs_from.get(to);
+    let is_invited = || invited.is_some_and(|names| names.contains(from));
+    let is_taken = to == from || from == observed.settings.namespace || is_invited();
+    is_taken && (observed.settings.only_looks || !has_plans(observed, from, to))
+}
+
+/// Whether numo runs Jobs of rules in a namespace now: it is its own, or a rule may run there, and the API server has not said that numo
+/// has no right to create its Jobs.
+pub(crate) fn runs_jobs(observed: &Observed, namespace: &str) -> bool {
+    let may_run = |rule: &RuleView| {
+        let is_forbidden = matches!(rule.validity, Validity::Invalid(Reason::JobsForbidden, _));
+        !rule.is_asked && !is_forbidden && refusal(rule, observed).is_none()
+    };
+    let mut rules = observed.rules.values();
+    namespace == observed.settings.namespace
+        || rules.any(|rule| rule.job_namespace == namespace && may_run(rule))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        observed::{Key, PlanView, Validity},
+        observed::{Key, PlanView},
         ready,
     };
 

@@ -46,6 +46,7 @@ pub fn rule(awaited: Option<&AwaitedWorkloads>) -> RuleView {
         placement: Placement::Anywhere,
         log_tail_bytes: 0,
         validity: Validity::Valid,
+        unseen: None,
     }
 }
 

@@ -478,6 +478,7 @@ fn rule(name: &str, phases: Vec<Phase>) -> RuleView {
         placement: Placement::NotOnTarget,
         log_tail_bytes: 2048,
         validity: Validity::Valid,
+        unseen: None,
     }
 }
 

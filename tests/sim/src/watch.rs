@@ -3,8 +3,8 @@
 
 use crate::world::{Object, Span, World};
 use numo_core::{
-    drain,
-    observed::{Key, NodeView, Observed},
+    drain, names,
+    observed::{JobView, Key, NodeView, Observed},
 };
 use rand::{Rng, rngs::SmallRng};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,12 +31,32 @@ struct Kept {
     memories: bool,
 }
 
+/// A Job on each node with numo's labels and the name of a rule, which a stranger has made where numo runs none, and which never ends. The
+/// API server has them too, and nobody but numo ever looks at them.
+fn of_strangers(seen: &Observed) -> Vec<(Key, JobView)> {
+    let rule = seen.rules.keys().next().map(ToString::to_string);
+    let of_node = |node: &String| {
+        let view = JobView {
+            uid: format!("stranger-{node}"),
+            run: "another".to_owned(),
+            node: names::node_hash(node),
+            rule: rule.clone().unwrap_or_default(),
+            deadline_seconds: Some(i64::MAX),
+            started: true,
+            ..JobView::default()
+        };
+        (Key::new("strangers", format!("holds-{node}")), view)
+    };
+    seen.nodes.keys().map(of_node).collect()
+}
+
 impl View {
     /// Lists everything anew, as a fresh leader does before its first decision.
     pub fn relist(world: &mut World) -> Self {
         world.take_touched();
         let mut seen = world.truth.clone();
         seen.nodes.values_mut().for_each(NodeView::take_in);
+        seen.jobs.extend(of_strangers(&seen));
         Self {
             seen,
             ..Self::default()

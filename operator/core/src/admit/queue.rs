@@ -18,8 +18,9 @@ use crate::{
     ledger::{self, Ledger},
     mark,
     observed::{ChangeView, NodeView, Observed, Values, WindowView},
+    owner::Owner,
     pace::{self, Whose},
-    rules::Admission,
+    rules::{self, Admission, Inquiry, Subject},
     selector::{self, Selector, one_label},
     turn::{
         closed::{self, Probes},
@@ -249,14 +250,14 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
                 let again = queue.tried_again();
                 probes.refusal(queue.out(), change, (answers, now), again)
             }
+            Gate::Busy => queue.against(one, gate).or_else(|| runs_on(queue, one)),
             gate => queue.against(one, gate),
         });
         let against = against.and_of_owner(|| queue.against_owner());
-        let against = against.and_all(|| ledger::stops(observed, node));
         let against = against
+            .and_all(|| ledger::stops(observed, node))
             .and_all(|| ledger.refusals(node))
             .and_all(|| unreadable(queue, one));
-        // Of a journal that is on its way out nobody is told before all else: it ends by itself.
         let against = against.or(|| name_taken(queue, one));
         if let Some(why) = against.worst(&mut queue.out().report) {
             queue.out().actions.extend(directive::wait_again(change, now));
@@ -276,6 +277,39 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
         queue.take_place(one, false);
         begin(queue, one);
     }
+}
+
+/// Why a node has no turn beside a Job of a rule that still runs there: in a turn it would wait with slot, budget and lease.
+fn runs_on<'a, Q: Queue<'a>>(queue: &mut Q, one: Q::One) -> Option<Why> {
+    let (observed, answers, now) = queue.seen();
+    let node = queue.node(one);
+    if !observed.jobs.any_runs_on(&node.name) {
+        return None;
+    }
+    let (_, of) = queue.reservation(one);
+    let owner = Owner::named(&of.owner_ref)?;
+    let change = queue.change(one);
+    let attempt = change.map_or(1, |change| {
+        let mut journal = Journal::open(change, now);
+        queue.begin_again(&mut journal, &Why::new(Reason::Admitting, ""));
+        journal.status.attempt
+    });
+    let subject = Subject {
+        run: &of.target.run_id,
+        ..Subject::waiting(&owner, &of.owner_ref.uid, node, attempt.saturating_sub(1))
+    };
+    let inquiry = Inquiry {
+        subject,
+        verdicts: change.map_or(&[], |change| &change.status.verdicts),
+        observed,
+        answers,
+        now,
+    };
+    let (why, again) = rules::earlier(&inquiry, false)?;
+    if let Some(at) = again {
+        queue.out().wake(at);
+    }
+    Some(why)
 }
 
 /// Gives a node the places that the owner, its wave and its domain have for it.
@@ -311,7 +345,7 @@ fn unread<'a, Q: Queue<'a>>(queue: &Q, one: Q::One) -> Option<Why> {
 }
 
 /// Why the turn of a node cannot be written down, if so: its journal is a later numo's or of another owner, or something else has the
-/// name of one that has none.
+/// name of one that has none. It is asked last: of a journal that is on its way out nobody is told before all else, as it ends by itself.
 fn name_taken<'a, Q: Queue<'a>>(queue: &Q, one: Q::One) -> Option<Why> {
     let (key, spec) = queue.reservation(one);
     if let Some(change) = queue.change(one) {

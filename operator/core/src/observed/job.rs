@@ -15,6 +15,8 @@ pub struct JobView {
     pub run: String,
     /// Hash of the name of its node ([`crate::names::node_hash`]), from its label.
     pub node: String,
+    /// The rule that it is of, `namespace/name`, from numo's annotation; empty where that is absent.
+    pub rule: String,
     /// Edition of the rule that it was made from, from numo's annotation; empty where that is absent.
     pub edition: String,
     /// How it ended, if it has.

@@ -41,6 +41,11 @@ impl Jobs {
         self.found(self.index().running.get(node))
     }
 
+    /// Whether there are any such of the node of this name.
+    pub(crate) fn any_runs_on(&self, node: &str) -> bool {
+        self.any_runs() && self.index().running.contains_key(&names::node_hash(node))
+    }
+
     /// Whether there are any such at all.
     pub(crate) fn any_runs(&self) -> bool {
         !self.index().running.is_empty()

@@ -331,6 +331,8 @@ pub struct Refusal {
     pub message: String,
     /// When.
     pub at: Timestamp,
+    /// Since when it was refused each time, with no long pause between.
+    pub since: Timestamp,
 }
 
 /// An object that is there and cannot be read: an older numo does not know a value of it, or it is too large.

@@ -1,26 +1,27 @@
 //! How the Job of an attempt comes along.
 
 use super::{
-    attempt::{Attempt, DEADLINE_GRACE_SECONDS, next_job},
+    attempt::{Attempt, DEADLINE_GRACE_SECONDS},
     inline,
     inquiry::{Inquiry, Progress},
-    verdicts::failed_for_good,
 };
 use crate::{
     action::JobRequest,
     key::Key,
-    names,
-    observed::{JobEnd, JobView, RuleView},
+    observed::{JobEnd, JobView, Refusal},
     time::{STUCK_SECONDS, later, pause_until},
     verdict::Question,
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Outcome, Phase, Reason, VerdictRecord, conditions::Actor};
+use numo_api::{Outcome, Reason, VerdictRecord, conditions::Actor};
 
 /// How long a refused Job is left alone before it is tried again (seconds): a quota or an invitation may
 /// come any time, and a refused request costs the API server little.
 const RETRY_REFUSED_SECONDS: i64 = 5;
+/// How long a refusal stands (seconds): one that follows it later begins the time of a refused Job again, as the rule waited for something
+/// else meanwhile.
+pub const REFUSED_SECONDS: i64 = 120;
 
 /// How the Job of an attempt comes along.
 pub(super) fn progress(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>) -> Progress {
@@ -61,66 +62,6 @@ pub(super) fn progress(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>) -> Progress
     Progress::Record(Box::new(verdict), evidence.log_tail.clone())
 }
 
-/// Why nothing begins beside a Job of a rule that runs on the node, or for the run, and is none that is to run now, and when that is looked
-/// at again: it is of an earlier attempt or another turn, of a rule as it was before an edit, or of an attempt that did not end in its time.
-/// How it ends says nothing, and anybody may have made it.
-pub fn earlier(inquiry: &Inquiry<'_>) -> Option<(Why, Option<Timestamp>)> {
-    let (of, now) = (inquiry.subject.node, inquiry.now);
-    let jobs = &inquiry.observed.jobs;
-    if !jobs.any_runs() {
-        return None;
-    }
-    let node = names::node_hash(of);
-    let mut running = jobs.running(&node);
-    let (key, job) = running.find(|one| is_earlier(inquiry, *one))?;
-    let of = if of.is_empty() {
-        String::new()
-    } else {
-        format!(" of Node {of}")
-    };
-    let what = format!("Job {key}, which began before this attempt{of}, or before its rule was edited,");
-    if let Some(since) = job.deleting {
-        return Some(being_deleted(
-            format!("{what} is being deleted, or a pod of it still runs"),
-            since,
-            now,
-        ));
-    }
-    let limit = job.deadline_seconds.unwrap_or(STUCK_SECONDS);
-    let deadline = later(job.created, limit.saturating_add(DEADLINE_GRACE_SECONDS));
-    if now < deadline {
-        let why = Why::new(Reason::RuleRunning, format!("{what} comes to its end first"));
-        return Some((why, Some(deadline)));
-    }
-    // It is suspended, or its pod does not end: nobody else ends it.
-    let message = format!("{what} did not end within {limit} s: delete it");
-    Some((
-        Why::new(Reason::RuleRunning, message).ended_by(Actor::ClusterAdmin),
-        None,
-    ))
-}
-
-/// Whether a Job of the node, of whatever owner, is none that is to run now. Those of runs may stand beside one another, and of a rule that
-/// has passed or failed for good none is waited for.
-fn is_earlier(inquiry: &Inquiry<'_>, (key, job): (&Key, &JobView)) -> bool {
-    let (subject, name) = (&inquiry.subject, key.to_string());
-    if job.run != subject.run {
-        return !subject.node.is_empty();
-    }
-    let rules = || inquiry.observed.rules.values().filter(|rule| !rule.is_asked);
-    let is_over = |one: &VerdictRecord| {
-        let mut rules =
-            rules().filter(|rule| one.job.as_ref() == Some(&name) && rule.key.to_string() == one.rule);
-        let has_failed = |rule| failed_for_good(rule, one.phase, inquiry.verdicts, one.round).is_some();
-        one.round == subject.round && rules.any(|rule| one.outcome != Outcome::Failure || has_failed(rule))
-    };
-    let is_due = |(rule, phase): (&RuleView, Phase)| {
-        rule.runs_in(phase) && next_job(rule, phase, inquiry.verdicts, subject) == *key
-    };
-    let mut due = rules().flat_map(|rule| Phase::ALL.map(|phase| (rule, phase)));
-    !inquiry.verdicts.iter().any(is_over) && !due.any(is_due)
-}
-
 /// What is said of a Job that is being deleted, and when that changes. One that does not go is a person's after a while: a finalizer keeps
 /// it, or a pod that does not end.
 pub fn being_deleted(what: String, since: Timestamp, now: Timestamp) -> (Why, Option<Timestamp>) {
@@ -152,7 +93,7 @@ fn verdict(
 /// Creates the Job, unless that was refused a moment ago, or for so long that it has failed.
 fn start(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>, job: Key) -> Progress {
     let (rule, subject, now) = (attempt.rule, attempt.subject, inquiry.now);
-    if let Some(refusal) = inquiry.observed.refusals.get(&job) {
+    if let Some(refusal) = refusal(inquiry, &job) {
         let retry_at = pause_until(refusal.at, RETRY_REFUSED_SECONDS, now);
         if refusal.code == 0 && retry_at.is_some() {
             let message = format!("Job {job} is not written yet: {}", refusal.message);
@@ -170,7 +111,10 @@ fn start(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>, job: Key) -> Progress {
             refusal.message
         );
         let seconds = rule.timeout_seconds.saturating_add(1);
-        let given_up = subject.since.map(|since| later(since, seconds));
+        // What it waited for before was no refusal.
+        let given_up = subject
+            .since
+            .map(|since| later(since.max(refusal.since), seconds));
         if given_up.is_some_and(|at| now >= at) {
             let verdict = attempt.verdict(attempt.failed(), (reason.name(), &message), None, now);
             return Progress::Record(Box::new(verdict), None);
@@ -195,6 +139,12 @@ fn start(attempt: &Attempt<'_>, inquiry: &Inquiry<'_>, job: Key) -> Progress {
         avoid: Vec::new(),
         timeout_seconds: rule.timeout_seconds,
     }))
+}
+
+/// The refusal of a Job that still says something: after a long wait it is tried once more, whatever was said before.
+fn refusal<'a>(inquiry: &Inquiry<'a>, job: &Key) -> Option<&'a Refusal> {
+    let known = inquiry.observed.refusals.get(job);
+    known.filter(|refusal| inquiry.now < later(refusal.at, REFUSED_SECONDS))
 }
 
 /// Whether a Job was refused for want of the right to create it, in RBAC's words; quotas and admission

@@ -3,6 +3,7 @@
 
 mod admission;
 mod attempt;
+mod earlier;
 mod evaluation;
 pub mod inline;
 mod inquiry;
@@ -16,8 +17,9 @@ mod wrong;
 pub use self::{
     admission::{Admission, admission},
     attempt::next_job,
+    earlier::earlier,
     inquiry::{Inquiry, Progress, Subject},
-    job::{being_deleted, earlier, is_uninvited},
+    job::{REFUSED_SECONDS, being_deleted, is_uninvited},
     phase::{BEFORE_RELEASE, any_runs_in, of_turn, progress},
     stale::stale,
     verdicts::{JOB_PASS_SECONDS, failed_for_good, is_fresh, last_word},

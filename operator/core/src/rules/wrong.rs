@@ -23,9 +23,11 @@ pub fn unusable(field: &str, key: &Key, rule: Option<&RuleView>) -> Option<Why> 
             Why::new(Reason::RuleInvalid, message)
         }
         Some(Validity::Unknown) => {
+            let unseen = rule.and_then(|rule| rule.unseen.as_ref());
             let message = format!(
-                "{field}: {} has not been judged by the API server yet",
-                inline::named(key)
+                "{field}: {} has not been judged by the API server yet{}",
+                inline::named(key),
+                unseen.map_or_else(String::new, |words| format!(": {words}"))
             );
             Why::new(Reason::Validating, message)
         }

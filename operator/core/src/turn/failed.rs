@@ -36,14 +36,26 @@ pub fn fail(turn: &mut impl Turn, phase: Phase, policy: FailurePolicy, why: Why)
 
 /// Has the rules of phase OnFailure asked. They change nothing about what follows: one that fails too is over.
 fn hear_of(turn: &mut impl Turn, why: &Why) -> Next {
+    let is_released = turn.is_released();
     let parts = turn.parts();
     let at = (parts.node, parts.change);
-    let earlier = parts.phases.earlier(parts.out, at);
+    let earlier = parts.phases.earlier(parts.out, at, is_released);
     let phase = At::then(Phase::OnFailure, None);
     let went = parts.phases.pass(parts.out, at, phase, earlier.as_ref());
     match went {
         Went::Passed | Went::Failed(..) => return ON,
-        Went::Waits(other) | Went::Closed(other) => {
+        // Beside an earlier Job they are not asked: who reads of the failure alone would not know what the node waits for.
+        Went::Closed(other) => {
+            let message = format!("{}; {}", other.message, why.message);
+            turn.say(
+                Step::Held,
+                Why {
+                    message: message.into(),
+                    ..other
+                },
+            );
+        }
+        Went::Waits(other) => {
             let is_asked = matches!(other.reason, Reason::RuleStarting | Reason::RuleRunning);
             turn.say(Step::Held, if is_asked { why.clone() } else { other });
         }

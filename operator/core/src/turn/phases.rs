@@ -113,12 +113,34 @@ impl Phases<'_> {
     }
 
     /// Why nothing begins on the node beside a Job of a rule that runs from before this attempt.
-    pub fn earlier(&self, out: &mut Decision, (node, change): (&NodeView, &ChangeView)) -> Option<Why> {
-        let (why, again) = rules::earlier(&self.inquiry((node, change), &change.status.verdicts))?;
+    pub fn earlier(
+        &self,
+        out: &mut Decision,
+        (node, change): (&NodeView, &ChangeView),
+        is_released: bool,
+    ) -> Option<Why> {
+        let inquiry = self.inquiry((node, change), &change.status.verdicts);
+        let (why, again) = rules::earlier(&inquiry, is_released)?;
         if let Some(at) = again {
             out.wake(at);
         }
         Some(why)
+    }
+
+    /// Why the turn stays as it is: a Job of the rule that is next may run where numo cannot see it. Another would begin beside it, or
+    /// another owner have the node under it.
+    pub fn unseen(&self, (node, change): (&NodeView, &ChangeView)) -> Option<Why> {
+        let mut known = self.rules.iter().filter_map(|(_, rule)| *rule);
+        if !known.any(|rule| rule.unseen.is_some()) {
+            return None;
+        }
+        let all = rules::BEFORE_RELEASE.into_iter();
+        let mut all = all.map(|phase| self.progress((node, change), phase));
+        let next = all.find(|progress| *progress != Progress::Passed)?;
+        let Progress::Start(job) = next else { return None };
+        let words = self.observed.rules.get(&job.rule)?.unseen.as_ref()?;
+        let message = format!("rule {}, phase {}: {words}", job.rule, job.phase.name());
+        Some(Why::new(Reason::ListFailed, message))
     }
 
     /// Moves a phase along. While `closed` nothing is asked anew.

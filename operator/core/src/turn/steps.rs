@@ -27,7 +27,7 @@ use crate::{
     why::Why,
 };
 use jiff::Timestamp;
-use numo_api::{Phase, Reason, Step};
+use numo_api::{Phase, Reason, Step, conditions::Actor};
 use std::ops::ControlFlow;
 
 /// How soon a journal that is doubted is looked at again (seconds).
@@ -75,19 +75,19 @@ fn step(turn: &mut impl Turn) -> Next {
     hear_late_retry(turn)?;
     doubt(turn)?;
     if !turn.is_released() {
+        stay_unseen(turn)?;
         keep_wave(turn)?;
         let parts = turn.parts();
         let withdrawn = withdrawn::withdrawn(&parts.phases, (parts.node, parts.change));
         let closed = weigh(turn, Phase::Pre, withdrawn.as_ref());
         // What closes a turn gives the node back, and the next turn waits for the Job.
-        if closed.is_none() {
-            stand_by(turn)?;
-        }
+        let left = if closed.is_none() { stand_by(turn)? } else { None };
+        let closed = closed.or_else(|| left.clone());
         pass(turn, Phase::Pre, closed.as_ref())?;
         turn.make_ready(closed.as_ref())?;
         cordon(turn, closed.as_ref())?;
         drain(turn, closed.as_ref())?;
-        let closed = weigh(turn, Phase::PreRelease, withdrawn.as_ref());
+        let closed = weigh(turn, Phase::PreRelease, withdrawn.as_ref()).or(left);
         pass_the_last(turn, closed.as_ref())?;
         stay_closed(turn, closed)?;
         // Before Passes are confirmed: a rule that is asked again each time its Pass grows old would keep a turn that the
@@ -99,7 +99,7 @@ fn step(turn: &mut impl Turn) -> Next {
     }
     turn.await_change()?;
     stay_held(turn)?;
-    stand_by(turn)?;
+    let _ = stand_by(turn)?;
     pass(turn, Phase::BeforeUncordon, None)?;
     uncordon(turn)?;
     pass(turn, Phase::Post, None)?;
@@ -109,9 +109,27 @@ fn step(turn: &mut impl Turn) -> Next {
 }
 
 /// Nothing begins on the node beside a Job of a rule that still runs, and is none of this attempt; nor does it go to another owner.
-fn stand_by(turn: &mut impl Turn) -> Next {
+/// Before the release a Job that only a person ends closes the turn, like any other gate: what it is.
+fn stand_by(turn: &mut impl Turn) -> ControlFlow<(), Option<Why>> {
+    let is_released = turn.is_released();
     let (phases, node, change, out) = turn.parts().all();
-    let Some(why) = phases.earlier(out, (node, change)) else {
+    let Some(why) = phases.earlier(out, (node, change), is_released) else {
+        return ControlFlow::Continue(None);
+    };
+    if why.who() == Actor::ClusterAdmin && !is_released {
+        return ControlFlow::Continue(Some(why));
+    }
+    // What closed the turn before has ended: a wait that follows has its own time.
+    closed::reopen(out, change, phases.now);
+    let step = change.status.step.unwrap_or(Step::Admitted);
+    turn.say(step, why);
+    ControlFlow::Break(())
+}
+
+/// Who cannot see whether the Job of a rule runs neither begins another one nor restores the node.
+fn stay_unseen(turn: &mut impl Turn) -> Next {
+    let (phases, node, change, _) = turn.parts().all();
+    let Some(why) = phases.unseen((node, change)) else {
         return ON;
     };
     let step = change.status.step.unwrap_or(Step::Admitted);

@@ -66,6 +66,7 @@ pub fn parse(rule: &MutexRule, validity: Validity) -> RuleView {
         log_tail_bytes: usize::try_from(spec.log_tail_bytes.unwrap_or(LOG_TAIL_BYTES)).unwrap_or(0),
         validity: of_itself(rule).map_or(validity, |(reason, message)| Validity::Invalid(reason, message)),
         key,
+        unseen: None,
     }
 }
 

@@ -2,7 +2,7 @@
 //! not the list that it is in. Nothing here knows what an object means.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference, Time};
 use kube::{
     Resource,
     api::ApiResource,
@@ -133,9 +133,24 @@ impl Item {
         })?;
         Ok(object)
     }
+
+    /// Which program wrote what of the object, where that can be read: of few kinds anybody asks for it.
+    pub fn managed(&self) -> Option<Vec<ManagedFieldsEntry>> {
+        #[derive(Deserialize)]
+        struct Outer {
+            metadata: Inner,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Inner {
+            managed_fields: Option<Vec<ManagedFieldsEntry>>,
+        }
+        let Outer { metadata } = serde_json::from_str(self.raw.get()).ok()?;
+        metadata.managed_fields
+    }
 }
 
-/// An object that is read field by field, without `managedFields`, which nobody reads. What kube derives puts every field aside first, to
+/// An object that is read field by field, without `managedFields` ([`Item::managed`]). What kube derives puts every field aside first, to
 /// look which of them it knows: that was a seventh of the processor time of a Plan that rolls.
 struct Read(DynamicObject);
 
@@ -438,6 +453,10 @@ mod tests {
             wanted.metadata.managed_fields = None;
             let item: Item = serde_json::from_str(text).unwrap();
             assert_eq!(item.read_as(Size::Any).unwrap(), wanted, "{text}");
+            let managed = item
+                .managed()
+                .is_some_and(|all| all[0].manager.as_deref() == Some("m"));
+            assert_eq!(managed, text == full, "{text}");
         }
         for text in [r#"{"metadata": {"labels": {"a": 1}}}"#, r#"{"metadata": null}"#] {
             let raw = RawValue::from_string(text.to_owned()).unwrap();

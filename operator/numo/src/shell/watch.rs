@@ -8,7 +8,7 @@ use super::{
     store::Seen,
     unserved::UNSERVED,
     watched::{
-        self, Found, Missing, Object,
+        self, Found, Missing, Object, Place,
         node::{self, SlimNode},
     },
 };
@@ -221,7 +221,10 @@ fn of_error(kind: Kind, scope: &str, error: &watcher::Error, (listed, first): (b
     let missing = kind.watched().missing;
     let mut all = Vec::new();
     let of_list = matches!(error, watcher::Error::InitialListFailed(_));
-    if listed && !missing.is_own_business() && (is_refusal(error) || of_list) {
+    let of_jobs = kind.watched().place == Place::RuleJobs;
+    // Whose Jobs run there waits for the first list, and is told what keeps it.
+    let is_awaited = of_jobs && of_list && !is_refusal(error);
+    if (listed || is_awaited) && !missing.is_own_business() && (is_refusal(error) || of_list) {
         all.push(Seen::ListFailed(kind, scope.to_owned(), error.to_string()));
     }
     if first && matches!(missing, Missing::Told { .. }) {
@@ -233,6 +236,10 @@ fn of_error(kind: Kind, scope: &str, error: &watcher::Error, (listed, first): (b
             all.push(Seen::Absent(kind, said(error)));
         }
         all.push(Seen::Listed(kind, scope.to_owned()));
+        if kind == Kind::Job {
+            // Where numo has no right any more, one may run from before: rules there are judged, and no turn goes on beside it.
+            all.push(Seen::ListFailed(kind, scope.to_owned(), said(error)));
+        }
     }
     all
 }

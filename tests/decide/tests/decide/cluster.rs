@@ -717,6 +717,9 @@ impl Cluster {
             },
             phases,
             placement: Placement::NotOnTarget,
+            unseen: line
+                .has("unseen")
+                .then(|| "its Jobs in namespace numo cannot be listed since then".to_owned()),
             log_tail_bytes: 2048,
             validity,
         };
@@ -1080,6 +1083,7 @@ impl Cluster {
                 .then(|| at(line.number("deleting-since", -5))),
             run: run_id(RUN_UID, line.option("to").unwrap_or("4.17.0")),
             node: names::node_hash(line.word(3).trim_start_matches('-')),
+            rule: rule_named(&self.observed, line.word(1)).key.to_string(),
             deadline_seconds: Some(600),
             edition: format!(
                 "rule-{}/{}",
@@ -1170,6 +1174,7 @@ impl Cluster {
                 }
                 .to_owned(),
                 at: at(line.number("at", -1)),
+                since: at(line.number("since", -1_000_000)),
             },
         );
     }
@@ -1273,16 +1278,21 @@ fn entry(step: Step, attempt: i32, since: i64) -> Entry {
     }
 }
 
+/// The rule that `backup/Pre/1` begins with.
+fn rule_named<'o>(observed: &'o Observed, what: &str) -> &'o RuleView {
+    let name = what.split('/').next();
+    let mut rules = observed.rules.values();
+    rules
+        .find(|view| name == Some(view.key.name.as_str()))
+        .expect("a rule above")
+}
+
 /// Key of the Job of `backup/Pre/1`.
 pub fn job_key(observed: &Observed, what: &str, node: &str, to: Option<&str>, round: i32) -> Key {
     let mut parts = what.split('/');
     let mut next = || parts.next().expect("rule/phase/attempt");
     let (rule, phase, attempt) = (next(), self::phase(next()), next().parse().expect("a number"));
-    let view = observed
-        .rules
-        .values()
-        .find(|view| view.key.name == rule)
-        .expect("a rule above");
+    let view = rule_named(observed, rule);
     let uid = if node == "-" {
         String::new()
     } else {

@@ -58,6 +58,7 @@ fn running(mut cluster: Cluster) -> (Cluster, Key) {
         deleting: None,
         run: job.run.clone(),
         node: names::node_hash(&job.node),
+        rule: job.rule.to_string(),
         deadline_seconds: Some(job.timeout_seconds),
         edition: rule(&mut cluster).edition(),
         ended: None,
@@ -123,7 +124,7 @@ fn a_job_of_an_edited_rule_that_does_not_end_is_a_persons() {
         );
         check_cluster(
             &cluster,
-            &format!("node a PreRules RuleRunning ~ {words}\n > nothing"),
+            &format!("node a PreRules RuleRunning ~ {words}\n > journal a closed"),
         );
         assert_eq!(who(&cluster), Actor::ClusterAdmin, "{kind}");
     }

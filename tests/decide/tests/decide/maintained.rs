@@ -397,6 +397,7 @@ impl Cluster {
                 node: String::new(),
                 deadline_seconds: None,
                 edition: String::new(),
+                rule: String::new(),
                 ended: None,
                 ended_at: None,
                 started: true,

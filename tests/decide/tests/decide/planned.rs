@@ -100,6 +100,7 @@ impl Cluster {
                     node: String::new(),
                     deadline_seconds: None,
                     edition: String::new(),
+                    rule: String::new(),
                     started: true,
                     ended: None,
                     ended_at: None,

@@ -1340,6 +1340,7 @@ fn jobs_of_rules_go_with_the_run_that_they_were_of() {
             node: numo_core::names::node_hash("a"),
             deadline_seconds: None,
             edition: String::new(),
+            rule: String::new(),
             ended: None,
             ended_at: None,
             started: true,

@@ -236,12 +236,17 @@ impl Simulation {
         if let Action::CreateJob(request) = action
             && code != 409
         {
+            let (at, refusals) = (self.world.time(), &mut self.view.remember().refusals);
+            let known = refusals.get(&request.job);
+            let goes_on =
+                |known: &&Refusal| at <= numo_core::rules::later(known.at, numo_core::rules::REFUSED_SECONDS);
             let refusal = Refusal {
                 code,
                 message: message.to_owned(),
-                at: self.world.time(),
+                at,
+                since: known.filter(goes_on).map_or(at, |known| known.since),
             };
-            self.view.remember().refusals.insert(request.job.clone(), refusal);
+            refusals.insert(request.job.clone(), refusal);
         }
     }
 }

@@ -53,6 +53,7 @@ impl World {
             run: request.run.clone(),
             node: numo_core::names::node_hash(&request.node),
             deadline_seconds: Some(request.timeout_seconds),
+            rule: request.rule.to_string(),
             edition: edition.clone(),
             ended: None,
             ended_at: None,

@@ -118,8 +118,9 @@ impl<'m> Turn<'_, 'm> {
 
     /// Whether a rule of this attempt runs before the release, or has an end that is yet to be written down.
     pub(super) fn runs_rule(&mut self) -> bool {
+        let is_released = self.released();
         let (phases, node, change, out) = self.parts().all();
-        let is_left = phases.earlier(out, (node, change)).is_some();
+        let is_left = phases.earlier(out, (node, change), is_released).is_some();
         is_left
             || rules::BEFORE_RELEASE.into_iter().any(|phase| {
                 let parts = self.parts();

@@ -174,7 +174,9 @@ fn progress(
         }
         other => other,
     };
-    let earlier = is_asking(&next).then(|| rules::earlier(&inquiry)).flatten();
+    let earlier = is_asking(&next)
+        .then(|| rules::earlier(&inquiry, false))
+        .flatten();
     earlier.map_or(next, |(why, again)| Progress::Wait(why, again))
 }
 

@@ -119,7 +119,7 @@ impl Judgements {
             .next_of(rule, context.evaluator.policy())
             .is_some_and(|next| now < next);
         let component = frontends::mutex_rule::is_asked(rule);
-        !is_early && (component || context.store.has_listed_jobs_of(&view.job_namespace))
+        !is_early && (component || context.store.has_listed_jobs_of(&view.key, &view.job_namespace))
     }
 
     /// Has one rule judged, unless it is being judged already.

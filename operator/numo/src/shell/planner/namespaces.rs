@@ -79,8 +79,14 @@ impl Namespaces {
             context.store.watch_again(&namespace);
             self.jobs.insert(namespace, gives_back);
         }
-        let mut earlier: BTreeSet<String> = of_edited(&context.store.observed).into_iter().collect();
-        earlier.retain(|namespace| self.jobs.contains_key(namespace));
+        let observed = &context.store.observed;
+        let places = |rule: &RuleView| {
+            let mut places: BTreeSet<String> = may_have_run(observed, &[rule]).into_iter().collect();
+            places.retain(|namespace| self.jobs.contains_key(namespace));
+            (rule.key.clone(), places)
+        };
+        // Each rule waits for its own alone: a namespace that cannot be listed keeps no other rule from being judged.
+        let earlier = edited(observed).into_iter().map(places).collect();
         context.store.await_jobs_of(earlier);
     }
 
@@ -124,6 +130,11 @@ fn of_rules(observed: &Observed, wanted: Referral) -> BTreeSet<String> {
 /// The namespaces where a Job of a rule may still run that began before the rule was edited, while nodes have their turns. After a restart
 /// nobody else knows of that Job, and another would begin beside it.
 fn of_edited(observed: &Observed) -> Vec<String> {
+    may_have_run(observed, &edited(observed))
+}
+
+/// The rules that were edited, while nodes have their turns.
+fn edited(observed: &Observed) -> Vec<&RuleView> {
     if !observed.journals().any(ChangeView::in_flight) {
         return Vec::new();
     }
@@ -132,8 +143,7 @@ fn of_edited(observed: &Observed) -> Vec<String> {
         .iter()
         .filter(|(_, referral)| **referral == Referral::Watched);
     let rules = rules.filter_map(|(key, _)| observed.rules.get(key));
-    let edited: Vec<&RuleView> = rules.filter(|rule| rule.generation > 1).collect();
-    may_have_run(observed, &edited)
+    rules.filter(|rule| rule.generation > 1).collect()
 }
 
 /// The namespaces where Jobs of these rules may have run: those where they ran one by a journal, their own, and those that take their Jobs.

@@ -120,9 +120,10 @@ impl Store {
                 return self.observed.jobs.remove(key).is_some();
             };
             // Until the pod is deleted too, all that tells is when the Job was first seen to be gone.
-            let known = self.observed.jobs.get(key).and_then(|job| job.deleting);
-            let since = pod.deleting.or(known).unwrap_or_else(Timestamp::now);
-            let gone = outlived(pod, since);
+            let known = self.observed.jobs.get(key);
+            let since = pod.deleting.or_else(|| known?.deleting);
+            let rule = known.map_or_else(String::new, |job| job.rule.clone());
+            let gone = outlived(pod, rule, since.unwrap_or_else(Timestamp::now));
             return replace(&mut self.observed.jobs, key.clone(), gone);
         };
         let by_pod = pods.find_map(|pod| pod.trouble.clone());
@@ -151,8 +152,9 @@ impl Store {
 }
 
 /// A rule's Job that is gone, while a pod of it still runs, since then.
-fn outlived(pod: &JobPodView, since: Timestamp) -> JobView {
+fn outlived(pod: &JobPodView, rule: String, since: Timestamp) -> JobView {
     JobView {
+        rule,
         uid: String::new(),
         created: Timestamp::UNIX_EPOCH,
         deleting: Some(since),

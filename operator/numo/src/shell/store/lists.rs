@@ -5,8 +5,9 @@ use crate::shell::{
     kind::Kind,
     watched::{Missing, Place},
 };
+use jiff::Timestamp;
 use numo_core::{Owner, observed::Key, referred};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Store {
     /// No decision may be made before this watch has listed.
@@ -70,14 +71,62 @@ impl Store {
             .any(|(kind, scope)| waited(kind) && scope == namespace)
     }
 
-    /// Notes where Jobs of rules may still run that began before their rules were edited.
-    pub fn await_jobs_of(&mut self, namespaces: BTreeSet<String>) {
-        self.earlier = namespaces;
+    /// Notes where a Job of each rule may still run that began before the rule was edited.
+    pub fn await_jobs_of(&mut self, namespaces: BTreeMap<Key, BTreeSet<String>>) {
+        if self.earlier == namespaces {
+            return;
+        }
+        let before = std::mem::replace(&mut self.earlier, namespaces);
+        let rules: BTreeSet<Key> = before.into_keys().chain(self.earlier.keys().cloned()).collect();
+        for rule in rules {
+            self.refresh_rule(&rule);
+        }
     }
 
-    /// Whether the Jobs of this namespace are known, and those that may still run elsewhere.
-    pub fn has_listed_jobs_of(&self, namespace: &str) -> bool {
-        self.has_listed(namespace) && self.earlier.iter().all(|one| self.has_listed(one))
+    /// Whether the Jobs of a rule are known: those of the namespace where it runs them, and those that may still run elsewhere.
+    pub fn has_listed_jobs_of(&self, rule: &Key, namespace: &str) -> bool {
+        self.places_of(rule, namespace).all(|one| self.has_listed(one))
+    }
+
+    /// The namespaces where Jobs of a rule may run.
+    fn places_of<'a>(&'a self, rule: &Key, namespace: &'a str) -> impl Iterator<Item = &'a str> {
+        let earlier = self.earlier.get(rule).into_iter().flatten();
+        std::iter::once(namespace).chain(earlier.map(String::as_str))
+    }
+
+    /// Why Jobs of a rule cannot be seen, where that is so.
+    pub(super) fn unseen_jobs_of(&self, rule: &Key, namespace: &str) -> Option<String> {
+        let blind = |place: &str| self.blind.iter().find(|((scope, _), _)| scope == place);
+        let ((scope, kind), (since, words)) = self.places_of(rule, namespace).find_map(blind)?;
+        let plural = kind.resource().3;
+        Some(format!(
+            "{plural} of namespace {scope} cannot be listed since {since}: {words}"
+        ))
+    }
+
+    /// Notes whether the Jobs of a namespace can be listed; true if that is news to a rule that runs some there.
+    fn note_blind(&mut self, kind: Kind, scope: &str, words: Option<&str>) -> bool {
+        let slot = (scope.to_owned(), kind);
+        let known = self.blind.get(&slot).map(|(since, _)| *since);
+        let Some(words) = words else {
+            return self.blind.remove(&slot).is_some() && self.refresh_rules_of(scope);
+        };
+        let since = known.unwrap_or_else(Timestamp::now);
+        self.blind.insert(slot, (since, words.to_owned()));
+        self.refresh_rules_of(scope)
+    }
+
+    /// Shows anew the rules of which Jobs may run in a namespace.
+    fn refresh_rules_of(&mut self, scope: &str) -> bool {
+        let rules = self.observed.rules.values();
+        let rules = rules.filter(|rule| {
+            self.places_of(&rule.key, &rule.job_namespace)
+                .any(|one| one == scope)
+        });
+        let rules: Vec<Key> = rules.map(|rule| rule.key.clone()).collect();
+        rules
+            .iter()
+            .fold(false, |news, key| self.refresh_rule(key) | news)
     }
 
     /// Whether the watches of this namespace have listed.
@@ -96,6 +145,7 @@ impl Store {
             changed |= self.seen_at_last(kind, &slot.1);
             changed |= self.observed.absent.remove(kind.unread_as()).is_some();
         }
+        changed |= self.note_blind(kind, &slot.1, None);
         changed |= self.observed.unlisted.remove(kind.unread_as()).is_some();
         let Some(mentioned) = self.listing.remove(&slot) else {
             return changed;
@@ -116,8 +166,12 @@ impl Store {
 
     /// A kind that was listed once cannot be listed now. The list that had begun says nothing: nobody is gone because it broke off.
     pub(super) fn list_failed(&mut self, kind: Kind, scope: String, words: &str) -> bool {
-        self.listing.remove(&(kind, scope));
         let words = numo_core::rules::clip(words, 512);
+        if kind.watched().place == Place::RuleJobs {
+            self.listing.remove(&(kind, scope.clone()));
+            return self.note_blind(kind, &scope, Some(&words));
+        }
+        self.listing.remove(&(kind, scope));
         replace(&mut self.observed.unlisted, kind.unread_as(), words)
     }
 

@@ -35,6 +35,7 @@ use super::{
     watched::object::{JobPodView, PlanPodView},
 };
 use crate::{frontends::mutex_notifier::NotifierView, runners::wasm::Examined};
+use jiff::Timestamp;
 use numo_api::{Condition, MutexRule, conditions::types};
 use numo_core::{
     Owner, OwnerKind,
@@ -101,8 +102,10 @@ pub struct Store {
     touched: BTreeSet<String>,
     /// Namespaces that rules name for their Jobs and that are not watched: there are too many.
     unwatched: BTreeSet<String>,
-    /// Namespaces where Jobs of rules may still run that began before their rules were edited.
-    earlier: BTreeSet<String>,
+    /// By rule, the namespaces where a Job of it may still run that began before it was edited.
+    earlier: BTreeMap<Key, BTreeSet<String>>,
+    /// Namespaces of which Jobs of rules, or their pods, cannot be listed: since when, and the API server's words.
+    blind: BTreeMap<(String, Kind), (Timestamp, String)>,
 }
 
 /// What the watch of one node's pods has said beside the pods themselves.

@@ -316,6 +316,9 @@ impl Store {
             );
             view.validity = Validity::Invalid(numo_api::Reason::TooManyNamespaces, message);
         }
+        if !view.is_asked {
+            view.unseen = self.unseen_jobs_of(key, &view.job_namespace);
+        }
         // What is wrong with the rule itself is said first.
         if !matches!(view.validity, Validity::Invalid(..))
             && let Some((reason, message)) = numo_core::place::refusal(&view, &self.observed)

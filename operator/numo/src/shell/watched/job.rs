@@ -12,6 +12,9 @@ use numo_core::observed::{JobEnd, JobView, Key};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// Most letters of `namespace/name` of a rule.
+const RULE_LETTERS: usize = NAME_LETTERS * 2;
+
 /// How Jobs of rules are watched.
 pub const JOB: Watched = Watched {
     resource: ("batch", "v1", "Job", "jobs"),
@@ -121,6 +124,9 @@ pub(super) fn job(object: &DynamicObject) -> JobView {
         deleting: meta.deletion_timestamp.as_ref().map(|at| at.0),
         run: label(marks::JOB_RUN).unwrap_or_default(),
         node: label(marks::JOB_NODE).unwrap_or_default(),
+        // Longer than its name may be with its namespace it is of no rule.
+        rule: annotation(marks::JOB_RULE)
+            .map_or_else(String::new, |rule| numo_core::rules::clip(rule, RULE_LETTERS)),
         edition: annotation(marks::JOB_EDITION).map_or_else(String::new, |edition| {
             numo_core::rules::clip(edition, NAME_LETTERS)
         }),

@@ -149,10 +149,15 @@ impl Item {
     ///
     /// Errors: it has more bytes, values or levels than an object of its kind may have, or is no object.
     pub fn read(&self, kind: Kind) -> Result<DynamicObject, Unreadable> {
-        self.read_as(match kind.watched().reading {
+        let mut object = self.read_as(match kind.watched().reading {
             Reading::Ours { size, .. } => size,
             Reading::Brief | Reading::Whole | Reading::AtLeast(_) => Size::Any,
-        })
+        })?;
+        // Who paused a pool, and whether numo has a lease, is told by who wrote the field.
+        if matches!(kind, Kind::MachineConfigPool | Kind::Lease) {
+            object.metadata.managed_fields = self.managed();
+        }
+        Ok(object)
     }
 }
 
@@ -359,6 +364,27 @@ pub fn weight(object: &Object) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A lease that nobody is told to have written is not numo's: its node would wait for it.
+    #[test]
+    fn who_wrote_a_lease_and_who_paused_a_pool_is_read() {
+        let read = |kind: Kind, fields: &str| {
+            let text = format!(
+                r#"{{"metadata": {{"name": "node-a", "managedFields": [{{"manager": "numo", "time": "2026-01-01T00:00:00Z",
+                    "fieldsV1": {{"f:spec": {fields}}}}}]}}, "spec": {{"holderIdentity": "x", "paused": true}}}}"#
+            );
+            let item: Item = serde_json::from_str(&text).unwrap();
+            find(kind, &item)
+        };
+        let Found::Shown(Object::Lease(_, lease)) = read(Kind::Lease, r#"{"f:holderIdentity": {}}"#) else {
+            panic!("no lease");
+        };
+        assert!(lease.by_numo);
+        let Found::Shown(Object::Pool(_, pool)) = read(Kind::MachineConfigPool, r#"{"f:paused": {}}"#) else {
+            panic!("no pool");
+        };
+        assert_eq!(pool.paused_manager.as_deref(), Some("numo"));
+    }
 
     /// What this logs, line by line.
     fn logged(what: impl FnOnce()) -> Vec<String> {

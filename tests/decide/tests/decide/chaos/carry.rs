@@ -310,6 +310,7 @@ fn of_jobs(observed: &mut Observed, action: &Action, now: Timestamp, number: &st
                 deleting: None,
                 run: request.run.clone(),
                 node: numo_core::names::node_hash(&request.node),
+                rule: request.rule.to_string(),
                 deadline_seconds: Some(request.timeout_seconds),
                 edition: rule.map_or_else(String::new, RuleView::edition),
                 ended: None,

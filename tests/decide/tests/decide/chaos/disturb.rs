@@ -834,6 +834,7 @@ impl Scene<'_> {
                         code: 403,
                         message: odd_text(dice),
                         at: time,
+                        since: time,
                     };
                     observed.refusals.insert(key, refusal);
                 }

@@ -564,6 +564,7 @@ impl World {
                     deleting: None,
                     run: request.run.clone(),
                     node: numo_core::names::node_hash(&request.node),
+                    rule: request.rule.to_string(),
                     deadline_seconds: Some(request.timeout_seconds),
                     edition: rule.map_or_else(String::new, RuleView::edition),
                     ended: None,

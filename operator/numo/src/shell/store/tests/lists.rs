@@ -152,3 +152,55 @@ fn a_list_of_one_object_forgets_that_one_alone() {
     store.see(Seen::Listed(Kind::Autoscaler, "kube-system/one".to_owned()));
     assert_eq!(names(&store), ["other"]);
 }
+
+/// The namespace whose list keeps failing is named by the rules that run Jobs there; others go on.
+#[test]
+fn a_namespace_of_jobs_that_cannot_be_listed_keeps_its_own_rules_alone() {
+    let mut store = Store::new(Settings::default());
+    for namespace in ["broken", "sound"] {
+        for kind in [Kind::Job, Kind::Pod, Kind::JobEvent] {
+            store.expect(kind, namespace);
+        }
+        let rule = serde_json::json!({
+            "apiVersion": "openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexRule",
+            "metadata": {"name": "one", "namespace": namespace, "uid": namespace, "generation": 1},
+            "spec": {"jobName": "one", "type": "kubernetes", "jobSpec": {"template": {"spec": {
+                "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}],
+            }}}},
+        });
+        see(&mut store, Kind::MutexRule, rule);
+    }
+    for kind in [Kind::Job, Kind::Pod, Kind::JobEvent] {
+        store.see(Seen::Listed(kind, "sound".to_owned()));
+    }
+    let words = || "etcdserver: request timed out".to_owned();
+    assert!(store.see(Seen::ListFailed(Kind::Job, "broken".to_owned(), words())));
+    let key = |namespace: &str| Key::new(namespace, "one");
+    let unseen = |store: &Store, namespace: &str| store.observed.rules[&key(namespace)].unseen.clone();
+    let said = unseen(&store, "broken").unwrap();
+    assert!(
+        said.starts_with("jobs of namespace broken cannot be listed since 2"),
+        "{said}"
+    );
+    assert!(said.ends_with(&words()), "{said}");
+    assert_eq!(unseen(&store, "sound"), None);
+    let is_known = |store: &Store, namespace: &str| store.has_listed_jobs_of(&key(namespace), namespace);
+    assert_eq!(
+        (is_known(&store, "broken"), is_known(&store, "sound")),
+        (false, true)
+    );
+    // It is said since when, however often it fails.
+    assert!(!store.see(Seen::ListFailed(Kind::Job, "broken".to_owned(), words())));
+    // A rule that was edited may have a Job there.
+    let earlier = |places: &[&str]| {
+        let places = places.iter().map(|one| (*one).to_owned()).collect();
+        BTreeMap::from([(key("sound"), places)])
+    };
+    store.await_jobs_of(earlier(&["broken"]));
+    assert!(unseen(&store, "sound").is_some() && !is_known(&store, "sound"));
+    store.await_jobs_of(earlier(&[]));
+    assert_eq!((unseen(&store, "sound"), is_known(&store, "sound")), (None, true));
+    assert!(store.see(Seen::Listed(Kind::Job, "broken".to_owned())));
+    assert_eq!(unseen(&store, "broken"), None);
+    assert!(store.observed.unlisted.is_empty(), "no other owner waits for it");
+}
