@@ -56,7 +56,8 @@ impl View {
         world.take_touched();
         let mut seen = world.truth.clone();
         seen.nodes.values_mut().for_each(NodeView::take_in);
-        seen.jobs.extend(of_strangers(&seen));
+        let of_strangers = of_strangers(&seen);
+        seen.jobs.extend(of_strangers);
         Self {
             seen,
             ..Self::default()

@@ -170,6 +170,7 @@ fn counters_are_there_before_anything_is_counted() {
         placement: numo_api::Placement::default(),
         log_tail_bytes: 0,
         validity: numo_core::observed::Validity::Unknown,
+        unseen: None,
     };
     metrics.know_rules([&rule].into_iter());
     let of = |phase: &str| format!("numo_rule_verdicts_total{{rule=\"ns/rule\",phase=\"{phase}\"");

@@ -380,7 +380,7 @@ mod tests {
             panic!("no lease");
         };
         assert!(lease.by_numo);
-        let Found::Shown(Object::Pool(_, pool)) = read(Kind::MachineConfigPool, r#"{"f:paused": {}}"#) else {
+        let Found::Shown(Object::Pool(pool)) = read(Kind::MachineConfigPool, r#"{"f:paused": {}}"#) else {
             panic!("no pool");
         };
         assert_eq!(pool.paused_manager.as_deref(), Some("numo"));

@@ -168,7 +168,7 @@ fn a_namespace_of_jobs_that_cannot_be_listed_keeps_its_own_rules_alone() {
                 "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}],
             }}}},
         });
-        see(&mut store, Kind::MutexRule, rule);
+        store.see(Seen::Put(Box::new(item(Kind::MutexRule, &rule))));
     }
     for kind in [Kind::Job, Kind::Pod, Kind::JobEvent] {
         store.see(Seen::Listed(kind, "sound".to_owned()));
