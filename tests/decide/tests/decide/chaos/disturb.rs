@@ -1024,6 +1024,7 @@ impl Scene<'_> {
                     "mutexrunconfigs",
                     "clusterversions",
                     "poddisruptionbudgets",
+                    "pods of etcd",
                     "mutextargets",
                     "secrets",
                     "namespaces",
