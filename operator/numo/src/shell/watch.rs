@@ -32,7 +32,7 @@ const RETRY_ABSENT: Duration = Duration::from_mins(5);
 /// For how long a watch may do nothing but fail before what it saw last counts as outdated. API servers that restart one after another are
 /// back sooner, and a stop for each of them would stop much; what changes meanwhile nobody sees, so it may be no longer than people take
 /// for a moment.
-const FAILING_FOR: Duration = Duration::from_secs(60);
+const FAILING_FOR: Duration = Duration::from_mins(1);
 /// Errors that are this far apart are of two outages: a watch is begun again after a minute at most, and tells nothing where nothing
 /// happens.
 const APART: Duration = Duration::from_mins(2);
@@ -183,16 +183,16 @@ impl State {
         event: watcher::Event<K>,
         find: impl Fn(K) -> Found,
     ) -> Option<Seen> {
-        let (kind, scope) = (self.kind, self.scope.clone());
+        let kind = self.kind;
         if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
             self.outage.ends();
         }
         match event {
-            watcher::Event::Init => Some(Seen::Listing(kind, scope)),
+            watcher::Event::Init => Some(Seen::Listing(kind, self.scope.clone())),
             watcher::Event::InitDone => {
                 (self.refused, self.listed) = (false, true);
                 UNSERVED.has(kind);
-                Some(Seen::Listed(kind, scope))
+                Some(Seen::Listed(kind, self.scope.clone()))
             }
             watcher::Event::Apply(object) | watcher::Event::InitApply(object) => {
                 let place = (project::key(object.meta()), project::version(object.meta()));
@@ -214,7 +214,7 @@ impl State {
         }
         let first = absent && !self.refused;
         self.refused |= absent;
-        let mut all = of_error(self.kind, &self.scope, error, (self.listed, first));
+        let all = of_error(self.kind, &self.scope, error, (self.listed, first));
         if absent {
             let pause = if self.listed {
                 RETRY_REFUSED
@@ -223,11 +223,19 @@ impl State {
             };
             return (all, Some(pause));
         }
-        // A list that fails is begun again by itself.
-        let of_watch = !matches!(error, watcher::Error::InitialListFailed(_));
-        if !(of_watch && self.listed && self.outage.fails(now)) {
-            return (all, None);
+        match error {
+            // It had begun, where it was before: all that had happened was told. What stands between may break each that is quiet.
+            watcher::Error::WatchFailed(_) => self.outage.ends(),
+            // It is begun again by itself.
+            watcher::Error::InitialListFailed(_) => {}
+            _ if self.listed && self.outage.fails(now) => return self.outdated(all, error),
+            _ => {}
         }
+        (all, None)
+    }
+
+    /// What is told of a watch that does nothing but fail.
+    fn outdated(&self, mut all: Vec<Seen>, error: &watcher::Error) -> (Vec<Seen>, Option<Duration>) {
         let words = format!(
             "its watch has failed for {} s: {}",
             FAILING_FOR.as_secs(),
@@ -444,11 +452,16 @@ mod tests {
         let mut pools = state(Kind::MachineConfigPool);
         assert!(pools.of_error(&too_many(), after(0)).1.is_none());
         // Something was seen.
-        let gone: Item = serde_json::from_value(serde_json::json!({"metadata": {"name": "a"}})).unwrap();
+        let gone: Item = serde_json::from_str(r#"{"metadata": {"name": "a"}}"#).unwrap();
         pools.of_event(watcher::Event::Delete(gone), |_| Found::NotOurs);
         assert!(pools.of_error(&too_many(), after(61)).1.is_none());
         // It was quiet: nothing happened for as long as a watch lasts.
         assert!(pools.of_error(&too_many(), after(361)).1.is_none());
+        // It had begun, and broke.
+        let broken = || watcher::Error::WatchFailed(kube::Error::LinesCodecMaxLineLengthExceeded);
+        assert!(pools.of_error(&broken(), after(400)).1.is_none());
+        assert!(pools.of_error(&too_many(), after(430)).1.is_none());
+        assert!(pools.of_error(&broken(), after(470)).1.is_none());
         // What numo can do without is listed anew, and stops nobody.
         let mut events = state(Kind::JobEvent);
         assert!(events.of_error(&too_many(), after(0)).0.is_empty());

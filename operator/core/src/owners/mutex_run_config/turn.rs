@@ -421,7 +421,7 @@ impl steps::Turn for Turn<'_, '_> {
         if !self.force.drain_probe {
             return None;
         }
-        if let Some(words) = self.observed.budgets_unlisted() {
+        if let Some(words) = self.decision.view.observed.budgets_unlisted() {
             return Some(Look::Blocked(words));
         }
         let node = &self.member.node.name;
