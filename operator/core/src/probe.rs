@@ -69,6 +69,9 @@ pub fn look(
     if options.disable_eviction {
         return Look::Passes;
     }
+    if let Some(words) = observed.budgets_unlisted() {
+        return Look::Blocked(words);
+    }
     match answers.drains.get(&node.name) {
         Some(None) => Look::Passes,
         Some(Some(words)) => Look::Blocked(words.clone()),

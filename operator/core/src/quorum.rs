@@ -77,6 +77,10 @@ pub fn refusal_of_turn(observed: &Observed, node: &NodeView, turn: &ChangeView) 
 /// Why the member of a node that is gone, and was let go in this turn, may not be taken out now: another member is away. Etcd could lose
 /// its majority with it where the machine of the node still runs.
 pub fn refusal_of_gone(observed: &Observed, gone: &str, turn: &ChangeView) -> Option<Why> {
+    if let Some(why) = observed.etcd_unlisted(false) {
+        let message = format!("the member of Node {gone}, which is gone, is not taken out of etcd: {why}");
+        return Some(Why::new(Reason::ListFailed, message));
+    }
     let (members, what) = membership(observed);
     let others = members.iter().copied().filter(|name| *name != gone);
     let others = others.filter(|name| observed.nodes.contains_key(*name));
@@ -113,6 +117,9 @@ fn judged(
         "can not put master/control-plane node into maintenance at this moment, disrupting node {} will violate etcd quorum",
         node.name
     );
+    if let Some(why) = observed.etcd_unlisted(is_openshift(observed)) {
+        return Some(Why::new(Reason::ListFailed, format!("{message}: {why}")));
+    }
     let refused = |why: String| Some(Why::new(Reason::EtcdQuorum, format!("{message}: {why}")));
     // Anywhere else a namespace of that name is anybody's.
     if is_openshift(observed) {

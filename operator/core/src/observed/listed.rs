@@ -18,6 +18,11 @@ const NEEDED: [&str; 6] = [
     "mutexrules",
 ];
 
+/// How the list of etcd's pods is known among those that fail: pods of other kinds have lists of their own, which say nothing of these.
+pub const ETCD_PODS: &str = "pods of etcd";
+/// PodDisruptionBudgets, among the lists that fail.
+const DISRUPTION_BUDGETS: &str = "poddisruptionbudgets";
+
 impl Observed {
     /// Why nothing begins for an owner of this kind: what it needs to know cannot be listed now.
     pub fn list_failed(&self, kind: OwnerKind) -> Option<Why> {
@@ -37,6 +42,22 @@ impl Observed {
             unread.words
         );
         Some(Why::new(Reason::ListFailed, message))
+    }
+
+    /// Why nobody knows who the members of etcd are, or how they are: a list that tells cannot be had now. `by_guard` is of OpenShift, where a
+    /// PodDisruptionBudget tells too.
+    pub(crate) fn etcd_unlisted(&self, by_guard: bool) -> Option<String> {
+        let guard = by_guard.then(|| self.budgets_unlisted()).flatten();
+        let words = self.unlisted.get(ETCD_PODS);
+        words
+            .map(|words| format!("{ETCD_PODS} cannot be listed any more: {words}"))
+            .or(guard)
+    }
+
+    /// Why nobody knows what PodDisruptionBudgets say: they cannot be listed now.
+    pub fn budgets_unlisted(&self) -> Option<String> {
+        let words = self.unlisted.get(DISRUPTION_BUDGETS)?;
+        Some(format!("{DISRUPTION_BUDGETS} cannot be listed any more: {words}"))
     }
 
     /// The NodeChanges of which this numo cannot read all, where they mean anything to it.

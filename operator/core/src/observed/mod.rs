@@ -32,6 +32,7 @@ pub use self::{
     },
     job::{JobEnd, JobView, PlanJobView},
     jobs::Jobs,
+    listed::ETCD_PODS,
     node::{Annotated, EtcdVoter, Leaving, MachineApi, MachineView, NodeView, RebootLock},
     openshift::{ClusterVersionView, ConfigView, PoolView},
     owner::{ChannelView, MaintenanceView, OwnerView, PlanView, RunConfigView, TargetView},

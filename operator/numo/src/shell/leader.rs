@@ -306,7 +306,8 @@ impl Candidate {
         self.tell(&mut lease);
         match self.api.replace(&self.name, &PostParams::default(), &lease).await {
             Ok(_) => Ok(Held::Us(asked)),
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(Held::Other(holder)),
+            // Of a lease that is ours this says that somebody wrote to it, whoever that was: the next attempt sees who holds it.
+            Err(kube::Error::Api(status)) if status.code == 409 && !ours => Ok(Held::Other(holder)),
             Err(error) => Err(error),
         }
     }
@@ -406,5 +407,38 @@ mod tests {
         // Without end where the first answer is waited for.
         let won = tokio::time::timeout(Duration::from_mins(1), standby.win()).await;
         assert!(won.is_ok_and(|fence| fence.holds()));
+    }
+
+    /// Somebody writes an annotation to the lease, or an older write of ours arrives late: that takes nothing away from whoever holds it.
+    #[tokio::test]
+    async fn a_conflict_on_its_own_lease_ends_no_leader_before_its_fence() {
+        let writes = Arc::new(AtomicUsize::new(0));
+        let counted = writes.clone();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let lease = |holder: &str| {
+                json!({"kind": "Lease", "apiVersion": "coordination.k8s.io/v1",
+                    "metadata": {"name": "numo-leader", "resourceVersion": "7"},
+                    "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15}})
+            };
+            let conflict = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 409, "reason": "Conflict"});
+            let (status, answer) = match *request.method() {
+                http::Method::GET if counted.load(Ordering::Relaxed) == 0 => (200, lease("one")),
+                http::Method::GET => (200, lease("other")),
+                _ => {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                    (409, conflict)
+                }
+            };
+            async move {
+                let body = Body::from(answer.to_string().into_bytes());
+                Ok::<_, Infallible>(http::Response::builder().status(status).body(body).unwrap())
+            }
+        });
+        let client = Client::new(service, "default");
+        let mut one = Candidate::new(client, "numo", LEADER_LEASE, "one", ServerClock::default());
+        assert!(one.attempt().await.is_err(), "it is tried again");
+        // Whoever holds it by then is believed.
+        assert!(matches!(one.attempt().await, Ok(Held::Other(holder)) if holder == "other"));
+        assert_eq!(writes.load(Ordering::Relaxed), 1);
     }
 }

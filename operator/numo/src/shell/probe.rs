@@ -345,6 +345,9 @@ async fn refused(
 
 /// What PodDisruptionBudgets have against all these pods together, though each could go alone.
 async fn together(read: &Client, observed: &Observed, node: &str, going: &[&PodView]) -> Vec<String> {
+    if let Some(words) = observed.budgets_unlisted() {
+        return vec![words];
+    }
     let budgets = &observed.disruption_budgets;
     let mut candidates: Vec<probe::Candidate> = going.iter().copied().map(Into::into).collect();
     if !probe::exceeds(&candidates, budgets) {

@@ -152,13 +152,27 @@ pub async fn apply(
     uid: &str,
     status: &impl Serialize,
 ) -> Result<Item, kube::Error> {
+    apply_to(client, kind, key, (uid, None), status).await
+}
+
+/// The same, of an object that is still of the version that was read, where that is given.
+pub async fn apply_to(
+    client: &Client,
+    kind: Kind,
+    key: &Key,
+    (uid, read): (&str, Option<u64>),
+    status: &impl Serialize,
+) -> Result<Item, kube::Error> {
     let (group, version, name, _) = kind.resource();
-    let body = json!({
+    let mut body = json!({
         "apiVersion": format!("{group}/{version}"),
         "kind": name,
         "metadata": {"name": key.name, "namespace": key.namespace, "uid": uid},
         "status": status,
     });
+    if let Some(read) = read {
+        body["metadata"]["resourceVersion"] = json!(read.to_string());
+    }
     let params = PatchParams {
         field_manager: Some(format!("{FIELD_MANAGER}-status")),
         force: true,

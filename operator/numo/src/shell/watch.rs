@@ -22,12 +22,20 @@ use kube::{
 };
 use numo_core::observed::Key;
 use std::time::Duration;
-use tokio::sync::mpsc::Sender;
+use tokio::{sync::mpsc::Sender, time::Instant};
 
 /// How long a watch whose kind is not served, or not allowed, waits before it asks again.
 const RETRY_REFUSED: Duration = Duration::from_secs(10);
 /// The same for a kind that older releases of OpenShift do not have.
 const RETRY_ABSENT: Duration = Duration::from_mins(5);
+
+/// For how long a watch may do nothing but fail before what it saw last counts as outdated. API servers that restart one after another are
+/// back sooner, and a stop for each of them would stop much; what changes meanwhile nobody sees, so it may be no longer than people take
+/// for a moment.
+const FAILING_FOR: Duration = Duration::from_mins(1);
+/// Errors that are this far apart are of two outages: a watch is begun again after a minute at most, and tells nothing where nothing
+/// happens.
+const APART: Duration = Duration::from_mins(2);
 
 /// The API resource of a kind.
 pub fn resource(kind: Kind) -> ApiResource {
@@ -133,6 +141,114 @@ pub async fn watch(client: Client, kind: Kind, scope: String, to: Sender<Seen>) 
     forward(kind, scope, to, open, |item| watched::find(kind, &item)).await;
 }
 
+/// Whether a watch that was listed does nothing but fail. kube begins it again where it was, for ever: that it goes on at last without a
+/// list, nobody is told before something happens.
+#[derive(Debug, Default)]
+struct Outage {
+    /// The first error since it was heard of last, and the last one.
+    errors: Option<(Instant, Instant)>,
+}
+
+impl Outage {
+    /// Notes an error; true once what was seen is outdated. From then on it counts from the next error.
+    fn fails(&mut self, now: Instant) -> bool {
+        let errors = self.errors.filter(|(_, last)| now.duration_since(*last) < APART);
+        let (first, _) = errors.unwrap_or((now, now));
+        let is_long = now.duration_since(first) >= FAILING_FOR;
+        self.errors = (!is_long).then_some((first, now));
+        is_long
+    }
+
+    /// It was heard of.
+    const fn ends(&mut self) {
+        self.errors = None;
+    }
+}
+
+/// What a watch has come to.
+struct State {
+    kind: Kind,
+    scope: String,
+    /// Whether it is refused.
+    refused: bool,
+    /// Whether it was ever listed: only a kind that never was may be taken for empty.
+    listed: bool,
+    outage: Outage,
+}
+
+impl State {
+    /// What an event tells.
+    fn of_event<K: kube::Resource>(
+        &mut self,
+        event: watcher::Event<K>,
+        find: impl Fn(K) -> Found,
+    ) -> Option<Seen> {
+        let kind = self.kind;
+        if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
+            self.outage.ends();
+        }
+        match event {
+            watcher::Event::Init => Some(Seen::Listing(kind, self.scope.clone())),
+            watcher::Event::InitDone => {
+                (self.refused, self.listed) = (false, true);
+                UNSERVED.has(kind);
+                Some(Seen::Listed(kind, self.scope.clone()))
+            }
+            watcher::Event::Apply(object) | watcher::Event::InitApply(object) => {
+                let place = (project::key(object.meta()), project::version(object.meta()));
+                applied(kind, place, find(object))
+            }
+            watcher::Event::Delete(object) => Some(Seen::Deleted(
+                kind,
+                project::key(object.meta()),
+                project::version(object.meta()),
+            )),
+        }
+    }
+
+    /// What an error tells, and after which time it is to be listed anew, if it is.
+    fn of_error(&mut self, error: &watcher::Error, now: Instant) -> (Vec<Seen>, Option<Duration>) {
+        let absent = is_refusal(error);
+        if !self.refused {
+            tell(self.kind, &self.scope, error, self.listed);
+        }
+        let first = absent && !self.refused;
+        self.refused |= absent;
+        let all = of_error(self.kind, &self.scope, error, (self.listed, first));
+        if absent {
+            let pause = if self.listed {
+                RETRY_REFUSED
+            } else {
+                retry_after(self.kind.watched().missing)
+            };
+            return (all, Some(pause));
+        }
+        match error {
+            // It had begun, where it was before: all that had happened was told. What stands between may break each that is quiet.
+            watcher::Error::WatchFailed(_) => self.outage.ends(),
+            // It is begun again by itself.
+            watcher::Error::InitialListFailed(_) => {}
+            _ if self.listed && self.outage.fails(now) => return self.outdated(all, error),
+            _ => {}
+        }
+        (all, None)
+    }
+
+    /// What is told of a watch that does nothing but fail.
+    fn outdated(&self, mut all: Vec<Seen>, error: &watcher::Error) -> (Vec<Seen>, Option<Duration>) {
+        let words = format!(
+            "its watch has failed for {} s: {}",
+            FAILING_FOR.as_secs(),
+            said(error)
+        );
+        tracing::warn!(kind = ?self.kind, scope = self.scope, words, "what was seen is outdated; listing anew");
+        if !self.kind.watched().missing.is_own_business() {
+            all.push(Seen::ListFailed(self.kind, self.scope.clone(), words));
+        }
+        (all, Some(RETRY_REFUSED))
+    }
+}
+
 /// What a watch says of an object that it was told of. One that is none of numo's any more is gone to it, as it would be in a list: who kept
 /// what it was before would wait for its end for ever.
 fn applied(kind: Kind, (key, number): (Key, u64), found: Found) -> Option<Seen> {
@@ -151,55 +267,27 @@ async fn forward<K: kube::Resource + Send, S: Stream<Item = watcher::Result<watc
     find: impl Fn(K) -> Found + Send,
 ) {
     let mut stream = Box::pin(open(&scope).default_backoff());
-    let mut refused = false;
-    // Whether it was ever listed: only a kind that never was may be taken for empty.
-    let mut listed = false;
+    let mut state = State {
+        kind,
+        scope,
+        refused: false,
+        listed: false,
+        outage: Outage::default(),
+    };
     while let Some(event) = stream.next().await {
-        let seen = match event {
-            Ok(watcher::Event::Init) => Some(Seen::Listing(kind, scope.clone())),
-            Ok(watcher::Event::InitDone) => {
-                (refused, listed) = (false, true);
-                UNSERVED.has(kind);
-                Some(Seen::Listed(kind, scope.clone()))
-            }
-            Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
-                let place = (project::key(object.meta()), project::version(object.meta()));
-                applied(kind, place, find(object))
-            }
-            Ok(watcher::Event::Delete(object)) => Some(Seen::Deleted(
-                kind,
-                project::key(object.meta()),
-                project::version(object.meta()),
-            )),
-            Err(error) => {
-                let absent = is_refusal(&error);
-                if !refused {
-                    tell(kind, &scope, &error, listed);
-                }
-                let first = absent && !refused;
-                refused |= absent;
-                for seen in of_error(kind, &scope, &error, (listed, first)) {
-                    if to.send(seen).await.is_err() {
-                        return;
-                    }
-                }
-                if absent {
-                    let pause = if listed {
-                        RETRY_REFUSED
-                    } else {
-                        retry_after(kind.watched().missing)
-                    };
-                    tokio::time::sleep(pause).await;
-                    // It lists once more: what was not to be seen is known again only after that.
-                    stream = Box::pin(open(&scope).default_backoff());
-                }
-                None
-            }
+        let (seen, again) = match event {
+            Ok(event) => (state.of_event(event, &find).into_iter().collect(), None),
+            Err(error) => state.of_error(&error, Instant::now()),
         };
-        if let Some(seen) = seen
-            && to.send(seen).await.is_err()
-        {
-            return;
+        for seen in seen {
+            if to.send(seen).await.is_err() {
+                return;
+            }
+        }
+        if let Some(pause) = again {
+            tokio::time::sleep(pause).await;
+            // It lists once more: what was not to be seen is known again only after that.
+            stream = Box::pin(open(&state.scope).default_backoff());
         }
     }
 }
@@ -322,5 +410,70 @@ mod tests {
         let kind = Kind::MachineConfigPool;
         let place = (project::key(&item.metadata), 7);
         assert!(applied(kind, place, watched::find(kind, &item)).is_none());
+    }
+
+    fn too_many() -> watcher::Error {
+        let mut status = Status::failure("too many requests", "TooManyRequests");
+        status.code = 429;
+        watcher::Error::WatchStartFailed(kube::Error::Api(Box::new(status)))
+    }
+
+    fn state(kind: Kind) -> State {
+        State {
+            kind,
+            scope: String::new(),
+            refused: false,
+            listed: true,
+            outage: Outage::default(),
+        }
+    }
+
+    /// kube begins it again where it was and says nothing else for ever: decisions would go on from what was seen before.
+    #[test]
+    fn a_watch_that_does_nothing_but_fail_is_outdated_and_listed_anew() {
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let mut pools = state(Kind::MachineConfigPool);
+        for seconds in [0, 20, 59] {
+            let (seen, again) = pools.of_error(&too_many(), after(seconds));
+            assert!(seen.is_empty() && again.is_none(), "{seconds}");
+        }
+        let (seen, again) = pools.of_error(&too_many(), after(61));
+        let Some(Seen::ListFailed(Kind::MachineConfigPool, _, words)) = seen.first() else {
+            panic!("{seen:?}");
+        };
+        assert!(words.contains("too many requests"), "{words}");
+        assert!(again.is_some());
+        // The list worked, and the watch does not: it is outdated again after the same time.
+        let done = pools.of_event(watcher::Event::<Item>::InitDone, |_| Found::NotOurs);
+        assert!(matches!(done, Some(Seen::Listed(..))));
+        assert!(pools.of_error(&too_many(), after(75)).1.is_none());
+        assert!(pools.of_error(&too_many(), after(130)).1.is_none());
+        assert!(pools.of_error(&too_many(), after(140)).1.is_some());
+    }
+
+    #[test]
+    fn a_watch_that_works_between_its_errors_is_not_outdated() {
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let mut pools = state(Kind::MachineConfigPool);
+        assert!(pools.of_error(&too_many(), after(0)).1.is_none());
+        // Something was seen.
+        let gone: Item = serde_json::from_str(r#"{"metadata": {"name": "a"}}"#).unwrap();
+        pools.of_event(watcher::Event::Delete(gone), |_| Found::NotOurs);
+        assert!(pools.of_error(&too_many(), after(61)).1.is_none());
+        // It was quiet: nothing happened for as long as a watch lasts.
+        assert!(pools.of_error(&too_many(), after(361)).1.is_none());
+        // It had begun, and broke.
+        let broken = || watcher::Error::WatchFailed(kube::Error::LinesCodecMaxLineLengthExceeded);
+        assert!(pools.of_error(&broken(), after(400)).1.is_none());
+        assert!(pools.of_error(&too_many(), after(430)).1.is_none());
+        assert!(pools.of_error(&broken(), after(470)).1.is_none());
+        // What numo can do without is listed anew, and stops nobody.
+        let mut events = state(Kind::JobEvent);
+        assert!(events.of_error(&too_many(), after(0)).0.is_empty());
+        let (seen, again) = events.of_error(&too_many(), after(60));
+        let is_own = Kind::JobEvent.watched().missing.is_own_business();
+        assert_eq!((seen.is_empty(), again.is_some()), (is_own, true));
     }
 }

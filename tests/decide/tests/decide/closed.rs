@@ -145,6 +145,10 @@ fn one_budget_of_pods_does_not_stop_the_fleet() {
         "node a Selected DrainBlocked ~ shop/db-0
          > journal a Selected DrainBlocked attempt 2",
     );
+    check(
+        &in_turn("{}", "", "unlisted poddisruptionbudgets"),
+        "node a PreRelease DrainBlocked ~ poddisruptionbudgets cannot be listed any more\n > journal a closed",
+    );
     check(&back(""), "node a Selected WaitingForTurn\n > admit b");
     // Alone, it is probed without a turn, and has one once the probe passes.
     let alone = |more: &str| back(more).replace("node b worker 4.16.0", "node b worker 4.17.0");

@@ -341,12 +341,12 @@ impl Cluster {
                     "machineconfigpools",
                     "nodes",
                     "nodemaintenances",
+                    "poddisruptionbudgets",
+                    numo_core::observed::ETCD_PODS,
                 ];
-                let kind = kinds
-                    .into_iter()
-                    .find(|kind| *kind == line.word(1))
-                    .expect("a kind");
-                self.observed.unlisted.insert(kind, words);
+                let wanted = line.word(1).replace("etcd", numo_core::observed::ETCD_PODS);
+                let kind = kinds.into_iter().find(|kind| *kind == wanted);
+                self.observed.unlisted.insert(kind.expect("a kind"), words);
             }
             "pool" => self.pool(line),
             "node" => self.node(line),

@@ -572,6 +572,13 @@ fn a_control_plane_never_loses_its_quorum() {
         &cluster(&format!("{}\n etcd a ready\n etcd b ready", node("b", ""))),
         "hold EtcdQuorum ~ 1 would be left, wanted 2\n > nothing",
     );
+    // They were seen, and are not any more: one that looks well may be away by now.
+    check(
+        &three(&format!("{etcd}\n unlisted etcd")),
+        "hold ListFailed ~ pods of etcd cannot be listed any more: the server could not find\n > nothing",
+    );
+    let worker = format!("{}\n unlisted etcd", cluster("")).replace("maintenance a", "maintenance w");
+    check(&worker, "> admit w");
     // Nothing of etcd is to be seen: what counts are the control-plane nodes.
     check(
         &cluster(""),
@@ -657,6 +664,10 @@ fn openshift_guards_its_quorum_itself() {
     check(
         &cluster("ready\n pdb guard namespace:openshift-etcd allows:1"),
         "> admit a",
+    );
+    check(
+        &cluster("ready\n pdb guard namespace:openshift-etcd allows:1\n unlisted poddisruptionbudgets"),
+        "hold ListFailed ~ poddisruptionbudgets cannot be listed any more\n > nothing",
     );
     check(
         &cluster("ready\n pdb guard namespace:openshift-etcd allows:0"),
@@ -1622,6 +1633,21 @@ fn a_pod_that_does_not_end_is_seen_before_the_cordon_and_said_after_it() {
     check(
         &look("{\"probe\":true,\"disableEviction\":true}", -601, "closed:60"),
         "hold DrainBlocked\n > journal a Selected DrainBlocked attempt 2",
+    );
+    // What budgets say is not known. Who deletes pods asks none.
+    let blind = |settings: &str| {
+        format!(
+            "{}\n unlisted poddisruptionbudgets\n drain a free",
+            look(settings, -600, "")
+        )
+    };
+    check(
+        &blind("{\"probe\":true}"),
+        "hold DrainBlocked ~ poddisruptionbudgets cannot be listed any more\n > journal a closed",
+    );
+    check(
+        &blind("{\"probe\":true,\"disableEviction\":true}"),
+        "> cordon a with 2 taints",
     );
     // It may still end; it is not waited for; nobody asked for a last look.
     for (settings, deleting) in [

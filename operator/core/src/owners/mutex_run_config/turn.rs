@@ -419,6 +419,9 @@ impl steps::Turn for Turn<'_, '_> {
         if !self.force.drain_probe {
             return None;
         }
+        if let Some(words) = self.decision.view.observed.budgets_unlisted() {
+            return Some(Look::Blocked(words));
+        }
         let node = &self.member.node.name;
         Some(match self.decision.answers.drains.get(node) {
             Some(None) => Look::Passes,

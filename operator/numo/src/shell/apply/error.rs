@@ -38,6 +38,15 @@ pub enum ApplyError {
     },
 }
 
+/// Whether the API server says that the object of this name is not there, and not that its kind is not served.
+pub(super) fn is_not_found(error: &kube::Error, name: &str) -> bool {
+    let kube::Error::Api(status) = error else {
+        return false;
+    };
+    let named = status.details.as_ref().map(|details| details.name.as_str());
+    status.code == 404 && named == Some(name)
+}
+
 impl ApplyError {
     pub(super) fn of(error: kube::Error, about: &str) -> Self {
         let about = about.to_owned();

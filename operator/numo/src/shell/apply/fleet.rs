@@ -186,6 +186,11 @@ async fn of_autoscalers(client: &Client, store: &mut Store, action: &FleetAction
             uid,
             enabled,
         } => {
+            let known = store.observed.fleet.strategies.get(strategy);
+            if known.is_none_or(|known| known.spec.enabled == *enabled) {
+                let about = format!("AutoscalingStrategy {strategy}");
+                return Err(refused(&about, "it was edited since this was decided".to_owned()));
+            }
             let to = json!({"op": "add", "path": "/spec/enabled", "value": enabled});
             edit(
                 client,
@@ -299,9 +304,15 @@ async fn edit(
     (name, uid): (&str, &str),
     operations: Vec<Value>,
 ) -> Result<(), ApplyError> {
-    let mut all = vec![test("/metadata/uid", json!(uid))];
+    let key = Key::new("", name);
+    // People edit these too: what was decided on another version of it is decided again.
+    let read = store.number(kind, &key).to_string();
+    let mut all = vec![
+        test("/metadata/uid", json!(uid)),
+        test("/metadata/resourceVersion", json!(read)),
+    ];
     all.extend(operations);
-    json_patch(client, store, kind, &Key::new("", name), all).await
+    json_patch(client, store, kind, &key, all).await
 }
 
 async fn write_status(
@@ -371,4 +382,65 @@ async fn set_autoscaler(
         .map_err(|error| ApplyError::of(error, &about))?;
     keep(store, Kind::Autoscaler, &answer);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::{store::Seen, watched};
+    use kube::client::Body;
+    use std::{
+        convert::Infallible,
+        sync::{Arc, Mutex},
+    };
+
+    /// A person edits the same field: what was decided before that is decided again.
+    #[tokio::test]
+    async fn an_autoscaler_that_was_edited_since_is_not_switched() {
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let kept = sent.clone();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let kept = kept.clone();
+            async move {
+                let bytes = request.into_body().collect_bytes().await.unwrap();
+                kept.lock()
+                    .unwrap()
+                    .push(serde_json::from_slice::<Value>(&bytes).unwrap());
+                let answer = json!({"kind": "Status", "apiVersion": "v1", "code": 422, "status": "Failure"});
+                let body = Body::from(answer.to_string().into_bytes());
+                Ok::<_, Infallible>(http::Response::builder().status(422).body(body).unwrap())
+            }
+        });
+        let client = Client::new(service, "default");
+        let mut store = Store::default();
+        let kind = Kind::AutoscalingStrategy;
+        let see = |store: &mut Store, number: u64, enabled: bool| {
+            let found: DynamicObject = serde_json::from_value(json!({
+                "apiVersion": "update.edgeless.systems/v1alpha1", "kind": "AutoscalingStrategy",
+                "metadata": {"name": "auto", "uid": "u", "resourceVersion": number.to_string()},
+                "spec": {"enabled": enabled, "deploymentName": "a", "deploymentNamespace": "kube-system"},
+            }))
+            .unwrap();
+            store.see(Seen::Applied(
+                kind,
+                number,
+                watched::object(kind, &found).unwrap(),
+            ));
+        };
+        let action = FleetAction::EnableAutoscaler {
+            strategy: "auto".to_owned(),
+            uid: "u".to_owned(),
+            enabled: false,
+        };
+        see(&mut store, 7, true);
+        let answer = of_autoscalers(&client, &mut store, &action).await;
+        assert!(matches!(answer, Err(ApplyError::Stale { .. })), "{answer:?}");
+        let wanted = test("/metadata/resourceVersion", json!("7"));
+        assert!(sent.lock().unwrap()[0].as_array().unwrap().contains(&wanted));
+        // Somebody has switched it off already.
+        see(&mut store, 8, false);
+        let answer = of_autoscalers(&client, &mut store, &action).await;
+        assert!(matches!(answer, Err(ApplyError::Stale { .. })), "{answer:?}");
+        assert_eq!(sent.lock().unwrap().len(), 1, "nothing is sent");
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     error::ApplyError,
-    object::{by_uid, create, delete, dynamic, keep, post},
+    object::{by_uid, create, delete, dynamic, failed, keep, post},
 };
 use crate::shell::{kind::Kind, store::Store, watch};
 use kube::Client;
@@ -29,7 +29,7 @@ pub(super) async fn write_journal(
     let object = dynamic(body, &about)?;
     let api = watch::api(client, Kind::NodeChange, &key.namespace);
     let answer = api.replace_status(&key.name, &post(), &object).await;
-    let object = answer.map_err(|error| ApplyError::of(error, &about))?;
+    let object = answer.map_err(|error| failed(store, (Kind::NodeChange, key), error, &about))?;
     let kept = object.data.pointer("/status/ruleWaits").is_some();
     if !status.rule_waits.is_empty() && !kept && !store.observed.forgets_waits {
         tracing::warn!(

@@ -1,6 +1,9 @@
 //! Creates, patches and deletes one object, and puts the answer into the store. It does not know what is in the object.
 
-use super::{error::ApplyError, patch::patch};
+use super::{
+    error::{ApplyError, is_not_found},
+    patch::patch,
+};
 use crate::shell::{kind::Kind, project, store::Store, watch, watched};
 use kube::{
     Api, Client,
@@ -43,6 +46,19 @@ pub(super) fn keep(store: &mut Store, kind: Kind, object: &DynamicObject) {
     }
 }
 
+/// Why a write failed to an object that was there; one that is gone, and known by our own write alone, is forgotten.
+pub(super) fn failed(
+    store: &mut Store,
+    (kind, key): (Kind, &Key),
+    error: kube::Error,
+    about: &str,
+) -> ApplyError {
+    if is_not_found(&error, &key.name) {
+        store.own_is_gone(kind, key);
+    }
+    ApplyError::of(error, about)
+}
+
 pub(super) async fn json_patch(
     client: &Client,
     store: &mut Store,
@@ -53,10 +69,8 @@ pub(super) async fn json_patch(
     let about = format!("{} {key}", kind.resource().2);
     let patch = patch(operations, &about)?;
     let api = watch::api(client, kind, &key.namespace);
-    let answer = api
-        .patch(&key.name, &params(), &patch)
-        .await
-        .map_err(|error| ApplyError::of(error, &about))?;
+    let answer = api.patch(&key.name, &params(), &patch).await;
+    let answer = answer.map_err(|error| failed(store, (kind, key), error, &about))?;
     if answer.metadata.deletion_timestamp.is_some()
         && answer.metadata.finalizers.as_ref().is_none_or(Vec::is_empty)
     {

@@ -94,10 +94,57 @@ pub(super) async fn record_run(
         ..known.status.clone()
     };
     let uid = known.uid.clone();
-    let answer = crate::shell::status::apply(client, Kind::MutexRunConfig, owner, &uid, &status).await;
+    // A write that comes late, of a leader that was replaced meanwhile, is to put no verdict back.
+    let read = Some(store.number(Kind::MutexRunConfig, owner));
+    let place = (uid.as_str(), read);
+    let answer = crate::shell::status::apply_to(client, Kind::MutexRunConfig, owner, place, &status).await;
     let item = answer.map_err(|error| ApplyError::of(error, &about))?;
     if let Ok(object) = item.read(Kind::MutexRunConfig) {
         keep(store, Kind::MutexRunConfig, &object);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::{store::Seen, watched};
+    use kube::{client::Body, core::DynamicObject};
+    use std::{
+        convert::Infallible,
+        sync::{Arc, Mutex},
+    };
+
+    /// It would put back what that leader knew of the run, with verdicts that no longer stand.
+    #[tokio::test]
+    async fn a_run_that_a_replaced_leader_records_late_is_refused() {
+        let sent = Arc::new(Mutex::new(Value::Null));
+        let kept = sent.clone();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let kept = kept.clone();
+            async move {
+                let bytes = request.into_body().collect_bytes().await.unwrap();
+                *kept.lock().unwrap() = serde_json::from_slice(&bytes).unwrap();
+                let answer = json!({"kind": "Status", "apiVersion": "v1", "code": 409, "status": "Failure"});
+                let body = Body::from(answer.to_string().into_bytes());
+                Ok::<_, Infallible>(http::Response::builder().status(409).body(body).unwrap())
+            }
+        });
+        let mut store = Store::default();
+        let found: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "openshift-optional.skrzypek.io/v1alpha1", "kind": "MutexRunConfig",
+            "metadata": {"name": "run", "namespace": "numo", "uid": "u", "resourceVersion": "7"},
+            "spec": {"mutexTargets": [{"name": "a"}]},
+        }))
+        .unwrap();
+        let object = watched::object(Kind::MutexRunConfig, &found).unwrap();
+        store.see(Seen::Applied(Kind::MutexRunConfig, 7, object));
+        let client = Client::new(service, "default");
+        let run = numo_api::RunStatus::default();
+        let answer = record_run(&client, &mut store, &Key::new("numo", "run"), &run).await;
+        assert!(matches!(answer, Err(ApplyError::Stale { .. })), "{answer:?}");
+        let sent = sent.lock().unwrap();
+        let read = sent.pointer("/metadata/resourceVersion");
+        assert_eq!(read, Some(&json!("7")), "what was read is told");
+    }
 }

@@ -5,7 +5,7 @@
 //! that come at once make each other start over.
 
 use super::context::Context;
-use crate::shell::{apply, store::Seen};
+use crate::shell::{apply, leader::Fence, store::Seen};
 use numo_core::{
     Owner,
     action::{Action, Planned},
@@ -21,8 +21,11 @@ use std::{
     },
     time::Duration,
 };
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::Instant};
 
+/// For how long what was decided may begin anything: a Pass grows old, and windows close, while a slow API server takes the
+/// writes before it, or an eviction waits for its place.
+pub const DECIDED_FOR: Duration = Duration::from_secs(5);
 /// Evictions that are under way at once.
 const AT_ONCE: usize = 16;
 /// How long an eviction may take. The API server counts a pod in the status of its PodDisruptionBudget before it deletes the pod, and
@@ -48,6 +51,30 @@ struct Queued {
     known: BTreeSet<String>,
     /// Whether another came since.
     stopped: Arc<AtomicBool>,
+}
+
+/// Until when an eviction that waits for its place may still be asked for.
+#[derive(Clone, Debug)]
+struct Until {
+    fence: Fence,
+    /// Whether a stop came since it was decided.
+    stopped: Arc<AtomicBool>,
+    /// When it was decided.
+    decided: Instant,
+}
+
+impl Until {
+    /// Why it is asked no more; none if it is.
+    fn over(&self) -> Option<&'static str> {
+        if !self.fence.holds() {
+            return Some("the leader lease was not sure when it was to be asked");
+        }
+        if self.stopped.load(Ordering::Acquire) {
+            return Some("a stop came before it was asked");
+        }
+        let is_old = self.decided.elapsed() > DECIDED_FOR;
+        is_old.then_some("its turn to be asked came too late after it was decided")
+    }
 }
 
 impl Default for Evictions {
@@ -79,17 +106,22 @@ impl Evictions {
         context: &mut Context,
         owner: &Owner,
         evictions: Vec<Planned>,
-        known: BTreeSet<String>,
+        (known, decided): (BTreeSet<String>, Instant),
     ) {
         let now = context.now();
         let stopped = Arc::<AtomicBool>::default();
+        let until = Until {
+            fence: context.fence.clone(),
+            stopped: stopped.clone(),
+            decided,
+        };
         self.behind.retain(|_, place| Arc::strong_count(place) > 1);
         for planned in evictions {
             let Action::Evict { node, eviction } = planned.action else {
                 continue;
             };
             context.store.asks_to_go(&eviction, now);
-            self.ask(context, owner, (node, eviction), stopped.clone());
+            self.ask(context, owner, (node, eviction), until.clone());
         }
         self.queued.push(Queued {
             owner: owner.clone(),
@@ -109,20 +141,10 @@ impl Evictions {
     }
 
     /// Asks one pod to go, once there is a place for it.
-    fn ask(
-        &mut self,
-        context: &Context,
-        owner: &Owner,
-        (node, eviction): (String, Eviction),
-        stopped: Arc<AtomicBool>,
-    ) {
+    fn ask(&mut self, context: &Context, owner: &Owner, (node, eviction): (String, Eviction), until: Until) {
         let client = context.connection.write.clone();
         let clock = context.connection.clock.clone();
-        let (fence, places, sender) = (
-            context.fence.clone(),
-            self.places.clone(),
-            context.inbox.answered(),
-        );
+        let (places, sender) = (self.places.clone(), context.inbox.answered());
         let (metrics, owner) = (context.metrics.clone(), owner.clone());
         let behind = self.behind(&context.store.observed, &node, &eviction);
         tokio::spawn(async move {
@@ -133,10 +155,8 @@ impl Evictions {
                 return;
             };
             // Whatever comes of it is told: a pod that was never asked would wait for an answer.
-            let said = if !fence.holds() {
-                Said::Busy("the leader lease was not sure when it was to be asked".to_owned())
-            } else if stopped.load(Ordering::Acquire) {
-                Said::Busy("a stop came before it was asked".to_owned())
+            let said = if let Some(words) = until.over() {
+                Said::Busy(words.to_owned())
             } else {
                 let asked = tokio::time::timeout(PATIENCE, apply::evict(&client, &eviction)).await;
                 let said = asked.unwrap_or_else(|_| Said::Busy("not answered in time".to_owned()));
@@ -146,5 +166,28 @@ impl Evictions {
             };
             let _ = sender.send(Seen::Evicted(node, Box::new(eviction), said, clock.now()));
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Behind one budget each waits for those before it, which may take 20 s each.
+    #[tokio::test]
+    async fn an_eviction_that_waited_for_long_is_not_asked_for() {
+        let mut until = Until {
+            fence: Fence::new(),
+            stopped: Arc::default(),
+            decided: Instant::now(),
+        };
+        assert_eq!(until.over(), None);
+        until.decided = until.decided.checked_sub(2 * DECIDED_FOR).unwrap();
+        assert!(until.over().is_some_and(|words| words.contains("too late")));
+        until.decided = Instant::now();
+        until.stopped.store(true, Ordering::Release);
+        assert!(until.over().is_some_and(|words| words.contains("a stop")));
+        until.fence = Fence::lapsed();
+        assert!(until.over().is_some_and(|words| words.contains("leader lease")));
     }
 }

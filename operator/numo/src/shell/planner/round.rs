@@ -4,7 +4,7 @@
 use super::{
     context::{Context, PATIENCE},
     drains::Drains,
-    evictions::Evictions,
+    evictions::{DECIDED_FOR, Evictions},
     wakes::Wakes,
     writes::Writes,
 };
@@ -25,16 +25,12 @@ use numo_core::{
     stop,
     verdict::{Answers, Question},
 };
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 use tokio::time::Instant;
 use tracing::{Instrument, Span};
 
 /// Rounds of one pass: each is at least one write further, so this bounds what one owner may hold up.
 const MAX_ROUNDS: usize = 200;
-/// For how long what was decided may begin anything: a Pass grows old, and windows close, while a slow API server takes the
-/// writes before it.
-const DECIDED_FOR: Duration = Duration::from_secs(5);
-
 /// Questions that the planner waits for and that are asked at once. Each may try the evictions of a node's pods, some at once too.
 const ASKED_AT_ONCE: usize = 4;
 
@@ -189,7 +185,8 @@ impl Rounds {
         }
         let is_old = round.decided.elapsed() > DECIDED_FOR;
         if !is_old && !round.evictions.is_empty() && context.fence.holds() {
-            self.evictions.begin(context, owner, round.evictions, round.known);
+            let since = (round.known, round.decided);
+            self.evictions.begin(context, owner, round.evictions, since);
         }
         Ok(())
     }

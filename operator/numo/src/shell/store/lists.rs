@@ -6,8 +6,29 @@ use crate::shell::{
     watched::{Missing, Place},
 };
 use jiff::Timestamp;
-use numo_core::{Owner, observed::Key, referred};
-use std::collections::{BTreeMap, BTreeSet};
+use numo_core::{
+    Owner,
+    observed::{ETCD_PODS, Key},
+    referred,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+/// How long after a write of ours a list may be told to begin that was asked for before it: what was told waits while the planner
+/// writes, each write for 10 s at most.
+const TOLD_LATE: Duration = Duration::from_mins(1);
+
+/// By which name decisions know that a kind cannot be listed. Of the kinds that are all pods each has its own: a list of one says nothing
+/// of another.
+const fn listed_as(kind: Kind) -> &'static str {
+    match kind {
+        Kind::EtcdPod => ETCD_PODS,
+        Kind::PlanPod => "pods of Plans",
+        other => other.unread_as(),
+    }
+}
 
 impl Store {
     /// No decision may be made before this watch has listed.
@@ -137,7 +158,8 @@ impl Store {
             .any(|(kind, scope)| kind.watched().place == Place::RuleJobs && scope == namespace)
     }
 
-    /// What a complete list does not mention is gone, but for what we wrote and the watch has yet to see.
+    /// What a complete list does not mention is gone, but for what we wrote and the watch has yet to see. That is kept over one list, which
+    /// may have been asked for before it was written, and over none that surely was not.
     pub(super) fn listed(&mut self, kind: Kind, scope: String) -> bool {
         let slot = (kind, scope);
         let mut changed = self.waiting_for.remove(&slot);
@@ -146,18 +168,20 @@ impl Store {
             changed |= self.observed.absent.remove(kind.unread_as()).is_some();
         }
         changed |= self.note_blind(kind, &slot.1, None);
-        changed |= self.observed.unlisted.remove(kind.unread_as()).is_some();
-        let Some(mentioned) = self.listing.remove(&slot) else {
+        changed |= self.lists_again(kind, &slot.1);
+        let Some(listing) = self.listing.remove(&slot) else {
             return changed;
         };
-        let gone: Vec<Key> = self
-            .versions
-            .iter()
-            .filter(|((known, key), version)| {
-                *known == kind && is_in(&slot.1, key) && !mentioned.contains(key) && !version.own
-            })
-            .map(|((_, key), _)| key.clone())
-            .collect();
+        let mut gone = Vec::new();
+        for ((known, key), version) in &mut self.versions {
+            if *known != kind || !is_in(&slot.1, key) || listing.mentioned.contains(key) {
+                continue;
+            }
+            match version.own.take() {
+                Some(written) if listing.since.duration_since(written) < TOLD_LATE => {}
+                _ => gone.push(key.clone()),
+            }
+        }
         for key in gone {
             changed |= self.remove(kind, &key, u64::MAX);
         }
@@ -166,13 +190,27 @@ impl Store {
 
     /// A kind that was listed once cannot be listed now. The list that had begun says nothing: nobody is gone because it broke off.
     pub(super) fn list_failed(&mut self, kind: Kind, scope: String, words: &str) -> bool {
+        let slot = (kind, scope);
+        self.listing.remove(&slot);
         let words = numo_core::rules::clip(words, 512);
         if kind.watched().place == Place::RuleJobs {
-            self.listing.remove(&(kind, scope.clone()));
-            return self.note_blind(kind, &scope, Some(&words));
+            return self.note_blind(kind, &slot.1, Some(&words));
         }
-        self.listing.remove(&(kind, scope));
-        replace(&mut self.observed.unlisted, kind.unread_as(), words)
+        self.failing.insert(slot, words.clone());
+        replace(&mut self.observed.unlisted, listed_as(kind), words)
+    }
+
+    /// A list is not failing any more: it was complete, or nobody asks for it. Another of the same name may still fail.
+    pub(super) fn lists_again(&mut self, kind: Kind, scope: &str) -> bool {
+        if self.failing.remove(&(kind, scope.to_owned())).is_none() {
+            return false;
+        }
+        let name = listed_as(kind);
+        let mut others = self.failing.iter();
+        match others.find(|((other, _), _)| listed_as(*other) == name) {
+            Some((_, words)) => replace(&mut self.observed.unlisted, name, words.clone()),
+            None => self.observed.unlisted.remove(name).is_some(),
+        }
     }
 
     /// A kind is not served, and never was. The list that had begun says nothing.

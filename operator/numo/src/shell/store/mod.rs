@@ -84,7 +84,10 @@ pub struct Store {
     /// Each with the number of pods that it has by its own status.
     plan_jobs: BTreeMap<Key, (PlanJobView, Option<usize>)>,
     plan_pods: BTreeMap<Key, PlanPodView>,
-    listing: BTreeMap<(Kind, String), BTreeSet<Key>>,
+    listing: BTreeMap<(Kind, String), Listing>,
+    /// Lists that were complete once and cannot be had now, with the words for it. Of each name that decisions know one stands in
+    /// [`Observed::unlisted`].
+    failing: BTreeMap<(Kind, String), String>,
     waiting_for: BTreeSet<(Kind, String)>,
     /// Rules that owners name and that are not there, while not all rules are listed.
     no_rules: BTreeSet<Key>,
@@ -118,11 +121,20 @@ struct NodePods {
     is_listed: bool,
 }
 
+/// A list that is not complete yet.
+#[derive(Debug)]
+struct Listing {
+    /// When it was told that it begins, which may be later than it was asked for.
+    since: Instant,
+    /// What it has mentioned so far.
+    mentioned: BTreeSet<Key>,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Version {
     number: u64,
-    /// Written by us and not confirmed by the watch yet.
-    own: bool,
+    /// Since when it is known by a write of ours that neither the watch nor a list has confirmed.
+    own: Option<Instant>,
 }
 
 impl Store {

@@ -1,6 +1,7 @@
 //! The pods of the nodes that are being drained. They are known once the pods of their node were listed, and not in part before.
 
 use super::{NodePods, Store};
+use crate::shell::kind::Kind;
 use numo_core::observed::{Key, PodView};
 use std::collections::BTreeSet;
 
@@ -17,6 +18,7 @@ impl Store {
     /// Forgets the pods of a node, and what came of their evictions.
     pub fn forget_pods(&mut self, node: &str) {
         self.node_pods.remove(node);
+        self.lists_again(Kind::NodePod, node);
         if let Some(pods) = self.observed.pods.remove(node) {
             for pod in pods.values() {
                 self.observed.evictions.remove(&pod.uid);

@@ -1,12 +1,13 @@
 //! How the store takes in a message: this file hands each to the part of the store that it is for, and says whom it concerns. It keeps
 //! nothing itself.
 
-use super::{Reach, Seen, Store};
+use super::{Listing, Reach, Seen, Store};
 use crate::shell::{
     kind::Kind,
     watched::{self, Object, Place},
 };
 use std::collections::BTreeSet;
+use tokio::time::Instant;
 
 impl Store {
     /// Takes in what a watch says: whose decision could change by it.
@@ -52,12 +53,18 @@ impl Store {
             Seen::Applied(_, number, Object::NodePod(node, pod)) => self.put_pod(&node, number, *pod),
             Seen::Deleted(Kind::NodePod, key, number) => self.remove_pod(&key, number),
             Seen::Listing(Kind::NodePod, node) => self.listing_pods(&node),
-            Seen::Listed(Kind::NodePod, node) => self.listed_pods(&node),
+            Seen::Listed(Kind::NodePod, node) => {
+                self.lists_again(Kind::NodePod, &node) | self.listed_pods(&node)
+            }
             Seen::Applied(kind, number, object) => self.put(kind, number, object, false),
             Seen::Deleted(kind, key, number) => self.remove(kind, &key, number),
             Seen::Missing(kind, key) => self.note_missing(kind, key),
             Seen::Listing(kind, scope) => {
-                self.listing.insert((kind, scope), BTreeSet::new());
+                let listing = Listing {
+                    since: Instant::now(),
+                    mentioned: BTreeSet::new(),
+                };
+                self.listing.insert((kind, scope), listing);
                 false
             }
             Seen::Listed(kind, scope) => self.listed(kind, scope),

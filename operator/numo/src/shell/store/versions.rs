@@ -7,6 +7,7 @@ use crate::shell::{
     watched::{self, Object},
 };
 use numo_core::observed::Key;
+use tokio::time::Instant;
 
 impl Store {
     /// Takes in the answer to our own write.
@@ -34,11 +35,19 @@ impl Store {
         self.versions.remove(&(kind, key.clone()));
     }
 
+    /// The API server says that an object is not there which is known by our own write alone: it was deleted before a watch saw it.
+    pub fn own_is_gone(&mut self, kind: Kind, key: &Key) {
+        let known = self.versions.get(&(kind, key.clone()));
+        if known.is_some_and(|known| known.own.is_some()) && self.remove(kind, key, u64::MAX) {
+            self.news = Reach::Everyone;
+        }
+    }
+
     pub(super) fn put(&mut self, kind: Kind, number: u64, object: Object, own: bool) -> bool {
         let (key, scope) = object.place();
-        for ((listed, listed_scope), keys) in &mut self.listing {
+        for ((listed, listed_scope), listing) in &mut self.listing {
             if *listed == kind && (*listed_scope == scope || is_in(listed_scope, &key)) {
-                keys.insert(key.clone());
+                listing.mentioned.insert(key.clone());
             }
         }
         let slot = (kind, key);
@@ -49,7 +58,7 @@ impl Store {
                     slot,
                     Version {
                         number,
-                        own: known.own && own,
+                        own: known.own.filter(|_| own),
                     },
                 );
                 return false;
@@ -74,6 +83,7 @@ impl Store {
             }
             None => self.forget_unread(kind, &slot.1),
         };
+        let own = own.then(Instant::now);
         self.versions.insert(slot, Version { number, own });
         watched::put(self, object) | is_news
     }

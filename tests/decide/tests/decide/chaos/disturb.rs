@@ -1026,6 +1026,7 @@ impl Scene<'_> {
                     "mutexrunconfigs",
                     "clusterversions",
                     "poddisruptionbudgets",
+                    "pods of etcd",
                     "mutextargets",
                     "secrets",
                     "namespaces",

@@ -1,6 +1,7 @@
 //! Lists that are complete, that fail, and of kinds that may not be seen.
 
 use super::*;
+use std::time::Duration;
 
 #[test]
 fn an_invitation_that_comes_later_is_news() {
@@ -35,6 +36,73 @@ fn a_list_forgets_what_it_does_not_mention_but_for_our_own_writes() {
     store.see(Seen::Listing(Kind::MachineConfig, String::new()));
     store.see(Seen::Listed(Kind::MachineConfig, String::new()));
     assert_eq!(version_of(&store).as_deref(), Some("b"));
+    // That list may have been asked for before the write. The next one was not.
+    store.see(Seen::Listing(Kind::MachineConfig, String::new()));
+    assert!(store.see(Seen::Listed(Kind::MachineConfig, String::new())));
+    assert_eq!(version_of(&store), None);
+}
+
+/// Somebody deletes it while the watch is broken: no event ever tells, and what was asked for long after the write knows.
+#[test]
+fn what_numo_wrote_long_before_a_list_is_gone_if_that_does_not_mention_it() {
+    let mut store = Store::default();
+    let kind = Kind::MachineConfig;
+    store.own(kind, 9, config("b"));
+    for version in store.versions.values_mut() {
+        version.own = version.own.and_then(|at| at.checked_sub(Duration::from_mins(2)));
+    }
+    store.see(Seen::Listing(kind, String::new()));
+    store.see(Seen::Listed(kind, String::new()));
+    assert_eq!(version_of(&store), None);
+}
+
+#[test]
+fn what_the_api_server_does_not_find_is_forgotten_where_only_our_write_told_of_it() {
+    let mut store = Store::default();
+    let (kind, key) = (Kind::MachineConfig, Key::new("", "rendered"));
+    store.see(Seen::Applied(kind, 5, config("a")));
+    store.own_is_gone(kind, &key);
+    assert_eq!(version_of(&store).as_deref(), Some("a"), "the watch tells");
+    store.own(kind, 9, config("b"));
+    store.take_news();
+    store.own_is_gone(kind, &key);
+    assert_eq!(version_of(&store), None);
+    assert_eq!(store.take_news(), Reach::Everyone);
+}
+
+/// Pods of etcd, of rules and of nodes that are drained are all pods: a list of one says nothing of the others.
+#[test]
+fn a_list_that_fails_is_not_made_good_by_one_of_another_kind_or_place() {
+    let mut store = Store::default();
+    let fails = |store: &mut Store, kind: Kind, scope: &str| {
+        store.see(Seen::ListFailed(
+            kind,
+            scope.to_owned(),
+            format!("{scope} is forbidden"),
+        ));
+    };
+    let lists = |store: &mut Store, kind: Kind, scope: &str| {
+        store.see(Seen::Listing(kind, scope.to_owned()));
+        store.see(Seen::Listed(kind, scope.to_owned()));
+    };
+    let words = |store: &Store, name: &str| store.observed.unlisted.get(name).cloned();
+    let etcd = numo_core::observed::ETCD_PODS;
+    fails(&mut store, Kind::EtcdPod, "kube-system");
+    lists(&mut store, Kind::Pod, "team");
+    lists(&mut store, Kind::EtcdPod, "openshift-etcd");
+    assert_eq!(words(&store, etcd).as_deref(), Some("kube-system is forbidden"));
+    fails(&mut store, Kind::EtcdPod, "openshift-etcd");
+    lists(&mut store, Kind::EtcdPod, "openshift-etcd");
+    assert_eq!(words(&store, etcd).as_deref(), Some("kube-system is forbidden"));
+    lists(&mut store, Kind::EtcdPod, "kube-system");
+    assert_eq!(words(&store, etcd), None);
+    // The pods of one node that is drained, until nobody drains it any more.
+    store.keep_pods("a");
+    fails(&mut store, Kind::NodePod, "a");
+    lists(&mut store, Kind::NodePod, "b");
+    assert_eq!(words(&store, "pods").as_deref(), Some("a is forbidden"));
+    store.forget_pods("a");
+    assert_eq!(words(&store, "pods"), None);
 }
 
 #[test]
@@ -168,7 +236,7 @@ fn a_namespace_of_jobs_that_cannot_be_listed_keeps_its_own_rules_alone() {
                 "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}],
             }}}},
         });
-        store.see(Seen::Put(Box::new(item(Kind::MutexRule, &rule))));
+        store.see(Seen::Applied(Kind::MutexRule, 1, item(Kind::MutexRule, &rule)));
     }
     for kind in [Kind::Job, Kind::Pod, Kind::JobEvent] {
         store.see(Seen::Listed(kind, "sound".to_owned()));
