@@ -1,6 +1,6 @@
 //! What keeps every owner of a kind from beginning: what cannot be listed or read, and an operator that numo replaces.
 
-use super::{Observed, Unread};
+use super::{ETCD_PODS, Observed, Unread};
 use crate::{
     key::Key,
     owner::{ForeignController, OwnerKind},
@@ -18,8 +18,6 @@ const NEEDED: [&str; 6] = [
     "mutexrules",
 ];
 
-/// How the list of etcd's pods is known among those that fail: pods of other kinds have lists of their own, which say nothing of these.
-pub const ETCD_PODS: &str = "pods of etcd";
 /// PodDisruptionBudgets, among the lists that fail.
 const DISRUPTION_BUDGETS: &str = "poddisruptionbudgets";
 

@@ -32,7 +32,6 @@ pub use self::{
     },
     job::{JobEnd, JobView, PlanJobView},
     jobs::Jobs,
-    listed::ETCD_PODS,
     node::{Annotated, EtcdVoter, Leaving, MachineApi, MachineView, NodeView, RebootLock},
     openshift::{ClusterVersionView, ConfigView, PoolView},
     owner::{ChannelView, MaintenanceView, OwnerView, PlanView, RunConfigView, TargetView},
@@ -49,6 +48,9 @@ pub use crate::{
 use jiff::Timestamp;
 use numo_api::{PutBack, marks};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// How the list of etcd's pods is known among those that fail: pods of other kinds have lists of their own, which say nothing of these.
+pub const ETCD_PODS: &str = "pods of etcd";
 
 /// All that was seen at one time.
 #[derive(Clone, Debug, Default)]
