@@ -3,8 +3,8 @@
 use super::{
     case::{CaseFile, Prepared, Wanted},
     engine::{engine_with, load, load_rule},
+    outcome::EvaluationOutcome,
     output::OutputArgs,
-    said::Said,
     source::SourceArgs,
     trial::{self, Trial},
 };
@@ -187,7 +187,7 @@ async fn measure(
 ) -> Result<Measured, CliError> {
     // Whether the configuration is right is asked once, as when a MutexRule changes.
     let first = prepared.trial.clone().ask(rule).await;
-    let said = Said::of(&first);
+    let said = EvaluationOutcome::of(&first);
     let Trial {
         input,
         terms,

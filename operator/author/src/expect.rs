@@ -1,7 +1,7 @@
 //! What a case wants of a verdict, and how what was found differs from it. Fields that are not given are not looked
 //! at.
 
-use super::said::{Said, Word};
+use super::outcome::{EvaluationOutcome, OutcomeKind};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Expect {
     /// Pass, Wait, Block, or Error: no verdict.
-    pub(crate) verdict: Word,
+    pub(crate) verdict: OutcomeKind,
     /// Of the report.
     #[serde(default)]
     reason: Option<String>,
@@ -66,7 +66,7 @@ impl Expect {
     /// What is wrong with it, if anything: a word that can never come.
     pub(crate) fn fault(&self) -> Option<String> {
         let error = self.error.as_deref()?;
-        if self.verdict != Word::Error {
+        if self.verdict != OutcomeKind::Error {
             return Some(format!(
                 "error: found {error} beside verdict {}, wanted verdict Error",
                 self.verdict
@@ -87,7 +87,7 @@ impl Expect {
     }
 
     /// How `said` differs.
-    pub(crate) fn differences(&self, said: &Said) -> Vec<Difference> {
+    pub(crate) fn differences(&self, said: &EvaluationOutcome) -> Vec<Difference> {
         let mut all = Vec::new();
         if said.verdict != self.verdict {
             all.push(Difference::new("verdict", &said.verdict, &self.verdict));
@@ -132,7 +132,7 @@ impl Expect {
     }
 
     /// How the codes of what was found differ, whatever their order.
-    fn other_findings(&self, said: &Said) -> Option<Difference> {
+    fn other_findings(&self, said: &EvaluationOutcome) -> Option<Difference> {
         let wanted = self.findings.as_ref()?;
         let mut found: Vec<_> = said
             .findings
@@ -146,7 +146,7 @@ impl Expect {
         (found != sorted).then(|| Difference::new("findings", &list(&found), &list(&sorted)))
     }
 
-    fn other_data(&self, said: &Said) -> Option<Difference> {
+    fn other_data(&self, said: &EvaluationOutcome) -> Option<Difference> {
         let wanted = self.data.as_ref()?;
         if said.data.as_ref() == Some(wanted) {
             return None;
@@ -160,7 +160,7 @@ impl Expect {
 }
 
 /// How `found` differs from what was recorded.
-pub(crate) fn from_recorded(found: &Said, recorded: &Said) -> Vec<Difference> {
+pub(crate) fn from_recorded(found: &EvaluationOutcome, recorded: &EvaluationOutcome) -> Vec<Difference> {
     let expect = Expect {
         verdict: recorded.verdict,
         reason: Some(recorded.reason.clone()),
@@ -185,7 +185,7 @@ pub(crate) fn from_recorded(found: &Said, recorded: &Said) -> Vec<Difference> {
     };
     let json = |value: &Option<Value>| value.as_ref().map_or_else(|| "none".to_owned(), Value::to_string);
     let number = |number: Option<u32>| number.map_or_else(|| "none".to_owned(), |number| number.to_string());
-    let findings = |said: &Said| serde_json::to_string(&said.findings).unwrap_or_default();
+    let findings = |said: &EvaluationOutcome| serde_json::to_string(&said.findings).unwrap_or_default();
     whole(
         "summary",
         format!("{:?}", found.summary),
@@ -211,11 +211,11 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn said(value: Value) -> Said {
+    fn said(value: Value) -> EvaluationOutcome {
         serde_json::from_value(value).unwrap()
     }
 
-    fn wait() -> Said {
+    fn wait() -> EvaluationOutcome {
         said(json!({
             "verdict": "Wait", "reason": "Busy", "summary": "pods a and b are busy", "retryAfterSeconds": 30,
             "findings": [

@@ -6,7 +6,7 @@
 
 use super::{
     fixtures::{Gaps, prometheus, promql},
-    said::Said,
+    outcome::EvaluationOutcome,
     trial::{self, Trial},
 };
 use async_trait::async_trait;
@@ -125,7 +125,7 @@ pub(crate) struct Recording {
     prometheus: bool,
     history: Vec<Earlier>,
     pub(crate) calls: Vec<Call>,
-    pub(crate) said: Said,
+    pub(crate) said: EvaluationOutcome,
 }
 
 /// What was asked.
@@ -497,7 +497,7 @@ impl Fetch for Taped<dyn Fetch> {
 
 impl Recording {
     /// Of an evaluation that is over.
-    pub(crate) fn new(rule: &Rule, trial: &Trial, tape: &Tape, said: Said) -> Self {
+    pub(crate) fn new(rule: &Rule, trial: &Trial, tape: &Tape, said: EvaluationOutcome) -> Self {
         let json = |text: &str| serde_json::from_str(text).unwrap_or_default();
         let about = rule.description();
         let (input, services) = (&trial.input, &trial.services);

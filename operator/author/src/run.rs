@@ -5,9 +5,9 @@ use super::{
     engine::{engine, load_rule},
     expect::{self, Difference},
     fixtures::Gaps,
+    outcome::{EvaluationOutcome, OutcomeKind},
     output::OutputArgs,
     recording::{Call, Earlier, Recording, Tape, history},
-    said::{Said, Word},
     source::SourceArgs,
     trial::{self, Trial},
     yaml,
@@ -111,7 +111,7 @@ async fn live<C: Cluster>(args: &RunArgs<C>, rule: &Rule) -> Result<(), CliError
     for line in log {
         eprintln!("log {line}");
     }
-    let said = Said::of(&outcome);
+    let said = EvaluationOutcome::of(&outcome);
     print(
         args,
         rule,
@@ -126,7 +126,7 @@ async fn live<C: Cluster>(args: &RunArgs<C>, rule: &Rule) -> Result<(), CliError
         eprintln!("recorded in {}", path.display());
     }
     match said.verdict {
-        Word::Error => Err(CliError::Wrong(format!("no verdict: {}", said.reason))),
+        OutcomeKind::Error => Err(CliError::Wrong(format!("no verdict: {}", said.reason))),
         _ => Ok(()),
     }
 }
@@ -145,7 +145,7 @@ async fn replay<C: Args>(args: &RunArgs<C>, rule: &Rule, recording: &Recording) 
     for line in log {
         eprintln!("log {line}");
     }
-    let said = Said::of(&outcome);
+    let said = EvaluationOutcome::of(&outcome);
     let differences = expect::from_recorded(&said, &recording.said);
     let answer = outcome.as_ref().ok();
     print(
@@ -176,7 +176,7 @@ fn print<C: Args>(
     args: &RunArgs<C>,
     rule: &Rule,
     trial: &Trial,
-    said: &Said,
+    said: &EvaluationOutcome,
     answer: Option<&Answer>,
     calls: &[Call],
     from_recorded: Option<&[Difference]>,

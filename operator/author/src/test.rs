@@ -4,8 +4,8 @@ use super::{
     case::{CaseFile, Prepared, Wanted},
     engine::{engine, load_rule},
     expect::{self, Difference},
+    outcome::EvaluationOutcome,
     output::OutputArgs,
-    said::Said,
 };
 use clap::Args;
 use numo_cli::CliError;
@@ -43,7 +43,7 @@ struct Tried {
     passed: bool,
     milliseconds: f64,
     /// What it said.
-    found: Said,
+    found: EvaluationOutcome,
     differences: Vec<Difference>,
     /// What it asked and the case does not answer.
     unanswered: Vec<String>,
@@ -152,7 +152,7 @@ async fn try_case(path: &Path, name: &str, case: Prepared, rule: &Rule) -> Tried
     let begin = Instant::now();
     let (outcome, log) = case.trial.ask_aloud(rule).await;
     let milliseconds = begin.elapsed().as_secs_f64() * 1000.0;
-    let found = Said::of(&outcome);
+    let found = EvaluationOutcome::of(&outcome);
     let differences = match &case.wanted {
         Wanted::Expect(expect) => expect.differences(&found),
         Wanted::Recorded(recording) => expect::from_recorded(&found, &recording.said),

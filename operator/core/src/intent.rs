@@ -397,7 +397,7 @@ fn too_many(field: &str, rules: &[(Key, Option<&RuleView>)], problems: &mut Vec<
     }
     for (key, _) in rules.iter().filter(|(_, rule)| {
         rule.is_some_and(|rule| {
-            let before = rule.is_asked && rule.runs_in(Phase::Admit);
+            let before = rule.is_evaluated && rule.runs_in(Phase::Admit);
             let mut others = NODE_PHASES.iter().chain(&RUN_PHASES);
             !before && !others.any(|phase| rule.runs_in(*phase))
         })

@@ -8,7 +8,7 @@
 use crate::{
     observed::{BudgetView, ChangeView, IntOrPercent, NodeView, Observed},
     owner::{Means, OwnerKind},
-    said, selector,
+    remark, selector,
     text::counted,
     time::later,
     turn::{directive, journal},
@@ -403,7 +403,7 @@ pub(crate) fn stops(observed: &Observed, node: &NodeView) -> Vec<Why> {
 
 /// That a budget is paused: by whom and why, where a person said so, and the command that ends it.
 pub fn stopped(budget: &BudgetView) -> String {
-    let by = said::by(&budget.annotations, "stop");
+    let by = remark::by(&budget.annotations, "stop");
     format!(
         "MutexBudget {} is paused{by}; start again with `{}`",
         budget.name,
@@ -437,8 +437,8 @@ pub(crate) fn is_kept(observed: &Observed, change: &ChangeView, now: Timestamp) 
         Some(step) if step.is_terminal() => return false,
         _ => {}
     }
-    let is_let_go = journal::entered(change, Step::Released).is_some();
-    if is_let_go && directive::held(change).is_some() {
+    let is_released_machine = journal::entered(change, Step::Released).is_some();
+    if is_released_machine && directive::held(change).is_some() {
         return true;
     }
     let means = OwnerKind::of(owner).map(OwnerKind::means);

@@ -4,7 +4,7 @@
 use crate::{
     finalizer,
     key::Key,
-    let_go, mark,
+    mark,
     observed::{
         Annotated, ChangeView, LeaseView, MachineApi, MaintenanceView, NodeView, Observed, PendingNodeView,
         PoolView,
@@ -12,7 +12,7 @@ use crate::{
     owner::{Means, Owner, OwnerKind},
     ownerless,
     pairs::Values,
-    pools, release,
+    pools, release, released,
     text::counted,
     turn::{believed::Believed, lease, machine, quarantine},
     undo::{annotate, put_back, select_again, uncordon, unlabel, unshield},
@@ -206,7 +206,7 @@ pub const PENDING_MARK: &str = "spec.goal";
 /// were to be deleted.
 pub fn all(observed: &Observed) -> Vec<Left> {
     let marks = on_objects(observed).into_iter();
-    let marks = marks.map(|one| of_let_go(observed, one));
+    let marks = marks.map(|one| of_released(observed, one));
     let mut found: Vec<Left> = marks.map(Orphan::into_left).collect();
     found.extend(
         observed
@@ -234,7 +234,7 @@ pub fn all(observed: &Observed) -> Vec<Left> {
 
 /// A NodeVersion's mark of a node that it has released says that it stays, and what ends that. Marks that other owners have left on the
 /// node are taken back as on any other.
-fn of_let_go(observed: &Observed, mut one: Orphan) -> Orphan {
+fn of_released(observed: &Observed, mut one: Orphan) -> Orphan {
     let name = match one.on.kind {
         // A NodeMaintenance that numo made has the name of its node.
         "Node" | "NodeMaintenance" => one.on.key.name.as_str(),
@@ -253,7 +253,7 @@ fn of_let_go(observed: &Observed, mut one: Orphan) -> Orphan {
         Some(value) => value == quarantine::owner_value(owner),
         None => one.left.owner == owner,
     };
-    if let Some(words) = let_go::words(observed, name, is_of) {
+    if let Some(words) = released::words(observed, name, is_of) {
         let (message, commands) = (&one.left.message, one.commands.join("; "));
         one.left.message = format!("{message}; {words}, or put back what was there: {commands}");
         one.left.held = true;
@@ -267,7 +267,7 @@ fn of_pending(observed: &Observed, pending: &PendingNodeView) -> Option<Left> {
         object: format!("PendingNode {}", pending.name),
         mark: PENDING_MARK.to_owned(),
         owner: pending.owner_uid.clone(),
-        message: let_go::words_of_pending(observed, pending)?,
+        message: released::words_of_pending(observed, pending)?,
         held: true,
     })
 }

@@ -19,7 +19,7 @@ const DEFAULT_ACCOUNT: &str = "default";
 /// The command line knows no settings of the operator and leaves the question to the status that the operator wrote.
 pub fn refusal(rule: &RuleView, observed: &Observed) -> Option<(Reason, String)> {
     let settings = &observed.settings;
-    if rule.is_asked || settings.only_looks {
+    if rule.is_evaluated || settings.only_looks {
         return None;
     }
     let (from, to) = (&rule.key.namespace, &rule.job_namespace);
@@ -78,7 +78,7 @@ pub(crate) fn takes_jobs(observed: &Observed, from: &str, to: &str) -> bool {
 pub(crate) fn runs_jobs(observed: &Observed, namespace: &str) -> bool {
     let may_run = |rule: &RuleView| {
         let is_forbidden = matches!(rule.validity, Validity::Invalid(Reason::JobsForbidden, _));
-        !rule.is_asked && !is_forbidden && refusal(rule, observed).is_none()
+        !rule.is_evaluated && !is_forbidden && refusal(rule, observed).is_none()
     };
     let mut rules = observed.rules.values();
     namespace == observed.settings.namespace
@@ -100,7 +100,7 @@ mod tests {
             job_namespace: to.to_owned(),
             job_accounts: vec![account.to_owned()],
             has_job: true,
-            is_asked: false,
+            is_evaluated: false,
             validity: Validity::Valid,
             ..ready::rule(None)
         }

@@ -32,7 +32,7 @@ pub fn rule(awaited: Option<&AwaitedWorkloads>) -> RuleView {
         job_accounts: Vec::new(),
         has_job: false,
         has_clean_up_job: false,
-        is_asked: true,
+        is_evaluated: true,
         timeout_seconds: awaited
             .and_then(|awaited| awaited.timeout_seconds)
             .unwrap_or(TIMEOUT_SECONDS)

@@ -22,10 +22,10 @@ pub enum Referral {
 pub fn rules(observed: &Observed) -> BTreeMap<Key, Referral> {
     let mut all = BTreeMap::new();
     for (owner, view) in observed.owners() {
-        let gives_back = || finalizer::is_on(&owner, view);
+        let restores = || finalizer::is_on(&owner, view);
         let referral = if owners::is_watched(&owner, observed) {
             Referral::Watched
-        } else if gives_back() {
+        } else if restores() {
             Referral::GivesBack
         } else {
             continue;

@@ -169,7 +169,7 @@ pub fn take_for_deleted(observed: &mut Observed) {
 }
 
 /// Whether a write gives something back. Nothing else is written when an operator's work is taken back.
-pub fn gives_back(action: &Action) -> bool {
+pub fn restores(action: &Action) -> bool {
     match action {
         Action::PatchNode(patch) => matches!(
             patch.purpose,
@@ -184,8 +184,8 @@ pub fn gives_back(action: &Action) -> bool {
             patch.purpose,
             PoolPurpose::Unpause | PoolPurpose::Hold | PoolPurpose::Unselect
         ),
-        Action::PatchMachine(patch) => patch.purpose.gives_back(),
-        Action::Fleet(action) => action.gives_back(),
+        Action::PatchMachine(patch) => patch.purpose.restores(),
+        Action::Fleet(action) => action.restores(),
         Action::RemoveFinalizer { .. }
         | Action::ReleaseLease { .. }
         | Action::DeleteMaintenance { .. }
@@ -208,12 +208,12 @@ pub fn gives_back(action: &Action) -> bool {
 }
 
 /// Takes out of a decision what does not give back. While nodes are `changing` no pool is unpaused: one of them may be in it.
-pub fn only_give_back(decision: &mut Decision, changing: bool) {
+pub fn only_restore(decision: &mut Decision, changing: bool) {
     let unpauses =
         |action: &Action| matches!(action, Action::PatchPool(patch) if patch.purpose == PoolPurpose::Unpause);
     decision
         .actions
-        .retain(|planned| gives_back(&planned.action) && !(changing && unpauses(&planned.action)));
+        .retain(|planned| restores(&planned.action) && !(changing && unpauses(&planned.action)));
     decision.questions.clear();
 }
 

@@ -6,9 +6,10 @@
 use crate::{
     action::{Action, FleetAction, NodePatch, NodePurpose, Planned},
     decision::{Decision, Snapshot},
-    let_go, mark,
+    mark,
     observed::{ChangeView, NodeView, Observed},
     owner::{Means, OwnerKind},
+    released,
     text::clip,
     time::later,
     turn::contradiction::unheeded,
@@ -88,7 +89,7 @@ fn finishes(action: &Action, observed: &Observed, changes: &[&ChangeView]) -> bo
                 | NodePurpose::Cordon
                 | NodePurpose::Quarantine
         ),
-        Action::PatchMachine(patch) => patch.purpose.gives_back(),
+        Action::PatchMachine(patch) => patch.purpose.restores(),
         Action::Fleet(action) => lets_machine_go(action, observed, changes),
         Action::CreateJob(request) => !matches!(
             request.phase,
@@ -119,7 +120,7 @@ fn unmarks_heir(patch: &NodePatch, changes: &[&ChangeView]) -> bool {
     let mut notes = patch.annotations.iter();
     let unmarks = notes.all(|change| change.key == annotations::DONOR && change.to.is_none());
     let is_alone = patch.labels.is_empty() && patch.taints.is_none() && patch.unschedulable.is_none();
-    let mut released = let_go::turns(changes.iter().copied());
+    let mut released = released::turns(changes.iter().copied());
     let is_heir = released.any(|(_, pin)| pin.heir.as_deref() == Some(&patch.node));
     unmarks && is_alone && is_heir
 }
@@ -127,18 +128,19 @@ fn unmarks_heir(patch: &NodePatch, changes: &[&ChangeView]) -> bool {
 /// Whether what is done to machines, or to the objects that stand for them, is of a machine that a turn has let go. All else is the rival's:
 /// its machines, nodes, groups and cluster autoscalers.
 fn lets_machine_go(action: &FleetAction, observed: &Observed, changes: &[&ChangeView]) -> bool {
-    let is_let_go = |machine: &str| let_go::has_released(changes.iter().copied(), machine);
+    let is_released_machine = |machine: &str| released::has_released(changes.iter().copied(), machine);
     match action {
         FleetAction::CreatePendingNode { spec, .. } | FleetAction::WritePendingNode { spec, .. } => {
-            spec.goal == Some(Goal::Leave) && is_let_go(spec.provider_id.as_deref().unwrap_or_default())
+            spec.goal == Some(Goal::Leave)
+                && is_released_machine(spec.provider_id.as_deref().unwrap_or_default())
         }
         FleetAction::WritePendingStatus { name, .. } | FleetAction::DeletePendingNode { name, .. } => {
             let pending = observed.fleet.pending.get(name);
-            pending.is_some_and(|pending| pending.leaves() && is_let_go(pending.provider_id()))
+            pending.is_some_and(|pending| pending.leaves() && is_released_machine(pending.provider_id()))
         }
-        FleetAction::DeleteMachine { provider_id, .. } => is_let_go(provider_id),
+        FleetAction::DeleteMachine { provider_id, .. } => is_released_machine(provider_id),
         FleetAction::DeleteNode { node, .. } => {
-            let mut released = let_go::turns(changes.iter().copied());
+            let mut released = released::turns(changes.iter().copied());
             released.any(|(change, _)| change.spec.node_name == *node)
         }
         // That of a node that is gone in its turn goes too, and the rival does not know of it.

@@ -5,7 +5,7 @@ use crate::{
     key::{Key, Map},
     observed::{Observed, OwnerView},
     owner::{ForeignController, Means, Owner},
-    said,
+    remark,
     why::{GivenUp, Why},
 };
 use numo_api::{
@@ -33,7 +33,7 @@ pub(crate) fn of_view(owner: &Owner, view: OwnerView<'_>) -> Option<Why> {
         format!("{owner} has spec.suspend: true")
     } else {
         let by = view.annotations.get(SUSPEND)?;
-        format!("{owner} {}", said::paused(by))
+        format!("{owner} {}", remark::paused(by))
     };
     Some(Why::new(Reason::Suspended, message))
 }
@@ -41,7 +41,7 @@ pub(crate) fn of_view(owner: &Owner, view: OwnerView<'_>) -> Option<Why> {
 /// Why an owner is given up, if its annotation names what it does now by one of these ids.
 pub(crate) fn given_up(owner: &Owner, annotations: &Map, ids: &[&str]) -> Option<Why> {
     annotations.get(ABORT).filter(|id| ids.contains(&id.as_str()))?;
-    let by = said::by(annotations, "abort");
+    let by = remark::by(annotations, "abort");
     let message = format!(
         "{owner} was given up (annotation {ABORT}){by}; to go on, `{}`",
         taken_back(owner)

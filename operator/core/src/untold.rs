@@ -5,7 +5,7 @@ use crate::{
     action::{Action, FleetAction, NodePatch, Planned},
     decision::Decision,
     observed::{ChangeView, Observed},
-    release::gives_back,
+    release::restores,
     why::Why,
 };
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ pub(crate) fn finish<'c>(
     let turns: BTreeSet<&str> = changes.map(|change| change.spec.node_name.as_str()).collect();
     let mut ended: BTreeSet<String> = BTreeSet::new();
     out.actions.retain(|Planned { chain, action, .. }| {
-        if restores(action, &turns) {
+        if gives_up(action, &turns) {
             ended.insert(chain.clone());
         }
         !ended.contains(chain)
@@ -46,10 +46,10 @@ fn untold(observed: &Observed) -> Option<Why> {
 }
 
 /// Whether something is given up by it that may be of another turn than these.
-fn restores(action: &Action, turns: &BTreeSet<&str>) -> bool {
+fn gives_up(action: &Action, turns: &BTreeSet<&str>) -> bool {
     match action {
         Action::PatchNode(NodePatch { node, .. }) | Action::ReleaseLease { node, .. } => {
-            gives_back(action) && !turns.contains(node.as_str())
+            restores(action) && !turns.contains(node.as_str())
         }
         Action::SetJobTtl { .. } => false,
         Action::DeletePlanJob { .. }
@@ -58,7 +58,7 @@ fn restores(action: &Action, turns: &BTreeSet<&str>) -> bool {
             | FleetAction::DeletePendingNode { .. }
             | FleetAction::DeleteMachine { .. },
         ) => true,
-        Action::Fleet(action) => action.disrupts() || action.gives_back(),
-        _ => gives_back(action),
+        Action::Fleet(action) => action.disrupts() || action.restores(),
+        _ => restores(action),
     }
 }

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_in_part_is_there_for_others() {
+    fn what_is_restored_in_part_is_there_for_others() {
         let shares = Shares::new(10);
         let mut all = polled(pin!(shares.take("a", 10))).expect("nobody has any");
         all.keep(3);

@@ -17,7 +17,7 @@ mod machines;
 mod settings;
 mod waves;
 
-pub use end::{cordons_as_meant, leases_given_back, restored, unmarked};
+pub use end::{cordons_as_meant, leases_restored, restored, unmarked};
 pub use late::Read;
 pub use machines::nothing_leaked;
 
@@ -111,7 +111,7 @@ fn breach(invariant: &str, message: impl std::fmt::Display) -> Verdict {
 }
 
 /// 5: a node begins only if its owner cannot go without giving it back: by the finalizer that it has now, or had when that was decided.
-fn given_back(world: &World, seen: &Observed, owner: &Owner, node: &str) -> Verdict {
+fn node_restored(world: &World, seen: &Observed, owner: &Owner, node: &str) -> Verdict {
     let finalizer = match owner.kind {
         OwnerKind::NodeMaintenance(_) => "foregroundDeleteNodeMaintenance",
         OwnerKind::MutexRunConfig | OwnerKind::Plan | OwnerKind::NodeVersion => {
@@ -218,7 +218,7 @@ impl Judge {
         if let Some(change) = world.truth.changes.get(key) {
             settings::has_soaked(world, seen, owner, change, status.step)?;
         }
-        if machines::is_let_go(seen, owner, key, status.step) {
+        if machines::is_released_machine(seen, owner, key, status.step) {
             self.lets_go(world, seen, owner, key)?;
         }
         let round = self
@@ -259,7 +259,7 @@ impl Judge {
         let Some(node) = seen.nodes.get(name).filter(|node| node.uid == uid) else {
             return breach("3", format!("{name} was admitted and does not exist"));
         };
-        given_back(world, seen, owner, name)?;
+        node_restored(world, seen, owner, name)?;
         let turn = Turn {
             owner: owner.clone(),
             node: name.to_owned(),

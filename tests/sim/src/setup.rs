@@ -469,7 +469,7 @@ fn rule(name: &str, phases: Vec<Phase>) -> RuleView {
         job_accounts: Vec::new(),
         has_job: true,
         has_clean_up_job: false,
-        is_asked: false,
+        is_evaluated: false,
         timeout_seconds: 3600,
         pass_seconds: numo_core::rules::JOB_PASS_SECONDS,
         retries: 0,

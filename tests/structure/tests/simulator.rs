@@ -34,7 +34,7 @@ const MAY_ASK: [&str; 14] = [
     "approved",
     "count",
     "finalizer",
-    "gives_back",
+    "restores",
     "hear_facts",
     "is_of_health_check",
     "label",

@@ -172,7 +172,7 @@ impl FleetAction {
     }
 
     /// Whether it lets a cluster autoscaler run again. Nothing else that is done to machines takes anything back.
-    pub const fn gives_back(&self) -> bool {
+    pub const fn restores(&self) -> bool {
         match self {
             Self::EnableAutoscaler { enabled, .. } => *enabled,
             Self::SetAutoscaler { replicas, .. } => replicas.0 < replicas.1,

@@ -179,7 +179,7 @@ impl MachinePurpose {
     }
 
     /// Whether the mark of the owner that writes is taken off.
-    pub const fn gives_back(self) -> bool {
+    pub const fn restores(self) -> bool {
         matches!(
             self,
             Self::Unshield | Self::ResumeHealthCheck | Self::HandOverHealthCheck

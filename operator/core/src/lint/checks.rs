@@ -139,7 +139,7 @@ pub fn machine_patch(observed: &Observed, owner_uid: &str, patch: &MachinePatch)
         let machine = machine.filter(|machine| is_marked(&machine.object.annotations, owner_uid));
         machine.is_some_and(|machine| believed.is_machine(owner_uid, &place, machine))
     };
-    if patch.purpose.gives_back() && !is_ours {
+    if patch.purpose.restores() && !is_ours {
         return breach(4, format!("the mark of {} is not ours", patch.key));
     }
     Ok(())

@@ -27,7 +27,7 @@ pub struct RuleView {
     /// Whether `cleanUpJobSpec` is given.
     pub has_clean_up_job: bool,
     /// Whether it is asked by numo itself, and runs no Job.
-    pub is_asked: bool,
+    pub is_evaluated: bool,
     /// `timeoutSeconds`, with its default.
     pub timeout_seconds: i64,
     /// `passSeconds`, with its default: how old a Pass may be when a node is let go on it (seconds).
@@ -56,7 +56,7 @@ impl RuleView {
 
     /// Whether the rule has something to run in this phase.
     pub fn runs_in(&self, phase: Phase) -> bool {
-        ((self.has_job || self.is_asked) && self.phases.contains(&phase))
+        ((self.has_job || self.is_evaluated) && self.phases.contains(&phase))
             || (phase == Phase::Post && self.has_clean_up_job)
     }
 }

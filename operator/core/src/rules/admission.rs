@@ -74,7 +74,7 @@ pub fn admission(
 ) -> Admission {
     let asked = rules
         .iter()
-        .filter_map(|(_, rule)| rule.filter(|rule| rule.is_asked && rule.runs_in(Phase::Admit)));
+        .filter_map(|(_, rule)| rule.filter(|rule| rule.is_evaluated && rule.runs_in(Phase::Admit)));
     let (mut open, mut against) = (Admission::default(), Admission::default());
     for rule in asked {
         let request = request(&Attempt::next(rule, Phase::Admit, &[], subject), observed);

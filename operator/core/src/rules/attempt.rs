@@ -110,7 +110,7 @@ impl<'a> Attempt<'a> {
             policy: (outcome != Outcome::Pass).then(|| effective_policy(rule, self.phase)),
             reason: clip(reason, 64),
             message: (!message.is_empty()).then(|| clip(message, MESSAGE_MAX)),
-            job: (!rule.is_asked).then(|| self.job().to_string()),
+            job: (!rule.is_evaluated).then(|| self.job().to_string()),
             exit_code: None,
             data: None,
             started_at: started.map(|at| at.to_string()),

@@ -73,7 +73,7 @@ fn is_earlier(inquiry: &Inquiry<'_>, (key, job): (&Key, &JobView), is_released: 
 /// Whether a Job of the own run is one that is to run now. Of a rule that has passed or failed for good none is waited for.
 fn is_due(inquiry: &Inquiry<'_>, key: &Key) -> bool {
     let (subject, name) = (&inquiry.subject, key.to_string());
-    let rules = || inquiry.observed.rules.values().filter(|rule| !rule.is_asked);
+    let rules = || inquiry.observed.rules.values().filter(|rule| !rule.is_evaluated);
     let is_over = |one: &VerdictRecord| {
         let mut rules =
             rules().filter(|rule| one.job.as_ref() == Some(&name) && rule.key.to_string() == one.rule);

@@ -61,7 +61,7 @@ fn one(rule: &RuleView, phase: Phase, inquiry: &Inquiry<'_>) -> Progress {
 /// How the attempt comes along whose verdict is next.
 pub(super) fn next(rule: &RuleView, phase: Phase, inquiry: &Inquiry<'_>) -> Progress {
     let attempt = Attempt::next(rule, phase, inquiry.verdicts, &inquiry.subject);
-    if rule.is_asked {
+    if rule.is_evaluated {
         evaluation::progress(&attempt, inquiry)
     } else {
         job::progress(&attempt, inquiry)

@@ -75,7 +75,7 @@ pub(super) fn effective_policy(rule: &RuleView, phase: Phase) -> FailurePolicy {
 /// `passSeconds`: times tell nothing, as both had their turns, and to ask again would never end where the API server drops whose a status is.
 pub fn is_fresh(rule: &RuleView, verdict: &VerdictRecord, now: Timestamp) -> bool {
     verdict.outcome == Outcome::Pass
-        && (rule.is_asked || verdict.job.is_some())
+        && (rule.is_evaluated || verdict.job.is_some())
         && verdict.edition.as_deref() == Some(rule.edition().as_str())
         && given_at(verdict).is_some_and(|at| is_recent(rule, at, now))
 }

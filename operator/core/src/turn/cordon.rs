@@ -146,6 +146,6 @@ pub(crate) fn restoring(node: &NodeView, owner_uid: &str) -> NodePatch {
 }
 
 /// The same, if there is anything to put back.
-pub(crate) fn given_back(node: &NodeView, owner_uid: &str) -> Option<NodePatch> {
+pub(crate) fn restored(node: &NodeView, owner_uid: &str) -> Option<NodePatch> {
     Some(restoring(node, owner_uid)).filter(|patch| !patch.annotations.is_empty())
 }

@@ -159,11 +159,11 @@ pub(crate) fn keep(out: &mut Decision, seen: (&Observed, Timestamp), node: &Node
 
 /// Gives the lease of a node back, if `holder` has it.
 pub(crate) fn release(observed: &Observed, node: &str, holder: &str) -> Option<Action> {
-    given_back(node, observed.leases.get(node)?, holder)
+    released(node, observed.leases.get(node)?, holder)
 }
 
 /// The same of a lease that was looked up before.
-pub(crate) fn given_back(node: &str, lease: &LeaseView, holder: &str) -> Option<Action> {
+pub(crate) fn released(node: &str, lease: &LeaseView, holder: &str) -> Option<Action> {
     (lease.holder == holder).then(|| Action::ReleaseLease {
         node: node.to_owned(),
         uid: lease.uid.clone(),

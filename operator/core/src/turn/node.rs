@@ -158,8 +158,8 @@ pub trait Turn {
     /// Says that the turn is closed. Before the first disruption it is given back once it was for too long.
     fn close(&mut self, step: Step, why: Why) {
         let (phases, _, change, out) = self.parts().all();
-        let given_back = closed::close(out, change, &why, phases.now);
-        self.say(if given_back { Step::Selected } else { step }, why);
+        let restored = closed::close(out, change, &why, phases.now);
+        self.say(if restored { Step::Selected } else { step }, why);
     }
 
     /// What a turn does that goes on though a rule of this phase failed for good; none is of one that does not.

@@ -33,7 +33,7 @@ pub(crate) fn not_passed<'r>(
 }
 
 /// Why a node that had its turn and was not begun by numo changes without its rules, in words.
-pub(crate) fn let_go_by_other(rules: &[(Key, Option<&RuleView>)], status: &NodeChangeStatus) -> String {
+pub(crate) fn released_by_other(rules: &[(Key, Option<&RuleView>)], status: &NodeChangeStatus) -> String {
     match not_passed(rules, status) {
         Some((rule, phase)) => {
             format!(

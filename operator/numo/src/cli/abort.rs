@@ -6,7 +6,7 @@ use super::{
     error::CliError,
     live,
     object::{ObjectArg, What},
-    word::{Change, SayArgs, Speaker},
+    remarked::{Change, SayArgs, Speaker},
 };
 use crate::shell::watch;
 use clap::Args;

@@ -8,7 +8,7 @@ use super::{
     error::CliError,
     live,
     object::{Found, ObjectArg, What},
-    word::{Change, SayArgs, Speaker},
+    remarked::{Change, SayArgs, Speaker},
 };
 use crate::{frontends::shortfall::SHORT, shell::watch};
 use clap::Args;

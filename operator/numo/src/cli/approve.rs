@@ -8,7 +8,7 @@ use super::{
     live::{self, Look},
     maintained,
     object::{ObjectArg, What},
-    word::{SayArgs, Speaker},
+    remarked::{SayArgs, Speaker},
     written::Written,
 };
 use crate::shell::{client::Connection, project::Kind};

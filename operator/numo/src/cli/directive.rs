@@ -7,8 +7,8 @@ use super::{
     error::{self, CliError},
     live::{self, Look},
     object::{ObjectArg, What},
+    remarked::{ATTEMPTS, Change, SayArgs, Speaker},
     turns::{hold_of, turn_of},
-    word::{ATTEMPTS, Change, SayArgs, Speaker},
     written::Written,
 };
 use crate::shell::{apply, client::Connection, project::Kind, watch};
@@ -486,7 +486,7 @@ fn refuse_in_vain(
     let by_rule = status.reason.as_deref() == Some(numo_api::Reason::RuleFailed.name());
     let of_run = of_run(change);
     let held = status.step == Some(Step::Held) && !(by_rule && of_run);
-    let was_let_go = status.pin.is_some()
+    let was_released = status.pin.is_some()
         && status
             .entries
             .iter()
@@ -501,10 +501,10 @@ fn refuse_in_vain(
         (DirectiveAction::Hold, Some(Step::Skipped | Step::Failed)) => {
             "it is left out of its run already, so there is nothing to hold"
         }
-        (DirectiveAction::Retry, Some(step)) if was_let_go && !of_run && step != Step::Held => {
+        (DirectiveAction::Retry, Some(step)) if was_released && !of_run && step != Step::Held => {
             "it was released already and is changing, and nothing has failed: there is nothing to retry"
         }
-        (DirectiveAction::Skip, _) if was_let_go && !away && !held => {
+        (DirectiveAction::Skip, _) if was_released && !away && !held => {
             "it was released already and is changing; it can be left out once it is not Ready or held, and `numo abort` gives the whole run up"
         }
         _ => return Ok(()),

@@ -7,7 +7,7 @@ use super::{
     completion,
     error::{self, CliError},
     live,
-    word::{SayArgs, Speaker},
+    remarked::{SayArgs, Speaker},
     written::Written,
 };
 use crate::shell::{client::Connection, kind::Kind, watch};

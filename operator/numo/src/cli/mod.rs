@@ -35,11 +35,12 @@ mod preview;
 #[cfg(feature = "operator")]
 mod reference;
 mod release;
+mod remark;
+mod remarked;
 mod remedy;
 mod restored;
 #[cfg(feature = "operator")]
 mod run;
-mod said;
 #[cfg(test)]
 mod sample;
 mod screen;
@@ -49,7 +50,6 @@ mod status;
 mod stop;
 mod turns;
 mod version;
-mod word;
 mod wrap;
 mod written;
 

@@ -7,7 +7,7 @@ use super::{
     error::CliError,
     live,
     object::ObjectArg,
-    word::{Change, SayArgs, Speaker},
+    remarked::{Change, SayArgs, Speaker},
 };
 use crate::shell::watch;
 use clap::Args;

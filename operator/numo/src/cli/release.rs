@@ -7,9 +7,9 @@ use super::{
     live::settings_in,
     output::{OutputArgs, Table},
     place::OperatorPlace,
+    remarked::DryRun,
     restored::Restored,
     status::say_unseen,
-    word::DryRun,
 };
 use crate::shell::{
     apply::{self, ApplyError},
@@ -132,7 +132,7 @@ pub async fn release(args: ReleaseArgs) -> Result<(), CliError> {
         (None, None)
     };
     let timeout = Duration::from_secs(args.timeout_seconds);
-    let released = give_back_all(&connection, &namespace, fence.as_ref(), timeout).await?;
+    let released = restore_all(&connection, &namespace, fence.as_ref(), timeout).await?;
     if let Some(candidate) = candidate.filter(|_| args.take_over) {
         let doing = format!("Lease {namespace}/{LEADER_LEASE}");
         candidate.hold_on(HELD_SECONDS).await.map_err(error::api(doing))?;
@@ -145,7 +145,7 @@ pub async fn release(args: ReleaseArgs) -> Result<(), CliError> {
 }
 
 /// Gives back until nothing is left that may be given back, or the time is over. Without a fence it looks once.
-async fn give_back_all(
+async fn restore_all(
     connection: &Connection,
     namespace: &str,
     fence: Option<&Fence>,
@@ -167,7 +167,7 @@ async fn give_back_all(
         refuse_unseen(&store, &unseen)?;
         released.left = left::all(&store.observed);
         released.refused.clear();
-        let wrote = give_back(connection, &mut store, fence, &mut released).await?;
+        let wrote = restore(connection, &mut store, fence, &mut released).await?;
         if !wrote && (released.left.is_empty() || is_over(until) || fence.is_none() || !waits(&store)) {
             say_unseen(&unseen);
             break;
@@ -319,7 +319,7 @@ async fn leads_elsewhere(connection: &Connection, namespace: &str) -> Option<Str
 }
 
 /// Gives back what can be given back now; true if anything was written.
-async fn give_back(
+async fn restore(
     connection: &Connection,
     store: &mut Store,
     fence: Option<&Fence>,
@@ -408,7 +408,7 @@ fn due(store: &Store, owner: &Owner, now: Timestamp) -> Vec<(String, Action)> {
         asked: None,
     };
     let mut decision = decide(&snapshot, &Answers::default());
-    release::only_give_back(&mut decision, !store.observed.changes.is_empty());
+    release::only_restore(&mut decision, !store.observed.changes.is_empty());
     for breach in invariant::lint(&snapshot, &mut decision) {
         eprintln!(
             "numo: not done: {} (invariant {})",

@@ -5,8 +5,9 @@ use super::{
     cluster::ClusterArgs,
     completion,
     error::{self, CliError},
-    live, selector,
-    word::{Change, SayArgs, Speaker},
+    live,
+    remarked::{Change, SayArgs, Speaker},
+    selector,
     written::Written,
 };
 use crate::shell::{client::Connection, project::Kind, watch};

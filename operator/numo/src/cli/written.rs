@@ -2,7 +2,7 @@
 
 use super::{
     error::CliError,
-    said::{DryRun, Word},
+    remark::{DryRun, Remark},
 };
 use kube::{core::DynamicObject, discovery::ApiResource};
 use numo_api::text;
@@ -24,7 +24,7 @@ pub struct Written {
     /// Its name.
     pub name: String,
     /// What was done: the verb, who, when and why.
-    pub directive: Word,
+    pub directive: Remark,
     /// How far it went.
     pub dry_run: DryRun,
     /// Each field that was changed.
@@ -46,7 +46,7 @@ pub struct FieldChange {
 
 impl Written {
     /// An object and what was done to it, without a change.
-    pub fn of(resource: &ApiResource, object: &DynamicObject, directive: Word, dry_run: DryRun) -> Self {
+    pub fn of(resource: &ApiResource, object: &DynamicObject, directive: Remark, dry_run: DryRun) -> Self {
         Self {
             api_version: resource.api_version.clone(),
             kind: resource.kind.clone(),

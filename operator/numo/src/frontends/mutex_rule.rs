@@ -45,13 +45,13 @@ pub fn parse(rule: &MutexRule, validity: Validity) -> RuleView {
             .flatten()
             .flat_map(accounts)
             .collect(),
-        has_job: !is_asked(rule) && spec.job_spec.is_some(),
-        has_clean_up_job: !is_asked(rule) && spec.clean_up_job_spec.is_some(),
-        is_asked: is_asked(rule),
+        has_job: !is_evaluated(rule) && spec.job_spec.is_some(),
+        has_clean_up_job: !is_evaluated(rule) && spec.clean_up_job_spec.is_some(),
+        is_evaluated: is_evaluated(rule),
         timeout_seconds: spec.timeout_seconds.unwrap_or(TIMEOUT_SECONDS).max(1),
         pass_seconds: spec.pass_seconds.map_or_else(
             || {
-                if is_asked(rule) {
+                if is_evaluated(rule) {
                     rules::EVALUATED_PASS_SECONDS
                 } else {
                     rules::JOB_PASS_SECONDS
@@ -145,7 +145,7 @@ pub fn is_namespace(text: &str) -> bool {
 }
 
 /// Whether the rule is asked, and runs no Jobs.
-pub fn is_asked(rule: &MutexRule) -> bool {
+pub fn is_evaluated(rule: &MutexRule) -> bool {
     rule.spec.rule_type.unwrap_or_default() != RuleType::Kubernetes
 }
 
@@ -314,7 +314,7 @@ pub fn status(
     examined: Option<&Examined>,
     now: Timestamp,
 ) -> MutexRuleStatus {
-    if is_asked(rule) {
+    if is_evaluated(rule) {
         return status_of_asked(rule, view, examined, now);
     }
     let empty = MutexRuleStatus::default();

@@ -235,12 +235,12 @@ impl Candidate {
 
     /// Gives the lease back, so that the next leader need not wait.
     pub async fn release(&self) {
-        if tokio::time::timeout(RELEASE, self.give_back()).await.is_err() {
+        if tokio::time::timeout(RELEASE, self.restore()).await.is_err() {
             tracing::warn!("the leader lease was not released in time");
         }
     }
 
-    async fn give_back(&self) {
+    async fn restore(&self) {
         let Ok(mut lease) = self.api.get(&self.name).await else {
             return;
         };

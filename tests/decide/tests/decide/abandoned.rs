@@ -38,7 +38,7 @@ fn due(observed: &Observed, owner: &Owner, at: Timestamp) -> Vec<Action> {
         asked: None,
     };
     let mut decision = decide(&snapshot, &Answers::default());
-    release::only_give_back(&mut decision, !observed.changes.is_empty());
+    release::only_restore(&mut decision, !observed.changes.is_empty());
     let breaches = invariant::lint(&snapshot, &mut decision);
     assert!(breaches.is_empty(), "{breaches:#?}");
     let planned = decision.actions.into_iter();
@@ -91,11 +91,11 @@ fn take(observed: &mut Observed, action: &Action, at: Timestamp) {
 
 /// Everything that `numo release` writes, in words, and what is left.
 fn released(cluster: &Cluster) -> (Vec<String>, Vec<Left>) {
-    give_back(&mut cluster.observed.clone(), now())
+    restore(&mut cluster.observed.clone(), now())
 }
 
 /// The same at a time, carried out on what was seen.
-pub(crate) fn give_back(seen: &mut Observed, at: Timestamp) -> (Vec<String>, Vec<Left>) {
+pub(crate) fn restore(seen: &mut Observed, at: Timestamp) -> (Vec<String>, Vec<Left>) {
     let mut written = Vec::new();
     for _ in 0..20 {
         let mut observed = seen.clone();
@@ -281,7 +281,7 @@ fn a_node_whose_release_is_over_gets_the_rest_back() {
 }
 
 #[test]
-fn marks_of_a_node_version_that_is_gone_are_given_back() {
+fn marks_of_a_node_version_that_is_gone_are_restored() {
     let gone = |rest: &str, changes: bool| {
         let mut cluster = one(rest);
         cluster.observed.fleet.versions.clear();

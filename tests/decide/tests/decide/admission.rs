@@ -525,7 +525,7 @@ fn a_turn_that_was_taken_by_two_leaders_begins_once() {
 }
 
 #[test]
-fn a_turn_that_has_not_begun_is_given_back_when_nothing_may_begin() {
+fn a_turn_that_has_not_begun_is_restored_when_nothing_may_begin() {
     let cluster = |run: &str, more: &str| {
         format!(
             "cluster 4.17.0

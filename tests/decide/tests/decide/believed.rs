@@ -211,7 +211,7 @@ fn what_is_refused_on_one_object_stops_no_other() {
 }
 
 #[test]
-fn a_mark_that_nobody_gives_back_is_told_with_what_ends_it() {
+fn a_mark_that_nobody_restores_is_told_with_what_ends_it() {
     let said = |owner: &str, more: &str| {
         let cluster = Cluster::parse(&format!(
             "node a worker 4.16.0

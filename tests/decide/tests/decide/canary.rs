@@ -288,7 +288,7 @@ fn late_joiners_are_labelled_while_post_run_rules_run() {
 }
 
 #[test]
-fn everything_is_given_back_in_the_order_that_moves_no_node() {
+fn everything_is_restored_in_the_order_that_moves_no_node() {
     let cluster = |canary: &str, infra: &str, node: &str| {
         format!(
             "cluster 4.17.0

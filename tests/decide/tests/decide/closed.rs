@@ -23,7 +23,7 @@ fn in_turn(run: &str, change: &str, more: &str) -> String {
 }
 
 #[test]
-fn a_closed_turn_is_given_back_after_a_minute_and_begins_anew() {
+fn a_closed_turn_is_restored_after_a_minute_and_begins_anew() {
     check(
         &in_turn("{suspend: true}", "", ""),
         "node a PreRelease Suspended\n wake 60\n > journal a closed",
@@ -49,7 +49,7 @@ fn a_closed_turn_is_given_back_after_a_minute_and_begins_anew() {
 }
 
 #[test]
-fn a_closed_turn_is_not_given_back_under_a_job_that_goes() {
+fn a_closed_turn_is_not_restored_under_a_job_that_goes() {
     check(
         &in_turn(
             "{suspend: true}",

@@ -265,7 +265,7 @@ impl Cluster {
         let is_of_job = |verdict: &VerdictRecord| {
             let mut rules = rules.values();
             let rule = rules.find(|rule| rule.key.to_string() == verdict.rule);
-            verdict.outcome == Outcome::Pass && rule.is_some_and(|rule| !rule.is_asked)
+            verdict.outcome == Outcome::Pass && rule.is_some_and(|rule| !rule.is_evaluated)
         };
         for change in self.observed.changes.values_mut() {
             let (spec, verdicts) = (&change.spec, &mut change.status.verdicts);
@@ -695,7 +695,7 @@ impl Cluster {
             job_name: name.to_owned(),
             job_namespace: namespace.to_owned(),
             job_accounts: Vec::new(),
-            is_asked: line.has("wasm"),
+            is_evaluated: line.has("wasm"),
             has_job: !line.has("only-clean-up") && !line.has("wasm"),
             has_clean_up_job: line.has("only-clean-up"),
             timeout_seconds: line.number("timeout", 3600),

@@ -211,7 +211,7 @@ fn a_run_that_is_over_leaves_held_pools_paused_and_forgives() {
 }
 
 #[test]
-fn pools_are_given_back_when_they_are_held_no_more() {
+fn pools_are_restored_when_they_are_held_no_more() {
     check(
         "cluster 4.17.0
          pool worker 4.17.0 ours

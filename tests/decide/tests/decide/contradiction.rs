@@ -365,7 +365,7 @@ fn said(change: &mut ChangeView, action: numo_api::DirectiveAction) {
 }
 
 /// What takes from a node, or frees, what numo has put on it, or ends its turn.
-fn gives_back(action: &Action) -> bool {
+fn restores(action: &Action) -> bool {
     match action {
         Action::PatchNode(patch) => !matches!(patch.purpose, NodePurpose::Shield | NodePurpose::Replace),
         Action::PatchPool(patch) => patch.purpose == PoolPurpose::Unpause,
@@ -384,8 +384,8 @@ fn nobody_skips_or_aborts_a_node_whose_status_was_copied() {
             let mut cluster = copied(text);
             said(journal(&mut cluster), action);
             let found = decision(&cluster);
-            let given_back = found.actions.iter().find(|planned| gives_back(&planned.action));
-            assert_eq!(given_back, None, "{action:?}: {text}");
+            let restored = found.actions.iter().find(|planned| restores(&planned.action));
+            assert_eq!(restored, None, "{action:?}: {text}");
             let words = format!("spec.directive {action:?} is not carried out before that");
             check_cluster(&cluster, &format!("node a Held JournalContradicts ~ {words}"));
             let message = &found.report.nodes["a"].why.message;
@@ -479,8 +479,8 @@ fn a_status_that_was_copied_ends_no_turn() {
             journal(&mut cluster).status.step = Some(step);
             check_cluster(&cluster, "node a Held JournalContradicts ~ status.nodeChangeUID");
             let found = decision(&cluster);
-            let given_back = found.actions.iter().find(|planned| gives_back(&planned.action));
-            assert_eq!(given_back, None, "{step:?}: {text}");
+            let restored = found.actions.iter().find(|planned| restores(&planned.action));
+            assert_eq!(restored, None, "{step:?}: {text}");
             // A person knows, and says so.
             said(journal(&mut cluster), numo_api::DirectiveAction::Retry);
             let written = written(decision(&cluster));
@@ -529,8 +529,8 @@ fn a_node_whose_machine_goes_is_not_left_out_by_a_turn_that_was_started_over() {
             assert_eq!(who, Actor::ClusterAdmin);
         }
         let found = decision(&cluster);
-        let given_back = found.actions.iter().find(|planned| gives_back(&planned.action));
-        assert_eq!(given_back, None, "{action:?}");
+        let restored = found.actions.iter().find(|planned| restores(&planned.action));
+        assert_eq!(restored, None, "{action:?}");
     }
 }
 
@@ -578,7 +578,7 @@ fn an_owner_that_is_deleted_waits_for_no_status_that_was_copied() {
 
 /// Its journal tells nothing of what was done to the node, as a person had its turn started over: what is seen of the node does.
 #[test]
-fn a_node_in_mid_change_that_has_lost_its_journal_is_not_given_back() {
+fn a_node_in_mid_change_that_has_lost_its_journal_is_not_restored() {
     use numo_api::DirectiveAction::{Abort, Skip};
     for text in [IN_MID_CHANGE[0], IN_MID_CHANGE[1]] {
         for action in [Skip, Abort] {
@@ -587,8 +587,8 @@ fn a_node_in_mid_change_that_has_lost_its_journal_is_not_given_back() {
             change.status.attempt = 2;
             said(change, action);
             let found = decision(&cluster);
-            let given_back = found.actions.iter().find(|planned| gives_back(&planned.action));
-            assert_eq!(given_back, None, "{action:?}: {text}");
+            let restored = found.actions.iter().find(|planned| restores(&planned.action));
+            assert_eq!(restored, None, "{action:?}: {text}");
         }
     }
 }
@@ -1010,7 +1010,7 @@ fn a_retry_begins_anew_without_what_claimed_to_be_of_the_next_attempt() {
 }
 
 #[test]
-fn an_owner_that_is_deleted_gives_back_whatever_the_journal_says() {
+fn an_owner_that_is_deleted_restores_whatever_the_journal_says() {
     check(
         "node a worker 4.16.0
          maintenance a finalizer deleting phase:Succeeded

@@ -187,7 +187,7 @@ fn a_rule_whose_phase_is_taken_out_of_it_lets_nothing_go() {
 
 /// Another gate would give the turn back after a minute, and the next turn would know nothing of the rule.
 #[test]
-fn a_turn_with_a_rule_that_is_asked_no_more_is_not_given_back_for_another_gate() {
+fn a_turn_with_a_rule_that_is_asked_no_more_is_not_restored_for_another_gate() {
     let mut cluster = turn("Plan", "verdict:before/Pre/1/Failure closed:99");
     let plan = cluster.observed.plans.values_mut().next().expect("the Plan");
     plan.annotations
@@ -201,7 +201,7 @@ fn a_rule_that_runs_no_jobs_any_more_is_asked_once_its_job_has_ended() {
     for kind in KINDS {
         let (mut cluster, key) = running(turn(kind, ""));
         let edited = rule(&mut cluster);
-        (edited.is_asked, edited.has_job) = (true, false);
+        (edited.is_evaluated, edited.has_job) = (true, false);
         edited.generation += 1;
         check_cluster(&cluster, "node a PreRules RuleRunning\n > nothing");
         job(&mut cluster, &key).ended = Some(JobEnd::Complete);

@@ -528,7 +528,7 @@ fn the_last_look_stops_the_first_disruption_of_a_plans_node_out_of_hours() {
 }
 
 #[test]
-fn a_turn_that_has_changed_nothing_is_given_back_when_the_window_closes() {
+fn a_turn_that_has_changed_nothing_is_restored_when_the_window_closes() {
     let of_run = |change: &str| {
         run(
             CLOSED,
@@ -740,8 +740,8 @@ fn what_nodes_took_until_now_is_the_forecast_of_the_next() {
     };
     check(&after(600), "> admit a");
     // A turn that was given back the night before is no part of it.
-    let mut given_back = after(600);
-    for change in given_back.observed.changes.values_mut() {
+    let mut restored = after(600);
+    for change in restored.observed.changes.values_mut() {
         let mut earlier = change.status.entries[0].clone();
         earlier.at = at(-86_400).to_string();
         for entry in &mut change.status.entries {
@@ -749,7 +749,7 @@ fn what_nodes_took_until_now_is_the_forecast_of_the_next() {
         }
         change.status.entries.insert(0, earlier);
     }
-    check(&given_back, "> admit a");
+    check(&restored, "> admit a");
     check(
         &after(1800),
         "node a Selected WindowEndsSoon ~ a node of it takes up to 30m00s

@@ -122,7 +122,7 @@ fn no_node_is_admitted_beyond_a_budget_or_while_stopped() {
 }
 
 #[test]
-fn what_is_not_ours_is_not_given_back() {
+fn what_is_not_ours_is_not_restored() {
     const OVER: &str = "cluster 4.17.0
          pool worker 4.17.0 ours
          node a worker 4.17.0

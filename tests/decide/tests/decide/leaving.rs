@@ -12,7 +12,7 @@ use numo_core::{
 };
 
 #[test]
-fn when_every_node_is_done_the_pools_are_given_back_and_then_the_finalizer() {
+fn when_every_node_is_done_the_pools_are_restored_and_then_the_finalizer() {
     let cluster = |pool: &str| {
         format!(
             "cluster 4.17.0
@@ -278,7 +278,7 @@ fn a_deleted_run_is_left_in_a_namespace_that_is_no_longer_watched() {
 }
 
 #[test]
-fn a_run_whose_namespace_is_watched_no_longer_gives_back_what_it_took() {
+fn a_run_whose_namespace_is_watched_no_longer_restores_what_it_took() {
     let cluster = |node: &str, more: &str| {
         format!(
             "settings namespace:elsewhere
@@ -352,7 +352,7 @@ fn the_finalizer_stays_until_lease_and_shield_are_back() {
 }
 
 #[test]
-fn a_shield_gives_back_what_was_there() {
+fn a_shield_restores_what_was_there() {
     let mut cluster = Cluster::parse(
         "cluster 4.17.0
          pool worker 4.17.0

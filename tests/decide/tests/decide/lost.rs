@@ -407,9 +407,9 @@ fn patched(mut cluster: Cluster) -> Cluster {
 }
 
 #[test]
-fn a_node_of_a_plan_that_lost_its_mark_is_given_back_in_the_end() {
+fn a_node_of_a_plan_that_lost_its_mark_is_restored_in_the_end() {
     let complete = "begun a Released boot:b1 entered:Cordoned\n keeps a cordoned done\n planjob a complete";
-    let given_back = "> restore a uncordoned +p\n > journal a Done\n > release lease a";
+    let restored = "> restore a uncordoned +p\n > journal a Done\n > release lease a";
     let drained = "begun a Drained entered:Cordoned\n keeps a cordoned done";
     for step in [PLAN_STEPS[1], PLAN_STEPS[2], drained] {
         for all in [false, true] {
@@ -417,13 +417,13 @@ fn a_node_of_a_plan_that_lost_its_mark_is_given_back_in_the_end() {
             check_cluster(&lost, "> shield a\n > journal a");
             let mut end = plan(complete);
             *node(&mut end) = node(&mut patched(lost)).clone();
-            check_cluster(&end, given_back);
+            check_cluster(&end, restored);
         }
     }
     // Also one that lost it once its Job was complete.
     let lost = unmarked(plan(complete), false);
     check_cluster(&lost, "> shield a\n > journal a");
-    check_cluster(&patched(lost), given_back);
+    check_cluster(&patched(lost), restored);
     // Once the change is journaled the mark may have been taken off by numo: a cordon is a person's then.
     let changed = complete.replace("entered:Cordoned", "entered:Cordoned entered:Changed");
     check_cluster(
@@ -433,7 +433,7 @@ fn a_node_of_a_plan_that_lost_its_mark_is_given_back_in_the_end() {
 }
 
 #[test]
-fn a_node_of_a_maintenance_that_lost_its_mark_is_given_back_in_the_end() {
+fn a_node_of_a_maintenance_that_lost_its_mark_is_restored_in_the_end() {
     for step in [MAINTENANCE_STEPS[1], MAINTENANCE_STEPS[2]] {
         for all in [false, true] {
             let lost = unmarked(maintenance(step), all);
@@ -442,8 +442,8 @@ fn a_node_of_a_maintenance_that_lost_its_mark_is_given_back_in_the_end() {
                 view.deleting = true;
                 cluster
             };
-            let given_back = "> uncordon a Some(false) with no taints";
-            check_cluster(&deleted(lost.clone()), given_back);
+            let restored = "> uncordon a Some(false) with no taints";
+            check_cluster(&deleted(lost.clone()), restored);
             // While it is kept the mark is put back, also where nothing may be begun.
             for more in ["", "budget all max:9 paused"] {
                 let mut kept = unmarked(maintenance(&format!("{step}\n {more}")), all);
@@ -453,7 +453,7 @@ fn a_node_of_a_maintenance_that_lost_its_mark_is_given_back_in_the_end() {
                 }
                 kept = patched(kept);
                 check_cluster(&kept, "not > shield a");
-                check_cluster(&deleted(kept), given_back);
+                check_cluster(&deleted(kept), restored);
             }
         }
     }

@@ -743,7 +743,7 @@ fn a_node_that_was_made_again_begins_anew() {
 }
 
 #[test]
-fn rules_stand_before_the_cordon_and_before_the_node_is_given_back() {
+fn rules_stand_before_the_cordon_and_before_the_node_is_restored() {
     let cluster = |rest: &str| {
         format!(
             "node a worker 4.16.0
@@ -1412,7 +1412,7 @@ fn a_node_that_is_going_away_is_not_taken() {
 }
 
 #[test]
-fn another_node_name_is_refused_and_the_node_in_hand_is_given_back() {
+fn another_node_name_is_refused_and_the_node_in_hand_is_restored() {
     let moved = |more: &str| {
         let mut cluster = crate::cluster::Cluster::parse(&format!(
             "node a worker 4.16.0

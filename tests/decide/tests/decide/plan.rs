@@ -268,7 +268,7 @@ fn a_failed_job_is_judged_by_what_is_true_of_the_node() {
 }
 
 #[test]
-fn a_turn_that_was_given_back_eats_no_retry() {
+fn a_turn_that_was_restored_eats_no_retry() {
     let failed = |retries: usize, turn: &str| {
         two(&format!(
             "plan concurrency:1 cordon finalizer applying:a spec {{\"mutex\":{{\"retries\":{retries}}}}}
@@ -368,7 +368,7 @@ fn a_job_that_vanished_holds_the_node() {
 }
 
 #[test]
-fn leaving_gives_back_what_has_not_begun_and_waits_for_what_runs() {
+fn leaving_restores_what_has_not_begun_and_waits_for_what_runs() {
     for leaving in ["deleting", "aborted"] {
         check(
             &two(&format!(
@@ -1152,7 +1152,7 @@ fn away(node: &str, more: &str, begun: &str, job: &str) -> String {
 }
 
 #[test]
-fn a_turn_whose_job_no_kubelet_takes_up_is_given_back() {
+fn a_turn_whose_job_no_kubelet_takes_up_is_restored() {
     let dead = |begun: &str, job: &str| away("NotReady", "", begun, job);
     check(
         &dead("", "untouched"),
@@ -1462,7 +1462,7 @@ fn a_turn_that_was_made_for_another_cordon_is_made_anew() {
 }
 
 #[test]
-fn what_is_held_is_given_back_while_nothing_may_begin() {
+fn what_is_held_is_restored_while_nothing_may_begin() {
     let superseded = "begun a Failed hash:old to:v1 reason:Superseded\n keeps a cordoned";
     check(
         &two(&format!(
@@ -1983,7 +1983,7 @@ fn those_that_go_first_do_so_after_an_abort_too() {
 }
 
 #[test]
-fn a_superseded_node_is_given_back_where_nothing_begins() {
+fn a_superseded_node_is_restored_where_nothing_begins() {
     check(
         &two("plan version:v2 concurrency:0 cordon finalizer
              begun a Failed hash:old to:v1 reason:Superseded

@@ -116,7 +116,7 @@ fn what_is_taken_off_again_and_again_is_put_back_seldom_and_told() {
     for kind in KINDS {
         let mut cluster = turn(kind);
         let (mut shields, mut told, mut named) = (0, Vec::new(), 0);
-        let mut given_back = false;
+        let mut restored = false;
         for second in 0..600 {
             strip(node(&mut cluster));
             let found = decision_at(&cluster, second);
@@ -134,7 +134,7 @@ fn what_is_taken_off_again_and_again_is_put_back_seldom_and_told() {
                 .next()
                 .and_then(|change| change.status.step);
             if step == Some(Step::Selected) {
-                given_back = true;
+                restored = true;
                 break;
             }
         }
@@ -143,7 +143,7 @@ fn what_is_taken_off_again_and_again_is_put_back_seldom_and_told() {
         assert_eq!(told.iter().filter(is_told).count(), 1, "{kind}: {told:?}");
         assert!(named > 30, "{kind}: said {named} times");
         // Nobody waits behind a turn in which nothing may be done.
-        assert!(given_back, "{kind}");
+        assert!(restored, "{kind}");
     }
 }
 

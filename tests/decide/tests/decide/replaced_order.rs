@@ -130,7 +130,7 @@ fn the_autoscaler_is_stopped_under_a_finalizer_and_the_finalizer_stays_until_it_
 
 /// It counts as a machine until it is gone, and it is drained in a turn of its own, for which there is no place.
 #[test]
-fn a_turn_that_waits_until_a_node_is_gone_is_given_back_to_that_node() {
+fn a_turn_that_waits_until_a_node_is_gone_is_restored_to_that_node() {
     let text = "node a worker v0\n node b worker v0
          version img2 finalizer spec {\"mutex\":{\"maxUnavailable\":1}}
          host a img1\n host b img1 obsolete\n group w image:img2\n groups w\n replacing a PreRules";
@@ -158,7 +158,7 @@ fn a_turn_that_waits_until_a_node_is_gone_is_given_back_to_that_node() {
 
 /// Its PendingNode counts as a machine: whoever it was meant for would wait for itself.
 #[test]
-fn a_node_whose_turn_was_given_back_takes_up_the_machine_that_was_to_be_made() {
+fn a_node_whose_turn_was_restored_takes_up_the_machine_that_was_to_be_made() {
     let back = two("replacing a Selected unleased\n pending request for:a late:-300");
     check(
         &back,

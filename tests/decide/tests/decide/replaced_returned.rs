@@ -130,7 +130,7 @@ fn a_turn_that_ends_before_its_release_names_the_new_node() {
 }
 
 /// The machine of node a was let go, and the provider refuses to delete it.
-fn let_go(rest: &str) -> Cluster {
+fn released(rest: &str) -> Cluster {
     let mut cluster = Cluster::parse(&format!(
         "node new worker v0\n node a worker v0
          version img2 components:c2 finalizer
@@ -152,14 +152,14 @@ fn a_node_that_comes_again_after_its_release_leaves_the_pendingnode_of_its_machi
     // It is outdated, its components are not known, or it is as it shall be.
     for host in ["img1 components:c2", "img2", "img2 components:c2"] {
         check_cluster(
-            &let_go(&format!("host a {host}")),
+            &released(&format!("host a {host}")),
             "node a Released ProviderUnavailable ~ 403
              > note a obsolete=true",
         );
     }
     // Once is enough, and of a Node whose machine nobody knows nothing is said.
     for host in ["img1 components:c2 obsolete", "img1 components:c2 nowhere"] {
-        let cluster = let_go(&format!("host a {host}"));
+        let cluster = released(&format!("host a {host}"));
         let written = decision(&cluster).actions;
         let mut written = written.iter().map(|planned| &planned.action);
         let is_of_machine = |action: &Action| matches!(action, Action::Fleet(_) | Action::PatchNode(_));
@@ -167,6 +167,6 @@ fn a_node_that_comes_again_after_its_release_leaves_the_pendingnode_of_its_machi
     }
     // The members of etcd must agree first: that turn waits, and so does its PendingNode.
     let waits =
-        let_go("host a img1 components:c2\n pending a leave node:a machine:m-a Ready said:403 late:9000");
+        released("host a img1 components:c2\n pending a leave node:a machine:m-a Ready said:403 late:9000");
     check_cluster(&waits, "> note a obsolete=true");
 }

@@ -87,7 +87,7 @@ fn what_is_not_known_of_a_node_in_its_turn_is_said() {
 
 /// What has disrupted nothing lets others go first.
 #[test]
-fn a_turn_that_has_disrupted_nothing_is_given_back_while_its_node_is_not_known() {
+fn a_turn_that_has_disrupted_nothing_is_restored_while_its_node_is_not_known() {
     check_cluster(
         &without("PreRules closed:60", "a", annotations::NODE_IMAGE),
         "> journal a Selected AwaitingAnnotation attempt 2",

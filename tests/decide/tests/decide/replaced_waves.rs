@@ -593,7 +593,7 @@ fn the_autoscaler_rests_only_while_a_node_may_begin() {
 
 /// The turn holds a place in every budget: nobody waits for a machine that is not made before Monday.
 #[test]
-fn a_turn_whose_machine_was_not_made_is_given_back_when_the_hours_close() {
+fn a_turn_whose_machine_was_not_made_is_restored_when_the_hours_close() {
     let closed = r#""window":{"openings":[{"days":["mon"],"startTime":"22","endTime":"23"}]}"#;
     let text = three(closed, "replacing a PreRules machine:m-a\n pending request for:a");
     let mut cluster = Cluster::parse(&text);

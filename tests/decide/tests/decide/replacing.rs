@@ -1246,7 +1246,7 @@ fn is_for_the_reference(world: &World, before: &BTreeMap<String, BTreeMap<&str, 
     let version = &observed.fleet.versions["nv"];
     assert_eq!(version.finalizers, Vec::<String>::new(), "after {passes} passes");
     assert_eq!(&of_the_reference(observed), before, "after {passes} passes");
-    let let_go: BTreeSet<&str> = observed
+    let released: BTreeSet<&str> = observed
         .changes
         .values()
         .filter(|change| numo_core::turn::journal::entered(change, Step::Released).is_some())
@@ -1255,7 +1255,7 @@ fn is_for_the_reference(world: &World, before: &BTreeMap<String, BTreeMap<&str, 
     for node in observed
         .nodes
         .values()
-        .filter(|node| !let_go.contains(node.name.as_str()))
+        .filter(|node| !released.contains(node.name.as_str()))
     {
         assert!(!node.unschedulable, "{} after {passes} passes", node.name);
         for key in [marks::CORDONED_BY, marks::SHIELDED_BY] {
@@ -1314,7 +1314,7 @@ fn what_numo_leaves_in_the_midst_is_what_the_operator_reads() {
             world.tick();
         }
         let before = of_the_reference(&world.observed);
-        crate::abandoned::give_back(&mut world.observed, world.now);
+        crate::abandoned::restore(&mut world.observed, world.now);
         is_for_the_reference(&world, &before, passes);
         // By the steps of the page: requests of numo without a machine go. The other operator reads no journal and no lease.
         world

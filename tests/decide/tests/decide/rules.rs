@@ -798,7 +798,7 @@ fn pre_run_rules_wait_for_the_control_plane() {
 }
 
 #[test]
-fn post_run_rules_come_before_the_pools_are_given_back_and_hold_nothing() {
+fn post_run_rules_come_before_the_pools_are_restored_and_hold_nothing() {
     let cluster = |more: &str| {
         format!(
             "cluster 4.17.0

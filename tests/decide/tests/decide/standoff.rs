@@ -44,7 +44,7 @@ fn run(change: &str) -> String {
 }
 
 #[test]
-fn a_turn_that_has_disrupted_nothing_is_given_back() {
+fn a_turn_that_has_disrupted_nothing_is_restored() {
     check(
         &plan("begun a PreRules\n keeps a\n foreign-plans"),
         "hold ForeignController\n node a PreRules ForeignController\n wake 60\n > journal a closed",
@@ -186,7 +186,7 @@ fn a_person_takes_the_cordon_back() {
 }
 
 #[test]
-fn what_runs_comes_to_its_end_and_the_node_is_given_back() {
+fn what_runs_comes_to_its_end_and_the_node_is_restored() {
     let plan = |rest: &str| {
         format!(
             "node a worker v0\n node b worker v0\n plan concurrency:1 finalizer applying:a cordon\n {rest}\n foreign-plans"
@@ -208,7 +208,7 @@ fn what_runs_comes_to_its_end_and_the_node_is_given_back() {
 }
 
 #[test]
-fn a_plan_that_is_deleted_gives_back_beside_the_rival() {
+fn a_plan_that_is_deleted_restores_beside_the_rival() {
     check(
         &plan("begun a Cordoned\n keeps a cordoned\n foreign-plans")
             .replace("concurrency:1", "concurrency:1 deleting"),
@@ -307,7 +307,7 @@ fn nodes_machines_and_autoscalers_are_left_to_the_operator_that_replaces_nodes()
 
 /// A turn of numo's that has not disrupted its node is given back, whatever its new node is at.
 #[test]
-fn a_turn_that_waits_for_its_new_node_is_given_back_to_the_rival() {
+fn a_turn_that_waits_for_its_new_node_is_restored_to_the_rival() {
     let turn = |rest: &str| format!("{PAIR}\n replacing a PreRules closed:60\n {rest}");
     let joining = "pending p for:a machine:m-b node:b Creating";
     for text in [

@@ -6,7 +6,7 @@ use numo_api::Reason;
 use numo_core::{Owner, OwnerKind, Snapshot, decide, left, release, verdict::Answers};
 
 /// What `numo release` writes first for each owner.
-fn given_back(cluster: &Cluster) -> Vec<String> {
+fn restored(cluster: &Cluster) -> Vec<String> {
     let mut observed = cluster.observed.clone();
     let owners = release::abandon(&mut observed, now());
     let of_owner = |owner: &Owner| {
@@ -17,7 +17,7 @@ fn given_back(cluster: &Cluster) -> Vec<String> {
             asked: None,
         };
         let mut decision = decide(&snapshot, &Answers::default());
-        release::only_give_back(&mut decision, !observed.changes.is_empty());
+        release::only_restore(&mut decision, !observed.changes.is_empty());
         let planned = decision.actions.into_iter();
         planned
             .map(|planned| format!("{:?}", planned.action))
@@ -44,17 +44,17 @@ fn marked(kind: &str, step: &str) -> Cluster {
 }
 
 #[test]
-fn marks_of_a_known_kind_whose_owner_is_gone_are_given_back() {
-    let found = given_back(&marked("MutexRunConfig", "PreRules"));
+fn marks_of_a_known_kind_whose_owner_is_gone_are_restored() {
+    let found = restored(&marked("MutexRunConfig", "PreRules"));
     assert!(found.iter().any(|one| one.contains("Unshield")), "{found:#?}");
     assert!(found.iter().any(|one| one.contains("ReleaseLease")), "{found:#?}");
 }
 
 #[test]
-fn marks_of_a_turn_of_an_unknown_kind_are_not_given_back() {
+fn marks_of_a_turn_of_an_unknown_kind_are_not_restored() {
     for step in ["-", "PreRules", "Drained", "Released", "Held", "Done", "Failed"] {
         assert_eq!(
-            given_back(&marked("NodePool", step)),
+            restored(&marked("NodePool", step)),
             Vec::<String>::new(),
             "{step}"
         );
@@ -64,7 +64,7 @@ fn marks_of_a_turn_of_an_unknown_kind_are_not_given_back() {
     let change = other.observed.changes.values_mut().next().expect("a change");
     "example.com/v1".clone_into(&mut change.spec.owner_ref.api_version);
     other.observed.leases.clear();
-    assert_eq!(given_back(&other), Vec::<String>::new());
+    assert_eq!(restored(&other), Vec::<String>::new());
 }
 
 /// Whoever has a namespace may write NodeChanges there.
@@ -72,13 +72,13 @@ fn marks_of_a_turn_of_an_unknown_kind_are_not_given_back() {
 fn a_strangers_journal_of_an_unknown_kind_keeps_no_marks() {
     let mut cluster = marked("NodePool", "Released");
     cluster.observed.leases.clear();
-    assert_eq!(given_back(&cluster), Vec::<String>::new());
+    assert_eq!(restored(&cluster), Vec::<String>::new());
     let changes = std::mem::take(&mut cluster.observed.changes);
     let mut change = changes.into_values().next().expect("a change");
     "tenant".clone_into(&mut change.key.namespace);
     change.spec.owner_ref.namespace = Some("tenant".to_owned());
     cluster.observed.changes.insert(change.key.clone(), change);
-    let found = given_back(&cluster);
+    let found = restored(&cluster);
     assert!(found.iter().any(|one| one.contains("Unshield")), "{found:#?}");
 }
 
@@ -86,7 +86,7 @@ fn a_strangers_journal_of_an_unknown_kind_keeps_no_marks() {
 fn a_lease_alone_tells_that_the_kind_is_unknown() {
     let mut cluster = marked("NodePool", "Released");
     cluster.observed.changes.clear();
-    assert_eq!(given_back(&cluster), Vec::<String>::new());
+    assert_eq!(restored(&cluster), Vec::<String>::new());
     let said = left::orphans(&cluster.observed);
     assert!(
         said.iter().all(|one| one.said().0 == Reason::OwnerUnknown),
@@ -139,15 +139,15 @@ fn a_turn_of_an_unknown_kind_keeps_pools_paused_and_lets_other_marks_go() {
          change a Released owner:later",
     );
     cluster.observed.runs.clear();
-    assert!(given_back(&cluster).iter().any(|one| one.contains("Unshield")));
-    let unpauses = |cluster: &Cluster| given_back(cluster).iter().any(|one| one.contains("Unpause"));
+    assert!(restored(&cluster).iter().any(|one| one.contains("Unshield")));
+    let unpauses = |cluster: &Cluster| restored(cluster).iter().any(|one| one.contains("Unpause"));
     let mut known = cluster.clone();
     known.observed.changes.clear();
-    assert!(unpauses(&known), "{:#?}", given_back(&known));
+    assert!(unpauses(&known), "{:#?}", restored(&known));
     let change = cluster.observed.changes.values_mut().next().expect("a change");
     "NodePool".clone_into(&mut change.spec.owner_ref.kind);
-    assert!(!unpauses(&cluster), "{:#?}", given_back(&cluster));
-    assert!(given_back(&cluster).iter().any(|one| one.contains("Unshield")));
+    assert!(!unpauses(&cluster), "{:#?}", restored(&cluster));
+    assert!(restored(&cluster).iter().any(|one| one.contains("Unshield")));
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn gives_up(found: &Decision) -> Vec<&Action> {
             Action::PatchNode(patch) => {
                 matches!(patch.purpose, NodePurpose::Unshield | NodePurpose::Uncordon)
             }
-            Action::PatchMachine(patch) => patch.purpose.gives_back(),
+            Action::PatchMachine(patch) => patch.purpose.restores(),
             Action::ReleaseLease { .. } | Action::RemoveFinalizer { .. } => true,
             _ => false,
         })

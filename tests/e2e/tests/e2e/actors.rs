@@ -145,10 +145,10 @@ async fn gitops_that_reverts_the_canarys_selector_is_corrected_three_times_and_n
         assert!(why.contains(words), "no {words} in: {why}");
     }
     gate.open_for_all()?;
-    let let_go = crate::released_after_a_while(&stage).await;
+    let released = crate::released_after_a_while(&stage).await;
     assert!(
-        let_go.is_empty(),
-        "nobody is let go into a contested pool: {let_go:?}"
+        released.is_empty(),
+        "nobody is let go into a contested pool: {released:?}"
     );
     assert_eq!(
         gitops.acts(),

@@ -149,7 +149,7 @@ impl Scene {
     }
 
     /// Whether the group has as many replicas as at first, and nobody holds it.
-    async fn is_let_go(&self) -> Result<()> {
+    async fn is_released_machine(&self) -> Result<()> {
         let group = self.group().await?;
         ensure!(group["spec"]["replicas"] == 2, "{group:#}");
         ensure!(annotation(&group, PAUSED).is_none(), "{group:#}");
@@ -170,7 +170,7 @@ impl Scene {
         if let Err(error) = rolled.await {
             return Err(error.context(format!("{}\n{}", self.said().await?, end_of(numo))));
         }
-        self.is_let_go().await?;
+        self.is_released_machine().await?;
         ensure!(self.staying().await?.len() == 2 && self.capi.node_names().await?.len() == 2);
         let sets = self.capi.all("MachineSet").await?;
         let wanted: i64 = sets
@@ -269,7 +269,7 @@ async fn a_machine_that_never_boots_is_deleted_and_no_other() -> Result<()> {
         if !new.is_disjoint(&there) {
             return Ok(None);
         }
-        scene.is_let_go().await.map(Some)
+        scene.is_released_machine().await.map(Some)
     });
     if let Err(error) = goes.await {
         return Err(error.context(format!("{}\n{}", scene.said().await?, end_of(&numo))));

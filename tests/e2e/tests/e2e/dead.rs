@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::{
     Gate, apply, explained,
     maintenance::{is_cordoned, node},
-    plans::{PLANS, complete, is_given_back, jobs, plan, stage, step},
+    plans::{PLANS, complete, is_restored, jobs, plan, stage, step},
 };
 
 /// Settings of a Plan whose nodes are begun in the order of their names.
@@ -96,7 +96,7 @@ async fn a_node_that_dies_before_its_pod_begins_does_not_stop_a_plan() -> Result
     // It comes back: it is upgraded by a Job of its own, and the pod of before never began.
     stage.world.heal("worker-0");
     complete(&stage, "k3s").await?;
-    is_given_back(&stage, "k3s").await?;
+    is_restored(&stage, "k3s").await?;
     let began = stage.world.log().into_iter().filter(
         |entry| matches!(&entry.event, numo_world::Event::JobPodStarted { node, .. } if node == "worker-0"),
     );
@@ -133,6 +133,6 @@ async fn a_node_that_dies_under_its_job_can_be_skipped() -> Result<()> {
     // It comes back, and its Job comes to its end: what it cordoned is given back.
     stage.world.heal("worker-0");
     gate.open_for_all()?;
-    is_given_back(&stage, "k3s").await?;
+    is_restored(&stage, "k3s").await?;
     stage.strike().await
 }

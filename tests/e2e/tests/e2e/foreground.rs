@@ -22,7 +22,7 @@ async fn journals(stage: &Stage) -> Result<Vec<NodeChange>> {
 }
 
 /// Waits until the machine of the old node is being deleted.
-async fn let_go(stage: &Stage, machines: &Machines) -> Result<()> {
+async fn released(stage: &Stage, machines: &Machines) -> Result<()> {
     stage
         .until("the machine of the old node is let go", 300, || async {
             let step = |change: &NodeChange| change.status.as_ref().and_then(|status| status.step);
@@ -39,7 +39,7 @@ async fn let_go(stage: &Stage, machines: &Machines) -> Result<()> {
 #[tokio::test]
 async fn a_nodeversion_that_is_deleted_in_the_foreground_keeps_its_journals_to_its_end() -> Result<()> {
     let (stage, machines) = begin_one(json!({"image": "img2"})).await?;
-    let_go(&stage, &machines).await?;
+    released(&stage, &machines).await?;
     let versions = machines.api("NodeVersion", "nodeversions");
     versions.delete(VERSION, &DeleteParams::foreground()).await?;
     stage

@@ -221,7 +221,7 @@ async fn played(machines: &Machines, what: &str, is_so: impl Fn(&[(String, Strin
 }
 
 /// What the operator reads is there, and nothing of numo is.
-async fn is_given_back(site: &Site, machines: &Machines) -> Result<()> {
+async fn is_restored(site: &Site, machines: &Machines) -> Result<()> {
     site.nothing_is_left().await?;
     let nodes: Api<Node> = Api::all(site.client.clone());
     for node in nodes.list(&ListParams::default()).await? {
@@ -264,7 +264,7 @@ async fn is_given_back(site: &Site, machines: &Machines) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_half_done_replacement_of_the_old_operator_is_taken_over_and_given_back() -> Result<()> {
+async fn a_half_done_replacement_of_the_old_operator_is_taken_over_and_restored() -> Result<()> {
     let world = WorldSpec {
         masters: 3,
         ..workers(0)
@@ -346,7 +346,7 @@ async fn a_half_done_replacement_of_the_old_operator_is_taken_over_and_given_bac
         "numo release --offline --timeout-seconds 0 --leave-held",
     );
     page.run(t, "--reason back-to-the-operator", &[release]).await?;
-    is_given_back(&site, &machines).await?;
+    is_restored(&site, &machines).await?;
     page.end()?;
     site.strike().await
 }

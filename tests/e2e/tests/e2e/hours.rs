@@ -171,7 +171,7 @@ async fn a_binding_keeps_plans_and_maintenances_to_its_hours() -> Result<()> {
     maintenance::phase(&stage, "nodemaintenance.medik8s.io", "nm", "Succeeded").await?;
     maintenance::delete(&stage, "nodemaintenance.medik8s.io", "nm").await?;
     plans::complete(&stage, "k3s").await?;
-    plans::is_given_back(&stage, "k3s").await?;
+    plans::is_restored(&stage, "k3s").await?;
     stage.strike().await
 }
 
@@ -282,7 +282,7 @@ async fn a_window_keeps_every_owner_from_its_nodes() -> Result<()> {
     window_is(&stage, "racks", |status| status.open == Some(true)).await?;
     maintenance::delete(&stage, "nodemaintenance.medik8s.io", "nm").await?;
     plans::complete(&stage, "k3s").await?;
-    plans::is_given_back(&stage, "k3s").await?;
+    plans::is_restored(&stage, "k3s").await?;
     stage.strike().await
 }
 

@@ -483,7 +483,7 @@ async fn the_older_group_is_served_too() -> Result<()> {
 
 /// Who else writes annotations of nodes puts some back at once; labels stay away.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_without_labels_or_annotations_is_taken_and_given_back() -> Result<()> {
+async fn a_node_without_labels_or_annotations_is_taken_and_restored() -> Result<()> {
     let stage = set(workers(2), Vec::new()).await?;
     let nodes: Api<Node> = Api::all(stage.client.clone());
     let bare = json!([
@@ -927,7 +927,7 @@ async fn numo_is_killed_again_and_again() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deletion_in_the_middle_of_a_drain_gives_back_at_once() -> Result<()> {
+async fn deletion_in_the_middle_of_a_drain_restores_at_once() -> Result<()> {
     let stage = set(workers(2), Vec::new()).await?;
     apply(
         &stage,
@@ -1151,7 +1151,7 @@ async fn nobody_is_told_to_uncordon_a_node_in_maintenance() -> Result<()> {
     delete(&stage, MEDIK8S_GROUP, "nm").await?;
     finish(&stage).await?;
     plans::complete(&stage, "k3s").await?;
-    plans::is_given_back(&stage, "k3s").await?;
+    plans::is_restored(&stage, "k3s").await?;
     stage.strike().await
 }
 

@@ -124,8 +124,8 @@ async fn degraded_at_rest(world: WorldSpec, spec: Value) -> Result<()> {
         "{text}"
     );
     stage.step("worker-0", Step::Done).await?;
-    let let_go = released_after_a_while(&stage).await;
-    assert!(!let_go.contains(&"worker-1".to_owned()), "{let_go:?}");
+    let released = released_after_a_while(&stage).await;
+    assert!(!released.contains(&"worker-1".to_owned()), "{released:?}");
     stage.world.heal("worker-1");
     finish(&stage).await?;
     stage.judge(&judgement(&["gated"], &[])).await?;
@@ -444,8 +444,8 @@ async fn the_canary_can_be_deleted_after_the_run() -> Result<()> {
         .await?;
     crate::gone(&stage, &pools, "canary").await?;
     let own = crate::pool(&stage, "worker").await?.spec.configuration.name;
-    let let_go = released_after_a_while(&stage).await;
-    assert_eq!(let_go, ["worker-0", "worker-1"], "nobody changes again");
+    let released = released_after_a_while(&stage).await;
+    assert_eq!(released, ["worker-0", "worker-1"], "nobody changes again");
     for (name, node) in &stage.world.state().nodes {
         if name.starts_with("worker") {
             assert_eq!((&node.current, &node.desired), (&own, &own), "{name}");

@@ -159,14 +159,14 @@ async fn the_pages_manifests_do_what_the_page_says() -> Result<()> {
         )),
     )
     .await?;
-    let let_go = |world: &numo_world::World| {
+    let released = |world: &numo_world::World| {
         happened(
             world,
             first,
             |e| matches!(e, Event::Moved { to } if to == "canary"),
         )
     };
-    seen(&stage, "the first node is in the canary pool", let_go).await?;
+    seen(&stage, "the first node is in the canary pool", released).await?;
     assert!(!has_label(&stage, first), "the current node's labels are removed");
     assert!(has_label(&stage, second), "the next node's labels are not");
     let upgraded = stage

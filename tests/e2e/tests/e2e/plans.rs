@@ -248,7 +248,7 @@ async fn all_workers(stage: &Stage) -> Result<Vec<Node>> {
 }
 
 /// Nothing of numo's is left on nodes and Plan.
-pub async fn is_given_back(stage: &Stage, name: &str) -> Result<()> {
+pub async fn is_restored(stage: &Stage, name: &str) -> Result<()> {
     stage
         .until("everything is given back", 30, || async {
             let clean = all_workers(stage).await?.iter().all(|node| {
@@ -291,7 +291,7 @@ fn most_cordoned(stage: &Stage, of: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_roll_drains_upgrades_and_gives_back_every_node() -> Result<()> {
+async fn a_roll_drains_upgrades_and_restores_every_node() -> Result<()> {
     let stage = stage(3, Vec::new()).await?;
     apply(
         &stage,
@@ -312,7 +312,7 @@ async fn a_roll_drains_upgrades_and_gives_back_every_node() -> Result<()> {
     assert_eq!(done.applying, None);
     assert_eq!(condition(&done, "Validated").1, "PlanIsValid");
     assert_eq!(condition(&done, "LatestResolved").1, "Version");
-    is_given_back(&stage, "k3s").await?;
+    is_restored(&stage, "k3s").await?;
     for node in all_workers(&stage).await? {
         assert_eq!(node.labels()["plan.upgrade.cattle.io/k3s"], hash);
         assert_eq!(node.labels()["example.com/at"], "v1.30.1-k3s1");
@@ -381,7 +381,7 @@ async fn a_plan_without_cordon_stays_in_service_and_needs_no_lease() -> Result<(
     });
     apply(&stage, &[stop, plan("os", "true", json!({"concurrency": 2}))]).await?;
     complete(&stage, "os").await?;
-    is_given_back(&stage, "os").await?;
+    is_restored(&stage, "os").await?;
     let leased = stage.requests()?.into_iter().any(|request| {
         request.resource == "leases" && request.verb == "create" && request.uri.contains("medik8s-leases")
     });
@@ -452,7 +452,7 @@ async fn a_failed_node_is_held_with_its_reason_and_goes_on() -> Result<()> {
     gate.open("mended")?;
     stage.say(&["retry", &held]).await?;
     complete(&stage, "k3s").await?;
-    is_given_back(&stage, "k3s").await?;
+    is_restored(&stage, "k3s").await?;
     stage.strike().await
 }
 
@@ -495,7 +495,7 @@ async fn what_a_plan_asks_of_its_pods_reaches_them_on_a_windows_node_too() -> Re
     crate::rights::list_labels(&stage, &["example.com/on"]).await?;
     apply(&stage, &[class, pull, plan("k3s", "true", spec)]).await?;
     complete(&stage, "k3s").await?;
-    is_given_back(&stage, "k3s").await?;
+    is_restored(&stage, "k3s").await?;
     let job = jobs(&stage).await?.into_iter().next().context("its Job")?;
     let asked = job.spec.context("a spec")?;
     assert_eq!(
@@ -585,7 +585,7 @@ async fn a_reboot_inside_the_job_is_judged_by_what_is_true() -> Result<()> {
     gate.open("rebooted")?;
     stage.world.reboot("worker-0", Some("v1.30.1+k3s1")).await?;
     complete(&stage, "k3s").await?;
-    is_given_back(&stage, "k3s").await?;
+    is_restored(&stage, "k3s").await?;
     let after = step(&stage, "worker-0", Step::Done).await?;
     assert_eq!(after.name_any(), before.name_any());
     stage.strike().await
@@ -617,7 +617,7 @@ async fn a_deleted_plan_lets_what_runs_end_and_gives_the_node_back() -> Result<(
     assert!(is_cordoned(&node(&stage, &applying).await?));
     gate.open_for_all()?;
     gone(&stage, &plans(&stage), "k3s").await?;
-    is_given_back(&stage, "k3s").await?;
+    is_restored(&stage, "k3s").await?;
     let began: Vec<String> = stage
         .requests()?
         .into_iter()
@@ -651,7 +651,7 @@ async fn a_persons_cordon_survives_and_an_opt_out_is_respected() -> Result<()> {
         .collect();
     assert!(!of.contains("worker-1"), "{of:?}");
     stage.cordon("worker-0", false).await?;
-    is_given_back(&stage, "k3s").await?;
+    is_restored(&stage, "k3s").await?;
     stage.strike().await
 }
 
@@ -668,7 +668,7 @@ async fn a_hostname_that_is_not_the_nodes_name_is_used_and_one_of_two_is_refused
         .map(|job| job.labels()["upgrade.cattle.io/node"].clone())
         .collect();
     assert_eq!(of, BTreeSet::from(["worker-0".to_owned(), "worker-1".to_owned()]));
-    is_given_back(&stage, "k3s").await?;
+    is_restored(&stage, "k3s").await?;
     // The Job of one could now run on the other.
     stage.patch_node("worker-1", called("host-0")).await?;
     patch(&stage, "k3s", json!({"spec": {"version": "v2"}})).await?;
@@ -710,7 +710,7 @@ async fn a_dead_node_of_a_plan_is_left_out_before_its_turn() -> Result<()> {
     stage.say(&["retry", "worker-1"]).await?;
     step(&stage, "worker-1", Step::Done).await?;
     complete(&stage, "k3s").await?;
-    is_given_back(&stage, "k3s").await?;
+    is_restored(&stage, "k3s").await?;
     stage.strike().await
 }
 
@@ -780,7 +780,7 @@ async fn a_plan_of_a_stopped_controller_goes_on_where_it_was() -> Result<()> {
     gate.open_for_all()?;
     let after = complete(&stage, "k3s").await?;
     assert_eq!(after.latest_hash, Some(hash));
-    is_given_back(&stage, "k3s").await?;
+    is_restored(&stage, "k3s").await?;
     let created: Vec<String> = stage
         .requests()?
         .into_iter()
@@ -953,7 +953,7 @@ async fn bad_input_is_refused_or_said_and_nothing_is_half_done() -> Result<()> {
     assert!(message.contains("Job"), "{message}");
     plans(&stage).delete("refused", &DeleteParams::default()).await?;
     gone(&stage, &plans(&stage), "refused").await?;
-    is_given_back(&stage, "refused").await?;
+    is_restored(&stage, "refused").await?;
     let image = json!({"upgrade": {"image": "does-not-exist", "command": ["true"]}});
     apply(&stage, &[plan("image", "true", image)]).await?;
     let reason = stage
@@ -1083,7 +1083,7 @@ async fn numo_drains_by_option_and_the_account_needs_no_right_to() -> Result<()>
     assert!(!is_cordoned(&node(&stage, "worker-1").await?));
     gate.open_for_all()?;
     complete(&stage, "k3s").await?;
-    is_given_back(&stage, "k3s").await?;
+    is_restored(&stage, "k3s").await?;
     let mut names: Vec<String> = jobs(&stage).await?.iter().map(ResourceExt::name_any).collect();
     names.sort();
     let kinds: Vec<&str> = names.iter().map(|name| name.split('-').next().unwrap()).collect();
@@ -1131,7 +1131,7 @@ async fn a_plan_goes_on_without_the_node_whose_pods_a_budget_keeps() -> Result<(
     assert!(!made.iter().any(|name| name.contains("worker-0")), "{made:?}");
     apply(&stage, &[budget("web", json!(1))]).await?;
     complete(&stage, "k3s").await?;
-    is_given_back(&stage, "k3s").await?;
+    is_restored(&stage, "k3s").await?;
     stage.strike().await
 }
 
@@ -1178,7 +1178,7 @@ async fn what_the_jobs_own_drain_waits_for_is_said() -> Result<()> {
     );
     apply(&stage, &[budget("web", json!(1))]).await?;
     complete(&stage, "k3s").await?;
-    is_given_back(&stage, "k3s").await?;
+    is_restored(&stage, "k3s").await?;
     stage.strike().await
 }
 
@@ -1213,7 +1213,7 @@ async fn killed_again_and_again_every_node_is_upgraded_once() -> Result<()> {
         stage.start_numo()?;
     }
     assert!(lives > 5, "{lives} lives");
-    is_given_back(&stage, "k3s").await?;
+    is_restored(&stage, "k3s").await?;
     let mut runs: BTreeMap<String, usize> = BTreeMap::new();
     for pod in Api::<Pod>::namespaced(stage.client.clone(), PLANS)
         .list(&ListParams::default())
@@ -1382,7 +1382,7 @@ async fn servers_bumped_under_a_shared_budget_and_their_agents_never_wait_for_ea
             assert_eq!(label, done.latest_hash.as_ref(), "{of}");
             assert!(!is_cordoned(&node), "{of}");
         }
-        is_given_back(&stage, name).await?;
+        is_restored(&stage, name).await?;
     }
     assert_eq!(most_cordoned(&stage, ""), 1, "the budget holds all the while");
     stage.strike().await
@@ -1472,7 +1472,7 @@ async fn all_owners_share_one_ledger() -> Result<()> {
     // The person's own cordon is not there any more at the end.
     expected.since = since;
     stage.judge(&expected).await?;
-    is_given_back(&stage, "k3s").await?;
+    is_restored(&stage, "k3s").await?;
     stage.strike().await
 }
 

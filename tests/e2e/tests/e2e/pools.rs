@@ -128,8 +128,8 @@ async fn a_pool_that_someone_unpauses_in_mid_run_is_paused_again() -> Result<()>
     crate::ended(&stage).await?;
     let run = stage.run("upgrade").await?;
     let last = run.status.and_then(|status| status.run).unwrap_or_default();
-    let let_go = released(&stage.world);
-    for node in &let_go {
+    let released = released(&stage.world);
+    for node in &released {
         let ungated = last.ungated.contains(node);
         assert!(
             crate::rule_began(&stage.world, "gated", node) || ungated,

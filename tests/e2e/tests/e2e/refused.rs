@@ -249,7 +249,7 @@ async fn a_plan_says_what_keeps_numo_off_a_node_and_goes_on_once_it_is_allowed()
     assert!(!is_cordoned(&node(&stage, "worker-1").await?), "it was not begun");
     allow(&stage).await?;
     plans::complete(&stage, "k3s").await?;
-    plans::is_given_back(&stage, "k3s").await?;
+    plans::is_restored(&stage, "k3s").await?;
     stage.strike().await
 }
 
@@ -269,7 +269,7 @@ async fn a_plan_says_which_label_is_not_listed_and_goes_on_once_it_is() -> Resul
     assert!(!is_cordoned(&node(&stage, "worker-0").await?), "it is in service");
     crate::rights::list_labels(&stage, &["example.com/at"]).await?;
     plans::complete(&stage, "k3s").await?;
-    plans::is_given_back(&stage, "k3s").await?;
+    plans::is_restored(&stage, "k3s").await?;
     stage.strike().await
 }
 

@@ -154,7 +154,7 @@ async fn marks_whose_owner_and_kind_are_gone_are_taken_back() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_in_maintenance_is_given_back_and_a_running_operator_yields_to_who_takes_over() -> Result<()> {
+async fn a_node_in_maintenance_is_restored_and_a_running_operator_yields_to_who_takes_over() -> Result<()> {
     let stage = set(workers(2), Vec::new()).await?;
     crate::maintenance::maintain(&stage, "fan", "worker-0", json!({})).await?;
     crate::maintenance::phase(&stage, "nodemaintenance.medik8s.io", "fan", "Succeeded").await?;

@@ -16,7 +16,7 @@ use crate::{
     apply,
     left::metrics,
     maintenance::{budget, deployment, is_cordoned, leases, node, on, running},
-    plans::{PLANS, changes, complete, is_given_back, plan, said, stage, status, step, until, waits},
+    plans::{PLANS, changes, complete, is_restored, plan, said, stage, status, step, until, waits},
 };
 
 /// Name of the Deployment, and of the Lease of its leader.
@@ -182,7 +182,7 @@ async fn a_rival_in_mid_run_is_said_everywhere_and_a_cordon_of_numo_has_a_way_ba
     stage.say(&["retry", "worker-0"]).await?;
     step(&stage, "worker-0", Step::Done).await?;
     complete(&stage, "k3s").await?;
-    is_given_back(&stage, "k3s").await?;
+    is_restored(&stage, "k3s").await?;
     stage.strike().await
 }
 
@@ -238,6 +238,6 @@ async fn a_rival_is_live_until_its_pod_and_its_lease_are_gone() -> Result<()> {
     let given_up = Patch::Merge(json!({"spec": {"holderIdentity": ""}}));
     api.patch(THEIRS, &PatchParams::default(), &given_up).await?;
     complete(&stage, "k3s").await?;
-    is_given_back(&stage, "k3s").await?;
+    is_restored(&stage, "k3s").await?;
     stage.strike().await
 }

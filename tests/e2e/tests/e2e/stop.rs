@@ -53,13 +53,13 @@ async fn a_stop_between_two_writes_of_a_round_holds_the_second() -> Result<()> {
     seen(&stage, "a node is let go", |w| released(w).len() == 1).await?;
     stage.say(&["stop"]).await?;
     // As long as three patches take.
-    let mut let_go = Vec::new();
+    let mut seen = Vec::new();
     for _ in 0..3 {
-        let_go = released_after_a_while(&stage).await;
+        seen = released_after_a_while(&stage).await;
     }
     assert!(
-        let_go.len() < 3,
-        "one was on its way, the last was not: {let_go:?}"
+        seen.len() < 3,
+        "one was on its way, the last was not: {seen:?}"
     );
     stage.say(&["start"]).await?;
     finish(&stage).await?;

@@ -101,7 +101,7 @@ async fn kinds_deleted_in_mid_canary_run_give_the_run_back_first() -> Result<()>
 /// The operator goes first and the run is deleted then: the pool stays paused, the run waits for an operator,
 /// and the next one ends it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_deleted_while_no_numo_runs_is_given_back_by_the_next_one() -> Result<()> {
+async fn a_run_deleted_while_no_numo_runs_is_restored_by_the_next_one() -> Result<()> {
     let mut stage = set(with_canary(workers(2)), Vec::new()).await?;
     let gate = Gate::new()?;
     let gated = rule("gated", json!({"jobSpec": job(&gate.wait())}));

@@ -109,7 +109,7 @@ async fn nodes_of_two_zones_are_never_away_at_once() -> Result<()> {
 
     maintenance::delete(&stage, MEDIK8S, "nm").await?;
     plans::complete(&stage, "k3s").await?;
-    plans::is_given_back(&stage, "k3s").await?;
+    plans::is_restored(&stage, "k3s").await?;
     assert_eq!(most_zones_cordoned(&stage, &zones), 1);
     stage.strike().await
 }

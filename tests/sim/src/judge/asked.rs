@@ -30,7 +30,7 @@ impl Judge {
         let of_wave = wave.map(|(_, wave)| waves::rules_of(seen, wave, &[Phase::Admit]));
         let all = named(seen, owner, &[Phase::Admit]).into_iter();
         for (key, phase) in all.chain(of_wave.into_iter().flatten()) {
-            let Some(rule) = seen.rules.get(&key).filter(|rule| rule.is_asked) else {
+            let Some(rule) = seen.rules.get(&key).filter(|rule| rule.is_evaluated) else {
                 continue;
             };
             let mut words = world.answered.iter();

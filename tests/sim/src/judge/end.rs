@@ -73,7 +73,7 @@ pub fn restored(world: &World) -> Verdict {
             return breach("4", format!("the finalizer of {} is left", run.key));
         }
     }
-    leases_given_back(world)
+    leases_restored(world)
 }
 
 fn lives_in_a_target(world: &World, node: &NodeView) -> bool {
@@ -125,7 +125,7 @@ pub fn unmarked(world: &World, node: &NodeView) -> Verdict {
 }
 
 /// No lease is held by numo.
-pub fn leases_given_back(world: &World) -> Verdict {
+pub fn leases_restored(world: &World) -> Verdict {
     let ours =
         world.truth.leases.iter().find(|(_, lease)| {
             lease.holder.starts_with("numo/") || lease.holder == marks::MAINTENANCE_HOLDER

@@ -516,7 +516,7 @@ fn rests(seen: &Observed) -> Verdict {
 }
 
 /// Whether the journal says for the first time that the node is let go.
-pub(super) fn is_let_go(seen: &Observed, owner: &Owner, key: &Key, step: Option<Step>) -> bool {
+pub(super) fn is_released_machine(seen: &Observed, owner: &Owner, key: &Key, step: Option<Step>) -> bool {
     let before = seen.changes.get(key).and_then(|change| change.status.step);
     owner.kind == OwnerKind::NodeVersion && step == Some(Step::Released) && before != step
 }

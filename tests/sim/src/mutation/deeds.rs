@@ -133,7 +133,7 @@ pub(super) fn each_patch(actions: &mut [Planned], edit: impl Fn(NodePurpose, &mu
 pub(super) fn is_unshield(action: &Action) -> bool {
     match action {
         Action::PatchNode(patch) => patch.purpose == NodePurpose::Unshield,
-        Action::PatchMachine(patch) => patch.purpose.gives_back(),
+        Action::PatchMachine(patch) => patch.purpose.restores(),
         _ => false,
     }
 }

@@ -118,7 +118,7 @@ fn draw_rules_of_waves(world: &mut World, seed: u64) {
     rule.key = Key::new(&rule.key.namespace, "smoke");
     (rule.uid, rule.job_name) = ("rule-smoke".to_owned(), "smoke".to_owned());
     rule.phases = vec![[Phase::Pre, Phase::PreRelease][rng.random_range(0..2)]];
-    if rule.is_asked && rng.random_bool(0.5) {
+    if rule.is_evaluated && rng.random_bool(0.5) {
         rule.phases.insert(0, Phase::Admit);
     }
     let of_runs = truth.runs.values_mut().map(|run| &mut run.spec.waves);
@@ -210,7 +210,7 @@ fn waves(rng: &mut SmallRng) -> Vec<Wave> {
 /// Makes a rule one that is asked, perhaps before a turn too.
 fn ask_instead(rng: &mut SmallRng, rule: &mut RuleView) {
     rule.has_job = false;
-    rule.is_asked = true;
+    rule.is_evaluated = true;
     rule.pass_seconds = EVALUATED_PASS_SECONDS;
     if rng.random_bool(0.5) {
         rule.phases.push(Phase::Admit);

@@ -48,7 +48,7 @@ impl Simulation {
                 return Err(format!("{} is still shielded", node.name));
             }
         }
-        judge::leases_given_back(&self.world)?;
+        judge::leases_restored(&self.world)?;
         judge::cordons_as_meant(&self.world)?;
         judge::nothing_leaked(&self.world)?;
         self.judge.no_member_left(&self.world)?;

@@ -75,7 +75,7 @@ impl Simulation {
                 self.world.advance_to(self.world.now + pause);
                 self.judge.watch(&self.world)?;
             }
-            if gives_back_late(&planned.action) && self.often(self.faults.zombie) {
+            if restores_late(&planned.action) && self.often(self.faults.zombie) {
                 let at = self.world.now + self.rng.random_range(1..600);
                 let seen = decided_on.unwrap_or_else(|| self.view.seen());
                 let read = Read::of(seen, &planned.action);
@@ -253,7 +253,7 @@ impl Simulation {
 
 /// Writes that a replaced leader may still send: what they test makes them harmless. What begins something
 /// (admissions, pauses) nothing in the object can test; the shell must not send it without its own lease.
-fn gives_back_late(action: &Action) -> bool {
+fn restores_late(action: &Action) -> bool {
     match action {
         Action::PatchPool(patch) => matches!(
             patch.purpose,
@@ -270,7 +270,7 @@ fn gives_back_late(action: &Action) -> bool {
         ),
         // What is handed over is another owner's from then on, which may be gone when the write comes.
         Action::PatchMachine(patch) => {
-            patch.purpose.gives_back()
+            patch.purpose.restores()
                 && patch.purpose != numo_core::action::MachinePurpose::HandOverHealthCheck
         }
         Action::WriteJournal { .. }

@@ -984,10 +984,12 @@ impl World {
             events.any(|event| matches!(event, Event::JobEnds(_, of) if of == uid))
         };
         let jobs = self.truth.jobs.iter();
-        let let_go =
+        let released =
             jobs.filter(|(_, job)| job.ttl_seconds.is_some() || job.ended.is_none() && !ends(&job.uid));
-        let let_go: Vec<(Key, String)> = let_go.map(|(key, job)| (key.clone(), job.uid.clone())).collect();
-        for (key, uid) in let_go {
+        let released: Vec<(Key, String)> = released
+            .map(|(key, job)| (key.clone(), job.uid.clone()))
+            .collect();
+        for (key, uid) in released {
             self.job_goes(&key, &uid);
         }
         self.knobs.jobs_failing = 0;

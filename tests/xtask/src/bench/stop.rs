@@ -52,13 +52,13 @@ pub async fn measure() -> Result<Measured> {
             event.user == numo && (admits || event.subresource == "eviction")
         });
         let log = stage.world.log();
-        let let_go = log
+        let released = log
             .iter()
             .filter(|entry| is_release(&entry.event))
             .map(|entry| entry.at);
         let last = begun
             .map(|event| event.time)
-            .chain(let_go)
+            .chain(released)
             .max()
             .map_or(0.0, |at| at.duration_since(stopped).as_secs_f64().max(0.0));
         notes.push(format!("stop {number}: the last began {last:.3} s after it"));

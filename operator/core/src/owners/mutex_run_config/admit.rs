@@ -536,5 +536,5 @@ fn asks_before_turn(view: &RunView<'_>) -> bool {
         .iter()
         .filter_map(|(_, rule)| *rule)
         .chain(of_waves);
-    rules.any(|rule| rule.is_asked && rule.runs_in(Phase::Admit))
+    rules.any(|rule| rule.is_evaluated && rule.runs_in(Phase::Admit))
 }

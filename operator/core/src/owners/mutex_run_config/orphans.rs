@@ -11,7 +11,7 @@ use crate::{
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Gives back what a node that no longer has its turn still holds: shield and lease.
-pub fn give_back(decision: &mut RunDecision<'_>, member: &Member<'_>) {
+pub fn restore(decision: &mut RunDecision<'_>, member: &Member<'_>) {
     let node = member.node;
     if member.shielded
         && let Some(mark) = mark::shielded(node).filter(|mark| mark.owner == decision.view.run.uid)
@@ -19,7 +19,7 @@ pub fn give_back(decision: &mut RunDecision<'_>, member: &Member<'_>) {
         decision.act(&node.name, unshield(node, &mark), None);
     }
     if let Some(lease) = member.lease
-        && let Some(action) = lease::given_back(&node.name, lease, &decision.view.holder)
+        && let Some(action) = lease::released(&node.name, lease, &decision.view.holder)
     {
         decision.act(&node.name, action, None);
     }
@@ -62,7 +62,7 @@ pub fn settle(decision: &mut RunDecision<'_>) {
     let members: BTreeSet<&str> = members.map(|member| member.node.name.as_str()).collect();
     for (node, lease) in &view.observed.leases {
         let is_left = !members.contains(node.as_str());
-        if let Some(action) = lease::given_back(node, lease, &view.holder).filter(|_| is_left) {
+        if let Some(action) = lease::released(node, lease, &view.holder).filter(|_| is_left) {
             decision.act(node, action, None);
         }
     }

@@ -73,7 +73,7 @@ fn earlier_run_in_canary(decision: &RunDecision<'_>) -> Option<Why> {
 /// canary pool, selectors, rule labels, pauses, and last the finalizer.
 ///
 /// With `hold: Always` a run that is over leaves its pools paused for the next one.
-pub fn give_back(decision: &mut RunDecision<'_>, over: bool) {
+pub fn restore(decision: &mut RunDecision<'_>, over: bool) {
     if recall(decision) || restore_selectors(decision, &|_| true) {
         return;
     }

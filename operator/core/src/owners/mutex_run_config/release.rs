@@ -3,7 +3,7 @@
 use super::{labels, turn::Turn};
 use crate::{
     action::{Action, Change, EventAction, NodePatch, NodePurpose},
-    turn::ungated::let_go_by_other,
+    turn::ungated::released_by_other,
     why::Why,
 };
 use numo_api::{
@@ -24,7 +24,7 @@ pub(super) fn same(annotations: &BTreeMap<String, String>, key: &str) -> Change 
 
 impl Turn<'_, '_> {
     /// The patch tests the shield too: it is on while the turn is, so a leader that was replaced lets nobody go.
-    pub(super) fn let_go(&mut self) {
+    pub(super) fn release_node(&mut self) {
         let node = self.member.node;
         let patch = match self.force.strategy {
             Strategy::DesiredConfig => NodePatch {
@@ -81,7 +81,7 @@ impl Turn<'_, '_> {
             journal.enter(Step::Released, None);
             Why::new(Reason::Changing, "it was released")
         } else {
-            let words = let_go_by_other(&self.force.rules, &self.change.status);
+            let words = released_by_other(&self.force.rules, &self.change.status);
             let why = Why::new(Reason::Ungated, words.as_str());
             journal.enter(Step::Released, Some(&why));
             let all = &mut self.decision.out.report.ungated;

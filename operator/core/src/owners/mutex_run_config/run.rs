@@ -111,7 +111,7 @@ impl Pass for Run<'_> {
         let decision = &mut self.decision;
         for member in &decision.view.members {
             if member.in_flight().is_none() {
-                orphans::give_back(decision, member);
+                orphans::restore(decision, member);
             }
         }
         orphans::settle(decision);
@@ -379,7 +379,7 @@ fn leave(decision: &mut RunDecision<'_>, leaving: Option<&Why>) {
     if !decision.view.run.deleting {
         orphans::free_jobs(decision, true);
     }
-    pool::give_back(decision, leaving.is_none());
+    pool::restore(decision, leaving.is_none());
     if decision.out.actions.len() > before {
         return;
     }

@@ -431,7 +431,7 @@ impl steps::Turn for Turn<'_, '_> {
     }
 
     fn release(&mut self) {
-        self.let_go();
+        self.release_node();
     }
 
     fn await_change(&mut self) -> Next {

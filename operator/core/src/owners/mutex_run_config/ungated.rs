@@ -5,7 +5,7 @@ use crate::{
     observed::ChangeView,
     rules::inline,
     text::first_of,
-    turn::{journal, ungated::let_go_by_other},
+    turn::{journal, ungated::released_by_other},
 };
 use numo_api::Step;
 use std::{
@@ -49,7 +49,7 @@ fn unseen<'a>(view: &RunView<'a>) -> BTreeSet<&'a str> {
         return BTreeSet::new();
     };
     let changes = view.observed.changes.values();
-    let let_go: Vec<&ChangeView> = changes.filter(|change| was_let_go(view, change)).collect();
+    let released: Vec<&ChangeView> = changes.filter(|change| was_released(view, change)).collect();
     // By the rules of this run, or of another one over the same pools.
     let to_target = |change: &&ChangeView| {
         let target = &change.spec.target;
@@ -59,11 +59,11 @@ fn unseen<'a>(view: &RunView<'a>) -> BTreeSet<&'a str> {
             view.desired.as_ref() == Ok(&target.version)
         }
     };
-    let to_target = let_go.iter().copied().filter(to_target);
+    let to_target = released.iter().copied().filter(to_target);
     let gated: BTreeSet<&str> = to_target.map(|change| change.spec.node_uid.as_str()).collect();
     // Also of a run that went to another version and was overtaken, which is rare.
     let gated_to = LazyCell::new(|| -> BTreeSet<(&str, &str)> {
-        let specs = let_go.iter().map(|change| &change.spec);
+        let specs = released.iter().map(|change| &change.spec);
         specs
             .map(|spec| (spec.node_uid.as_str(), spec.target.version.as_str()))
             .collect()
@@ -86,7 +86,7 @@ fn unseen<'a>(view: &RunView<'a>) -> BTreeSet<&'a str> {
 }
 
 /// Whether rules have let the node of this journal go.
-fn was_let_go(view: &RunView<'_>, change: &ChangeView) -> bool {
+fn was_released(view: &RunView<'_>, change: &ChangeView) -> bool {
     let mut entries = change.status.entries.iter();
     view.observed.is_trusted(change)
         && entries.any(|entry| entry.step == Step::Released)
@@ -104,7 +104,7 @@ pub(super) fn why(view: &RunView<'_>, member: &Member<'_>) -> String {
         |change| {
             let terms = change.status.pin.as_ref().and_then(|pin| pin.terms.as_ref());
             let rules = InForce::of(&view.intent, view.observed, terms).rules;
-            let_go_by_other(&rules, &change.status)
+            released_by_other(&rules, &change.status)
         },
     )
 }

@@ -16,10 +16,10 @@ impl Pass<'_> {
     /// Says that the turn is closed, before the cordon. It is given back once it was for too long.
     pub(super) fn close(&mut self, step: Step, why: Why, change: &ChangeView) {
         let at = self.out.actions.len();
-        let given_back = closed::close(&mut self.out, change, &why, self.now);
+        let restored = closed::close(&mut self.out, change, &why, self.now);
         let is_named = self.node == self.view.spec.node_name;
         if let Some(node) = self.observed.nodes.get(self.node)
-            && given_back
+            && restored
             && !is_named
         {
             // Of a node that the spec names no more nobody restores anything once no turn tells of it.
@@ -27,7 +27,7 @@ impl Pass<'_> {
             self.stand_back(node);
             self.out.actions.extend(ended);
         }
-        let step = if given_back { Step::Selected } else { step };
+        let step = if restored { Step::Selected } else { step };
         self.say(step, why, Some(change));
     }
 

@@ -225,7 +225,7 @@ impl Pass<'_> {
     /// That a cluster autoscaler is yet to be switched on, if so: by numo, or by a person where something stops it again.
     pub(super) fn autoscaler_rests(&self) -> Option<Why> {
         let mut actions = self.out.actions.iter();
-        actions.find(|planned| matches!(&planned.action, Action::Fleet(action) if action.gives_back()))?;
+        actions.find(|planned| matches!(&planned.action, Action::Fleet(action) if action.restores()))?;
         let mut strategies = self.fleet.strategies.values();
         // Both are written in one chain: one that is enabled had its replicas, too.
         let stopped = strategies.find(|strategy| {

@@ -3,8 +3,8 @@
 use super::{pass::Pass, turn::Going};
 use crate::{
     action::DrainsFor,
-    let_go,
     observed::{ChangeView, ForeignController, MaintenanceView, NodeView, Observed},
+    released,
     turn::{
         across,
         cordon::{self, Across, OwnDrain},
@@ -78,8 +78,8 @@ impl Pass<'_> {
                 return false;
             };
             // Its journal may be gone.
-            let is_let_go = || let_go::machine(observed, node).is_some();
-            flying.iter().any(|change| across::is_of_turn(mark, change)) || is_let_go()
+            let is_released_machine = || released::machine(observed, node).is_some();
+            flying.iter().any(|change| across::is_of_turn(mark, change)) || is_released_machine()
         };
         let left = across::left(observed, &self.view.uid, is_needed);
         let due: Vec<_> = left.map(across::deletion).collect();

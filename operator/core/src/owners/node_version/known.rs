@@ -2,11 +2,12 @@
 
 use crate::{
     key::Key,
-    let_go, names,
+    names,
     observed::{
         ChangeView, FleetView, NodeVersionView, NodeView, Observed, PendingNodeView, ScalingGroupView,
     },
     owner::Owner,
+    released,
     turn::{
         journal,
         reservation::{self, of_owner},
@@ -55,8 +56,8 @@ pub fn reservation(view: &NodeVersionView, node: &NodeView, namespace: &str) -> 
 }
 
 /// Whether a turn of the NodeVersion, under way or over, has let this machine go.
-pub(super) fn is_let_go(observed: &Observed, uid: &str, machine: &str) -> bool {
-    let_go::has_released(changes(observed, uid), machine)
+pub(super) fn is_released_machine(observed: &Observed, uid: &str, machine: &str) -> bool {
+    released::has_released(changes(observed, uid), machine)
 }
 
 /// What ids of requests begin with.

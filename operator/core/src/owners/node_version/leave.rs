@@ -3,9 +3,9 @@
 use super::{heir::no_group, known::owner_of, pass::Pass, sets::Class};
 use crate::{
     action::{Action, Event, EventAction},
-    let_go,
     observed::{ChangeView, NodeView, PendingNodeView},
     owner::OwnerKind,
+    released,
     turn::{contradiction, cordon, directive, journal::Journal, lease, machine},
     why::Why,
 };
@@ -33,7 +33,7 @@ impl<'a> Pass<'a> {
         } else {
             return false;
         };
-        if let Some(machine) = let_go::machine(self.observed, donor) {
+        if let Some(machine) = released::machine(self.observed, donor) {
             let (name, what) = (&donor.name, why.message);
             let message = format!(
                 "{what}; but machine {machine} of Node {name} is to be deleted, as its PendingNode says: `numo retry {name}` goes on with that, or \
@@ -107,7 +107,7 @@ impl<'a> Pass<'a> {
 
     /// Gives everything of a node back and ends its turn. A machine that was made for it is left to others of its group.
     pub(super) fn end(&mut self, donor: &NodeView, change: &'a ChangeView, step: Step, why: &Why) {
-        if let Some(patch) = cordon::given_back(donor, &self.view.uid) {
+        if let Some(patch) = cordon::restored(donor, &self.view.uid) {
             self.act(&donor.name, Action::PatchNode(patch), None);
         }
         let mut journal = Journal::open(change, self.now);
@@ -126,7 +126,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Nodes that were let go, also where the journal is gone: somebody has deleted it, or no operator is left and nobody has named its namespace.
-    fn nodes_let_go(&self) -> BTreeSet<&'a str> {
+    fn released_nodes(&self) -> BTreeSet<&'a str> {
         let observed = self.observed;
         let pending = self.fleet.pending.values().filter(|one| one.leaves());
         let turns = observed.changes.values().filter(|change| change.in_flight());
@@ -134,13 +134,13 @@ impl<'a> Pass<'a> {
         let mut names: BTreeSet<&str> = pending.map(PendingNodeView::node).chain(turns).collect();
         names.retain(|name| {
             let node = observed.nodes.get(*name);
-            node.is_some_and(|node| let_go::machine(observed, node).is_some())
+            node.is_some_and(|node| released::machine(observed, node).is_some())
         });
         names
     }
 
     /// Takes our marks off nodes that have no turn any more.
-    pub(super) fn give_back(&mut self) {
+    pub(super) fn restore(&mut self) {
         let flying = self.flying.iter();
         let (observed, uid) = (self.observed, &self.view.uid);
         let misnamed = |change: &ChangeView| {
@@ -153,13 +153,13 @@ impl<'a> Pass<'a> {
                 std::iter::once(named).chain(misnamed(change))
             })
             .collect();
-        let let_go = self.nodes_let_go();
-        let stays = |name: &str| in_flight.contains(name) || let_go.contains(name);
+        let released = self.released_nodes();
+        let stays = |name: &str| in_flight.contains(name) || released.contains(name);
         let before = self.out.actions.len();
         for node in observed.nodes.values() {
             if stays(&node.name) {
                 self.kept = true;
-            } else if let Some(patch) = cordon::given_back(node, uid) {
+            } else if let Some(patch) = cordon::restored(node, uid) {
                 self.act(&node.name, Action::PatchNode(patch), None);
             }
         }
@@ -174,7 +174,7 @@ impl<'a> Pass<'a> {
             }
         }
         self.delete_maintenances();
-        self.gives_back = self.out.actions.len() > before;
-        self.kept |= !in_flight.is_empty() || self.gives_back;
+        self.restores = self.out.actions.len() > before;
+        self.kept |= !in_flight.is_empty() || self.restores;
     }
 }

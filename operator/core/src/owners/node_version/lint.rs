@@ -3,7 +3,7 @@
 use super::{
     etcd::member_left,
     intent::{Intent, rules_of, schedule},
-    known::is_let_go,
+    known::is_released_machine,
     lost::surely_lost,
     sets::{Class, Sets},
     waves::of_control_plane,
@@ -209,8 +209,8 @@ impl<'a> Lint<'a> {
         let here = hosts.filter(|(_, host)| is_same(&host.provider_id, provider_id));
         for (name, _) in here {
             let node = self.seen.observed.nodes.get(name);
-            let let_go = node.is_some_and(|node| self.goes(node).is_ok());
-            if !let_go || !is_let_go(self.seen.observed, &self.view.uid, provider_id) {
+            let released = node.is_some_and(|node| self.goes(node).is_ok());
+            if !released || !is_released_machine(self.seen.observed, &self.view.uid, provider_id) {
                 return breach(
                     5,
                     format!("machine {provider_id} would be deleted under Node {name}"),
@@ -301,7 +301,7 @@ impl Checks for Lint<'_> {
         match action {
             FleetAction::CreatePendingNode { spec, turn, .. } if spec.goal == Some(Goal::Leave) => {
                 let id = spec.provider_id.as_deref().unwrap_or_default();
-                if !is_let_go(observed, &self.view.uid, id) {
+                if !is_released_machine(observed, &self.view.uid, id) {
                     let turn = turn.as_deref().unwrap_or("no turn");
                     return breach(5, format!("{turn} has not released machine {id}"));
                 }

@@ -4,7 +4,7 @@
 use super::{
     etcd::keeps_member,
     heir::is_for,
-    known::{is_let_go, is_request, request},
+    known::{is_released_machine, is_request, request},
     pass::Pass,
     sets::{Class, is_node_of, is_noted, is_older},
 };
@@ -443,7 +443,7 @@ impl<'a> Pass<'a> {
     /// Whether there may be a machine that the provider does not see yet. One that was let go was seen.
     fn may_be_unseen(&mut self, pending: &PendingNodeView) -> bool {
         let id = pending.provider_id();
-        if !id.is_empty() && is_let_go(self.observed, &self.view.uid, id) {
+        if !id.is_empty() && is_released_machine(self.observed, &self.view.uid, id) {
             return false;
         }
         // A deadline that lies further ahead is not what was written when it was given up.

@@ -89,7 +89,7 @@ impl<'a> Pass<'a> {
             claimed: BTreeSet::new(),
             made: 0,
             kept: false,
-            gives_back: false,
+            restores: false,
             waves: Waves::default(),
             wave_rules: WaveRules::default(),
             approvals: Approvals::default(),
@@ -179,7 +179,7 @@ impl crate::pass::Pass for Pass<'_> {
     fn restore_rest(&mut self) {
         self.hold = self.hold.take().or_else(|| self.waves.failures_spent());
         self.mend_pairs();
-        self.give_back();
+        self.restore();
     }
 
     fn go_on(&mut self) {
@@ -229,7 +229,7 @@ impl Pass<'_> {
         let view = self.view;
         let in_hand = self.kept || !self.sets.pending.is_empty();
         let held = if self.fleet.abandoned {
-            self.gives_back
+            self.restores
         } else {
             in_hand
         };

@@ -48,7 +48,7 @@ pub(crate) struct Pass<'a> {
     /// Something is yet to be given back.
     pub(super) kept: bool,
     /// This pass takes marks back from nodes that have no turn.
-    pub(super) gives_back: bool,
+    pub(super) restores: bool,
     /// Which nodes go before others, and what a person has approved.
     pub(super) waves: Waves<'a>,
     /// The rules of the waves of its nodes.

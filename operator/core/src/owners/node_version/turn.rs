@@ -128,7 +128,7 @@ impl<'a> Pass<'a> {
 
     /// Has the machine of a node deleted, before it its member of etcd, and after it the Node: a kubelet that runs would make its Node
     /// anew. That the machine is to go is written down first.
-    fn let_go(&mut self, change: &'a ChangeView, donor: &'a NodeView) {
+    fn release_machine(&mut self, change: &'a ChangeView, donor: &'a NodeView) {
         if self.goes_back(change, donor) {
             return;
         }
@@ -487,7 +487,7 @@ impl steps::Turn for Going<'_, '_> {
     fn await_change(&mut self) -> Next {
         let (pass, change) = (&mut *self.pass, self.change);
         if let Some(donor) = self.donor {
-            pass.let_go(change, donor);
+            pass.release_machine(change, donor);
             return STAY;
         }
         if journal::entered(change, Step::Changed).is_none() {
@@ -528,8 +528,8 @@ impl steps::Turn for Going<'_, '_> {
             return self.say(step, why);
         }
         let (pass, change) = (&mut *self.pass, self.change);
-        let given_back = closed::close(&mut pass.out, change, &why, pass.now);
-        self.say(if given_back { Step::Selected } else { step }, why);
+        let restored = closed::close(&mut pass.out, change, &why, pass.now);
+        self.say(if restored { Step::Selected } else { step }, why);
     }
 
     /// The node has changed, and nothing is left to do for a NodeVersion that is left.

@@ -69,11 +69,11 @@ impl<'a> Pass<'a> {
         let current = self.flying.iter().chain(&self.over).copied();
         let current = current.filter(|change| change.spec.target.run_id == self.run_id);
         // A node that was let go is gone because it was done. What fails then, such as a rule after the change, has failed.
-        let is_let_go = |change: &ChangeView| {
+        let is_released_machine = |change: &ChangeView| {
             journal::reason(change) == Some(Reason::NodeGone)
                 && journal::entered(change, Step::Changed).is_some()
         };
-        let current = current.filter(|change| !is_let_go(change));
+        let current = current.filter(|change| !is_released_machine(change));
         failures::failed(self.observed, current)
     }
 

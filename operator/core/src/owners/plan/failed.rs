@@ -39,9 +39,9 @@ fn failures(change: &ChangeView) -> usize {
     if entries.len() < MAX_ENTRIES {
         return failed;
     }
-    let given_back = entries.iter().rfind(|entry| entry.step == Step::Selected);
+    let restored = entries.iter().rfind(|entry| entry.step == Step::Selected);
     // No failure began the first attempt, or the one in which the turn was given back.
-    let first = given_back.map_or(1, |entry| entry.attempt.max(1));
+    let first = restored.map_or(1, |entry| entry.attempt.max(1));
     let attempts = entries.iter().map(|entry| entry.attempt);
     let known: BTreeSet<i32> = attempts
         .filter(|known| *known > first && *known <= attempt)

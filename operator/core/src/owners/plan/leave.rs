@@ -95,7 +95,7 @@ impl<'a> Pass<'a> {
         let why = if let Some((job, view)) = oldest {
             self.being_deleted(view, format!("Job {job} is being deleted: {message}"))
         } else {
-            if let Some(patch) = cordon::given_back(turn.node, &self.view.uid) {
+            if let Some(patch) = cordon::restored(turn.node, &self.view.uid) {
                 self.act(&turn.node.name, Action::PatchNode(patch), None);
             }
             self.release_lease(turn.node);
@@ -111,14 +111,14 @@ impl<'a> Pass<'a> {
     }
 
     /// Gives everything of a node back and ends its turn. One that the next version is to take up keeps its marks; one
-    /// whose Job may still run, out of reach, keeps them until that is over (`give_back`).
+    /// whose Job may still run, out of reach, keeps them until that is over (`restore`).
     pub(super) fn end(&mut self, turn: &Turn<'a>, step: Step, why: &Why) {
         let uid = &self.view.uid;
         let may_run = turn.runs() || self.preparing(turn).is_some();
         if may_run {
             // Whoever opened the node now would let pods onto one that changes.
         } else if why.reason != Reason::Superseded {
-            if let Some(patch) = cordon::given_back(turn.node, uid) {
+            if let Some(patch) = cordon::restored(turn.node, uid) {
                 self.act(&turn.node.name, Action::PatchNode(patch), None);
             }
         } else if (turn.has_begun() || turn.was_begun() || turn.node.unschedulable && self.may_have_run(turn))

@@ -77,7 +77,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Gives back a turn whose Job numo has deleted.
-    pub(super) fn give_back_unbegun(&mut self, turn: &Turn<'a>) {
+    pub(super) fn restore_unbegun(&mut self, turn: &Turn<'a>) {
         let message = format!(
             "no kubelet of Node {} took up its Job, which was deleted",
             turn.node.name

@@ -220,7 +220,7 @@ impl crate::pass::Pass for Pass<'_> {
     fn restore_rest(&mut self) {
         let hold = self.holds(&self.waves).next();
         self.hold = hold;
-        self.kept = self.give_back();
+        self.kept = self.restore();
         self.remove_jobs();
     }
 
@@ -348,7 +348,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Takes our marks off nodes that have no turn any more; true while there are some.
-    fn give_back(&mut self) -> bool {
+    fn restore(&mut self) -> bool {
         let (view, observed) = (self.view, self.observed);
         let in_flight = self.in_flight.clone();
         let goes_on = self.going_on();
@@ -464,7 +464,7 @@ impl<'a> Pass<'a> {
                 && self.observed.nodes.contains_key(&change.spec.node_name)
         });
         for change in of_run.filter(|change| journal::tells_ungated(change)) {
-            let words = ungated::let_go_by_other(&rules(&change.spec.node_name), &change.status);
+            let words = ungated::released_by_other(&rules(&change.spec.node_name), &change.status);
             report
                 .ungated
                 .entry(change.spec.node_name.clone())

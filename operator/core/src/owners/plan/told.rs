@@ -59,8 +59,8 @@ impl Turn<'_> {
     /// What its journal tells since its turn was last given back.
     fn told(&self) -> impl Iterator<Item = &Entry> {
         let entries = &self.change.status.entries;
-        let given_back = entries.iter().rposition(|entry| entry.step == Step::Selected);
-        entries[given_back.unwrap_or(0)..].iter()
+        let restored = entries.iter().rposition(|entry| entry.step == Step::Selected);
+        entries[restored.unwrap_or(0)..].iter()
     }
 
     /// What its journal tells of Jobs since its turn was last given back: until then nothing was disrupted.

@@ -164,8 +164,8 @@ impl<'a> Pass<'a> {
                 self.delete_job(turn.node, job, view);
             }
         }
-        let given_back = closed::close(&mut self.out, turn.change, &why, self.now);
-        let step = if given_back { Step::Selected } else { step };
+        let restored = closed::close(&mut self.out, turn.change, &why, self.now);
+        let step = if restored { Step::Selected } else { step };
         self.say_turn(turn, step, why);
     }
 }

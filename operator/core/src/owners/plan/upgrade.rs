@@ -17,7 +17,7 @@ use crate::{
         closed,
         journal::{self, Journal},
         steps::{Next, ON, STAY},
-        ungated::{let_go_by_other, not_passed},
+        ungated::{not_passed, released_by_other},
     },
     why::Why,
 };
@@ -210,7 +210,7 @@ impl<'a> Pass<'a> {
     /// Journals that the Job has begun, and on which boot.
     pub(super) fn note_release(&mut self, turn: &Turn<'a>) {
         let why = self.is_ungated(turn).then(|| {
-            let words = let_go_by_other(&self.rules_of(&turn.node.name), &turn.change.status);
+            let words = released_by_other(&self.rules_of(&turn.node.name), &turn.change.status);
             Why::new(Reason::Ungated, words)
         });
         let mut journal = Journal::open(turn.change, self.now);
@@ -238,7 +238,7 @@ impl<'a> Pass<'a> {
             if turn.step() == Step::Held {
                 self.say_held(turn);
             } else if self.has_deleted_job(turn) {
-                self.give_back_unbegun(turn);
+                self.restore_unbegun(turn);
             } else {
                 self.lose_job(turn);
             }

@@ -2,7 +2,7 @@
 
 use super::explanation::{Explanation, NAMED};
 use crate::{
-    cli::{live::Look, named::Named, word::Word},
+    cli::{live::Look, named::Named, remarked::Remark},
     shell::project::Kind,
 };
 use numo_api::{Reason, conditions::Actor, marks};
@@ -40,7 +40,7 @@ pub(super) fn budget(look: &Look, name: &str) -> Explanation {
     for used in of_budget {
         one.link("in use", usage(used));
     }
-    one.directives = view.map_or_else(Vec::new, |view| Word::kept(view.annotations.get(marks::SAID)));
+    one.directives = view.map_or_else(Vec::new, |view| Remark::kept(view.annotations.get(marks::SAID)));
     one
 }
 

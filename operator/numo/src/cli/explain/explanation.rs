@@ -5,7 +5,7 @@ use crate::{
         live::ago,
         named::Named,
         output::{self, paint},
-        word::Word,
+        remarked::Remark,
     },
     frontends::{shortfall, standing::Standing},
 };
@@ -60,7 +60,7 @@ pub(super) struct Explanation {
     pub(super) journal: Option<Journal>,
     /// What persons said of it, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) directives: Vec<Word>,
+    pub(super) directives: Vec<Remark>,
 }
 
 /// One thing that stands against a node's turn.

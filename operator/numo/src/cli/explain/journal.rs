@@ -1,7 +1,7 @@
 //! The journal of a node, in the order of its times.
 
 use super::explanation::{Entry, Journal};
-use crate::cli::word::Word;
+use crate::cli::remarked::Remark;
 use jiff::Timestamp;
 use numo_api::{Entry as JournalEntry, Outcome, VerdictRecord, marks};
 use numo_core::observed::ChangeView;
@@ -9,7 +9,7 @@ use numo_core::observed::ChangeView;
 /// Steps, verdicts and words, in the order of their times.
 pub(super) fn journal(change: &ChangeView) -> Journal {
     let status = &change.status;
-    let said = Word::kept(change.annotations.get(marks::SAID));
+    let said = Remark::kept(change.annotations.get(marks::SAID));
     // What was said of the node, each word with its own time.
     let words = said.iter().map(|word| Entry {
         at: word.at.clone(),
@@ -69,7 +69,7 @@ fn of_verdict(verdict: &VerdictRecord) -> Entry {
 }
 
 /// A directive that none of our words tells of. It was written by another hand than ours: nobody knows when.
-fn untold(change: &ChangeView, last: Option<&Word>) -> Option<String> {
+fn untold(change: &ChangeView, last: Option<&Remark>) -> Option<String> {
     let directive = change.spec.directive.as_ref()?;
     let verb = format!("{:?}", directive.action).to_lowercase();
     if last.is_some_and(|word| word.verb == verb && word.reason == directive.reason) {

@@ -12,8 +12,8 @@ use crate::{
         live::{self, Look},
         maintained,
         named::Named,
+        remarked::Remark,
         remedy,
-        word::Word,
     },
     shell::project::Kind,
 };
@@ -34,7 +34,7 @@ pub(super) fn maintenance(look: &Look, view: &MaintenanceView) -> Explanation {
         )),
         owner: Some(Named::owner(&view.owner)),
         purpose: view.spec.reason.clone(),
-        directives: Word::kept(view.annotations.get(marks::SAID)),
+        directives: Remark::kept(view.annotations.get(marks::SAID)),
         ..Explanation::of(
             Named::of_cluster(Kind::Node, &view.spec.node_name),
             live::maintenance_words(look, view),

@@ -12,8 +12,8 @@ use crate::{
     cli::{
         live::{self, Look},
         named::Named,
+        remarked::Remark,
         remedy,
-        word::Word,
     },
     frontends::standing::Standing,
     shell::project::Kind,
@@ -147,13 +147,13 @@ fn say_who_ends_it(one: &mut Explanation, node: &NodeReport) {
 }
 
 /// The last word of who holds the owner, if its hold is why the node waits.
-fn hold_said(look: &Look, owner: &Owner, node: &NodeReport, report: &Report) -> Option<Word> {
+fn hold_said(look: &Look, owner: &Owner, node: &NodeReport, report: &Report) -> Option<Remark> {
     let holds = |reason: Reason| matches!(reason, Reason::Suspended | Reason::Aborted | Reason::RunGivenUp);
     if !holds(node.why.reason) && !report.hold.as_ref().is_some_and(|hold| holds(hold.reason)) {
         return None;
     }
     let annotations = look.annotations(owner);
-    let said = Word::kept(annotations.and_then(|all| all.get(marks::SAID)));
+    let said = Remark::kept(annotations.and_then(|all| all.get(marks::SAID)));
     said.into_iter().next_back()
 }
 

@@ -4,8 +4,8 @@ use super::{explanation::Explanation, took::took, window::own_hours};
 use crate::cli::{
     live::{self, Look},
     named::Named,
+    remarked::Remark,
     remedy,
-    word::Word,
 };
 use numo_api::{Phase, Step, marks};
 use numo_core::{Decision, Owner, observed::Key, report::Report, suspended::suspended, text::counted};
@@ -30,7 +30,7 @@ pub(super) fn plan(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     one.left_out(report);
     took(&mut one, look, &owner, report);
     let view = look.store.observed.plans.get(key);
-    one.directives = view.map_or_else(Vec::new, |view| Word::kept(view.annotations.get(marks::SAID)));
+    one.directives = view.map_or_else(Vec::new, |view| Remark::kept(view.annotations.get(marks::SAID)));
     one
 }
 
@@ -57,7 +57,7 @@ pub(super) fn version(look: &Look, key: &Key, decision: &Decision) -> Explanatio
     one.left_out(report);
     took(&mut one, look, &owner, report);
     let annotations = look.annotations(&owner);
-    one.directives = Word::kept(annotations.and_then(|all| all.get(marks::SAID)));
+    one.directives = Remark::kept(annotations.and_then(|all| all.get(marks::SAID)));
     one
 }
 
@@ -149,7 +149,7 @@ pub(super) fn run(look: &Look, key: &Key, decision: &Decision) -> Explanation {
     one.behind("flight", report, "");
     one.left_out(report);
     took(&mut one, look, &owner, report);
-    one.directives = view.map_or_else(Vec::new, |view| Word::kept(view.annotations.get(marks::SAID)));
+    one.directives = view.map_or_else(Vec::new, |view| Remark::kept(view.annotations.get(marks::SAID)));
     one
 }
 

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::cli::{
     live::{self, Look},
-    word::Word,
+    remarked::Remark,
 };
 use jiff::Timestamp;
 use numo_api::{Reason, marks};
@@ -46,7 +46,7 @@ pub(super) fn around(one: &mut Explanation, look: &Look, seen: &NodeView, owner:
         one.link("budget", message);
         if used.budget.paused {
             one.directives
-                .extend(Word::kept(used.budget.annotations.get(marks::SAID)).pop());
+                .extend(Remark::kept(used.budget.annotations.get(marks::SAID)).pop());
         }
     }
     if let Some(owner) = owner {

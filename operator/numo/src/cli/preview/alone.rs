@@ -136,7 +136,7 @@ impl<'o> Question<'o> {
         store: &Store,
         phase: Phase,
     ) -> RuleSaid {
-        if self.rule.is_asked {
+        if self.rule.is_evaluated {
             return asking.ask(&self.evaluation(phase)).await;
         }
         try_job(connection, place, store, &self.job(phase)).await

@@ -41,7 +41,7 @@ impl Asking {
         let is_unjudged: BTreeSet<Key> = unjudged.iter().map(|rule| project::key(&rule.metadata)).collect();
         for rule in unjudged
             .iter()
-            .filter(|rule| !frontends::mutex_rule::is_asked(rule))
+            .filter(|rule| !frontends::mutex_rule::is_evaluated(rule))
         {
             let validity = probe::judge(&connection.write, rule).await;
             if validity != Validity::Unknown {
@@ -51,7 +51,7 @@ impl Asking {
         }
         let all = store.rules().map(|(_, rule)| rule);
         let mut looked_at = 0;
-        for rule in all.filter(|rule| frontends::mutex_rule::is_asked(rule)) {
+        for rule in all.filter(|rule| frontends::mutex_rule::is_evaluated(rule)) {
             asked.examine(std::sync::Arc::new(rule.clone()), sender.clone());
             looked_at += 1;
         }

@@ -142,13 +142,13 @@ impl Children {
         // Who waits to read holds no memory, and who reads holds no child: the API server of what a rule names may be slow.
         let _reading = self.readings.take(namespace, 1).await;
         let mut found = objects(rule, request, reader).await?;
-        reader.let_go();
+        reader.release();
         let turn = self.evaluations.take(namespace, 1).await;
         if reader.age() > self.fresh {
             drop(found);
             reader.forget();
             found = objects(rule, request, reader).await?;
-            reader.let_go();
+            reader.release();
         }
         Ok((turn, read(found)?))
     }

@@ -9,11 +9,11 @@ pub mod component;
 mod credentials;
 mod engine;
 pub mod evaluator;
+mod examine;
 pub mod expressions;
 mod intent;
 pub mod invalidate;
 pub mod loaded;
-mod look;
 mod object;
 #[cfg(feature = "operator")]
 pub mod provider;

@@ -246,13 +246,13 @@ impl RuleReader {
     }
 
     /// The page that was read last makes room: nobody asks for its rest.
-    pub(super) fn let_go(&self) {
+    pub(super) fn release(&self) {
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// What was read does not count: it is read again.
     pub(super) fn forget(&self) {
-        self.let_go();
+        self.release();
         self.marks.lock().unwrap_or_else(PoisonError::into_inner).clear();
         *self.began.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }

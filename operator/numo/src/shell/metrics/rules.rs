@@ -116,7 +116,7 @@ impl Rules {
             for phase in PHASES.into_iter().filter(|phase| view.runs_in(*phase)) {
                 self.count_from_zero(&rule, phase);
             }
-            if view.is_asked {
+            if view.is_evaluated {
                 let _ = self
                     .plugin_seconds
                     .get_or_create(&RuleLabels { rule: rule.clone() });

@@ -161,7 +161,7 @@ fn counters_are_there_before_anything_is_counted() {
         job_accounts: Vec::new(),
         has_job: false,
         has_clean_up_job: false,
-        is_asked: true,
+        is_evaluated: true,
         timeout_seconds: 1,
         pass_seconds: 60,
         retries: 0,

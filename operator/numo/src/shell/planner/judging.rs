@@ -118,7 +118,7 @@ impl Judgements {
         let is_early = self
             .next_of(rule, context.evaluator.policy())
             .is_some_and(|next| now < next);
-        let component = frontends::mutex_rule::is_asked(rule);
+        let component = frontends::mutex_rule::is_evaluated(rule);
         !is_early && (component || context.store.has_listed_jobs_of(&view.key, &view.job_namespace))
     }
 
@@ -127,7 +127,7 @@ impl Judgements {
         let key = project::key(&rule.metadata);
         let edition = project::edition(&rule.metadata);
         // A component is looked at once at a time, which includes that it is compiled.
-        let component = frontends::mutex_rule::is_asked(&rule);
+        let component = frontends::mutex_rule::is_evaluated(&rule);
         let policy = context.evaluator.policy();
         let times = self.times(&key, &edition, policy);
         if let Some(judging) = self.rules.get_mut(&key)

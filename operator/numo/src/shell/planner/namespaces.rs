@@ -54,14 +54,13 @@ impl Namespaces {
 
     /// Begins to watch the namespaces that rules run Jobs in.
     fn watch_jobs(&mut self, context: &mut Context) {
-        for (namespace, gives_back) in self.with_jobs(&context.store.observed) {
+        for (namespace, restores) in self.with_jobs(&context.store.observed) {
             if let Some(of_others) = self.jobs.get_mut(&namespace) {
-                *of_others &= gives_back;
+                *of_others &= restores;
                 continue;
             }
-            if self.is_full(gives_back) {
-                if !of_rules(&context.store.observed, Referral::GivesBack).contains(&namespace) && gives_back
-                {
+            if self.is_full(restores) {
+                if !of_rules(&context.store.observed, Referral::GivesBack).contains(&namespace) && restores {
                     // No rule is there now. One of many may have been.
                     continue;
                 }
@@ -77,7 +76,7 @@ impl Namespaces {
                 context.watch(kind, &namespace);
             }
             context.store.watch_again(&namespace);
-            self.jobs.insert(namespace, gives_back);
+            self.jobs.insert(namespace, restores);
         }
         let observed = &context.store.observed;
         let places = |rule: &RuleView| {
@@ -91,9 +90,9 @@ impl Namespaces {
     }
 
     /// Whether no further namespace with Jobs is watched; of owners that are not watched there are fewer.
-    fn is_full(&self, gives_back: bool) -> bool {
-        let of_others = self.jobs.values().filter(|gives_back| **gives_back);
-        gives_back && of_others.count() >= MAX_GIVING_BACK || self.jobs.len() >= MAX_JOB_NAMESPACES
+    fn is_full(&self, restores: bool) -> bool {
+        let of_others = self.jobs.values().filter(|restores| **restores);
+        restores && of_others.count() >= MAX_GIVING_BACK || self.jobs.len() >= MAX_JOB_NAMESPACES
     }
 
     /// The namespaces that rules run Jobs in, those of rules that watched owners refer to first; each with whether it is of another rank:
@@ -121,7 +120,7 @@ fn of_rules(observed: &Observed, wanted: Referral) -> BTreeSet<String> {
     rules
         // Where a rule may not run nothing of it is to be seen.
         .filter(|rule| place::refusal(rule, observed).is_none())
-        .filter(|rule| !rule.is_asked)
+        .filter(|rule| !rule.is_evaluated)
         .filter(|rule| frontends::mutex_rule::is_namespace(&rule.job_namespace))
         .map(|rule| rule.job_namespace.clone())
         .collect()

@@ -308,7 +308,7 @@ impl Store {
             .filter(|(judged, _)| *judged == edition)
             .map_or(Validity::Unknown, |(_, validity)| validity.clone());
         let mut view: RuleView = mutex_rule::view(rule, validity);
-        if !view.is_asked && self.unwatched.contains(&view.job_namespace) {
+        if !view.is_evaluated && self.unwatched.contains(&view.job_namespace) {
             let message = format!(
                 "spec.jobNamespace {}: rules name more than {MAX_JOB_NAMESPACES} namespaces for their Jobs, or more than \
                  {MAX_GIVING_BACK} of owners that are not watched; wanted one of those that others use (numo begins again with each restart)",
@@ -316,7 +316,7 @@ impl Store {
             );
             view.validity = Validity::Invalid(numo_api::Reason::TooManyNamespaces, message);
         }
-        if !view.is_asked {
+        if !view.is_evaluated {
             view.unseen = self.unseen_jobs_of(key, &view.job_namespace);
         }
         // What is wrong with the rule itself is said first.

@@ -772,7 +772,7 @@ impl Scene<'_> {
                     4 => rule.pass_seconds = dice.one_of(&[600, 604_800]),
                     5 => rule.retries = dice.one_of(&[0, 1, 10]),
                     6 => rule.phases = Vec::new(),
-                    7 => rule.is_asked = !rule.is_asked,
+                    7 => rule.is_evaluated = !rule.is_evaluated,
                     _ => rule.job_name = odd_text(dice),
                 }
                 "rule"

@@ -126,7 +126,7 @@ fn maintenances() -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn whatever_happens_before_any_write_the_node_is_kept_and_given_back_as_it_was() {
+fn whatever_happens_before_any_write_the_node_is_kept_and_restored_as_it_was() {
     for (name, text) in maintenances() {
         let writes = World::of(&text).maintain(0, Fault::None);
         let writes = writes.unwrap_or_else(|problem| panic!("{name}: {problem}"));

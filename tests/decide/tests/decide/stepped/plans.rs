@@ -81,7 +81,7 @@ fn rolls() -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn whatever_happens_before_any_write_every_node_is_given_back() {
+fn whatever_happens_before_any_write_every_node_is_restored() {
     for (name, text) in rolls() {
         let mut plain = World::of(&text);
         let writes = plain

@@ -285,7 +285,7 @@ fn rules_that_stand_in_a_run_are_rules_as_long_as_they_stand_there() {
         (first.job_name.as_str(), first.job_namespace.as_str()),
         ("upgrade-backup", "team")
     );
-    assert!(store.observed.rules[&Key::new("team", "upgrade_disk")].is_asked);
+    assert!(store.observed.rules[&Key::new("team", "upgrade_disk")].is_evaluated);
     assert_eq!(store.unjudged().len(), 2, "the API server judges them");
     let edition = project::edition(&store.rule(&key).unwrap().metadata);
     assert!(store.judge(&key, edition, Validity::Valid));

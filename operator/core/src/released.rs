@@ -27,7 +27,7 @@ pub(crate) fn has_released<'c>(changes: impl Iterator<Item = &'c ChangeView>, ma
 }
 
 /// A node that a NodeVersion has released, to be deleted with its machine.
-struct LetGo<'a> {
+struct ReleasedNode<'a> {
     /// The machine.
     machine: &'a str,
     /// The uid of the NodeVersion.
@@ -36,11 +36,11 @@ struct LetGo<'a> {
 
 /// The machine of a node that a NodeVersion has released; none of any other node. Nothing of such a node is taken back.
 pub(crate) fn machine<'a>(observed: &'a Observed, node: &NodeView) -> Option<&'a str> {
-    node_let_go(observed, node).map(|found| found.machine)
+    released_node(observed, node).map(|found| found.machine)
 }
 
 /// A node that a NodeVersion has released; none of any other node. Where its journal is gone, the PendingNode tells it.
-fn node_let_go<'a>(observed: &'a Observed, node: &NodeView) -> Option<LetGo<'a>> {
+fn released_node<'a>(observed: &'a Observed, node: &NodeView) -> Option<ReleasedNode<'a>> {
     let machine = observed.fleet.machine_of(&node.name);
     let mut changes = observed.journals();
     let change = changes.find(|change| {
@@ -52,7 +52,7 @@ fn node_let_go<'a>(observed: &'a Observed, node: &NodeView) -> Option<LetGo<'a>>
     });
     if let Some(change) = change {
         let pin = change.status.pin.as_ref();
-        return Some(LetGo {
+        return Some(ReleasedNode {
             machine: pin.and_then(|pin| pin.provider_id.as_deref()).unwrap_or(machine),
             owner: &change.spec.owner_ref.uid,
         });
@@ -62,7 +62,7 @@ fn node_let_go<'a>(observed: &'a Observed, node: &NodeView) -> Option<LetGo<'a>>
         one.leaves() && is_ours(one) && one.node() == node.name && is_same(one.provider_id(), machine)
     })?;
     // A node is cordoned and drained before it is released. Any other one has joined late, by a machine that was given up.
-    (node.unschedulable && !machine.is_empty()).then_some(LetGo {
+    (node.unschedulable && !machine.is_empty()).then_some(ReleasedNode {
         machine,
         owner: &leaves.owner_uid,
     })
@@ -71,7 +71,7 @@ fn node_let_go<'a>(observed: &'a Observed, node: &NodeView) -> Option<LetGo<'a>>
 /// What a person does about a node that a NodeVersion has released, and the mark of that owner on it; none of any other node, or of a mark
 /// that another owner has left on it.
 pub(crate) fn words(observed: &Observed, name: &str, is_of: impl Fn(&str) -> bool) -> Option<String> {
-    let LetGo { machine, owner } = node_let_go(observed, observed.nodes.get(name)?)?;
+    let ReleasedNode { machine, owner } = released_node(observed, observed.nodes.get(name)?)?;
     is_of(owner).then(|| format!(
         "Node {name} was released by its NodeVersion, and machine {machine} is to be deleted: delete the machine at its provider and \
          then the Node"

@@ -1,7 +1,7 @@
 //! What a person says to numo: who, why and when, kept on the object and told as an event. What it brings about is
 //! numo's to decide.
 
-pub use super::said::{DryRun, Word};
+pub use super::remark::{DryRun, Remark};
 use super::{
     error::{self, CliError},
     written::{self, Written},
@@ -109,9 +109,9 @@ impl<'a> Speaker<'a> {
     }
 
     /// The word of this verb.
-    pub fn word(&self, verb: &str) -> Word {
+    pub fn word(&self, verb: &str) -> Remark {
         let now: Timestamp = self.connection.clock.now();
-        Word {
+        Remark {
             at: now.round(jiff::Unit::Second).unwrap_or(now).to_string(),
             verb: verb.to_owned(),
             by: self.by.clone(),
@@ -192,7 +192,7 @@ impl<'a> Speaker<'a> {
     }
 
     /// Tells it as an event on the object. That it was not told fails nothing.
-    pub async fn tell(&self, resource: &ApiResource, object: &DynamicObject, event: &str, word: &Word) {
+    pub async fn tell(&self, resource: &ApiResource, object: &DynamicObject, event: &str, word: &Remark) {
         if self.say.dry_run != DryRun::None {
             return;
         }

@@ -8,7 +8,7 @@ use std::fmt;
 
 /// The four words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Word {
+pub(crate) enum OutcomeKind {
     /// The step may be taken.
     Pass,
     /// Not now.
@@ -19,7 +19,7 @@ pub(crate) enum Word {
     Error,
 }
 
-impl fmt::Display for Word {
+impl fmt::Display for OutcomeKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
     }
@@ -28,9 +28,9 @@ impl fmt::Display for Word {
 /// What a component said.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Said {
+pub(crate) struct EvaluationOutcome {
     /// Which of the four.
-    pub(crate) verdict: Word,
+    pub(crate) verdict: OutcomeKind,
     /// The report's, or that of an error.
     pub(crate) reason: String,
     /// One sentence.
@@ -49,13 +49,13 @@ pub(crate) struct Said {
     pub(crate) data: Option<Value>,
 }
 
-impl Said {
+impl EvaluationOutcome {
     /// Of an evaluation.
     pub(crate) fn of(outcome: &Result<Answer, Refused>) -> Self {
         match outcome {
             Ok(answer) => Self::verdict(&answer.verdict),
             Err(refused) => Self {
-                verdict: Word::Error,
+                verdict: OutcomeKind::Error,
                 reason: refused.reason.as_str().to_owned(),
                 summary: refused.message.clone(),
                 retry_after_seconds: None,
@@ -68,13 +68,13 @@ impl Said {
 
     fn verdict(verdict: &Verdict) -> Self {
         let (word, retry_after_seconds, progress_percent) = match verdict {
-            Verdict::Pass(_) => (Word::Pass, None, None),
-            Verdict::Block(_) => (Word::Block, None, None),
+            Verdict::Pass(_) => (OutcomeKind::Pass, None, None),
+            Verdict::Block(_) => (OutcomeKind::Block, None, None),
             Verdict::Wait {
                 retry_after,
                 progress,
                 ..
-            } => (Word::Wait, Some(*retry_after), *progress),
+            } => (OutcomeKind::Wait, Some(*retry_after), *progress),
         };
         let report = verdict.report();
         Self {

@@ -33,7 +33,7 @@ impl DryRun {
 
 /// Something a person said about an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Word {
+pub struct Remark {
     /// When.
     pub at: String,
     /// The verb.
@@ -45,7 +45,7 @@ pub struct Word {
     pub reason: Option<String>,
 }
 
-impl Word {
+impl Remark {
     /// In a sentence.
     pub fn sentence(&self) -> String {
         let why = self
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn the_latest_words_are_kept_and_nonsense_is_no_word() {
-        let word = |number: usize| Word {
+        let word = |number: usize| Remark {
             at: number.to_string(),
             verb: "pause".to_owned(),
             by: "ada".to_owned(),
@@ -87,11 +87,11 @@ mod tests {
         for number in 0..KEPT + 3 {
             kept = Some(word(number).added(kept.as_ref()));
         }
-        let found = Word::kept(kept.as_ref());
+        let found = Remark::kept(kept.as_ref());
         assert_eq!(found.len(), KEPT);
         assert_eq!(found.first().map(|word| word.at.as_str()), Some("3"));
         let nonsense = "{".to_owned();
-        assert_eq!(Word::kept(Some(&nonsense)), []);
-        assert_eq!(Word::kept(Some(&word(1).added(Some(&nonsense)))).len(), 1);
+        assert_eq!(Remark::kept(Some(&nonsense)), []);
+        assert_eq!(Remark::kept(Some(&word(1).added(Some(&nonsense)))).len(), 1);
     }
 }
