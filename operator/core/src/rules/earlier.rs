@@ -46,8 +46,7 @@ pub fn earlier(inquiry: &Inquiry<'_>, is_released: bool) -> Option<(Why, Option<
             now,
         ));
     }
-    // What it says of its own time anybody may have written.
-    let limit = rule_of(inquiry, job).map_or(STUCK_SECONDS, |rule| rule.timeout_seconds);
+    let limit = limit_seconds(inquiry, (key, job));
     let deadline = later(job.created, limit.saturating_add(DEADLINE_GRACE_SECONDS));
     if now < deadline {
         let why = Why::new(Reason::RuleRunning, format!("{what} comes to its end first"));
@@ -59,6 +58,16 @@ pub fn earlier(inquiry: &Inquiry<'_>, is_released: bool) -> Option<(Why, Option<
         Why::new(Reason::RuleRunning, message).ended_by(Actor::ClusterAdmin),
         None,
     ))
+}
+
+/// How long a Job may run (seconds). Of one that numo surely made it is what that says, as its rule said when it was made; what another says
+/// of its own time anybody may have written.
+fn limit_seconds(inquiry: &Inquiry<'_>, (key, job): (&Key, &JobView)) -> i64 {
+    let by_rule = rule_of(inquiry, job).map_or(STUCK_SECONDS, |rule| rule.timeout_seconds);
+    match job.deadline_seconds {
+        Some(own) if is_named(inquiry, (key, job)) => own,
+        _ => by_rule,
+    }
 }
 
 /// Whether a Job of the node, of whatever owner, is waited for. Those of runs may stand beside one another.
@@ -90,39 +99,61 @@ fn is_due(inquiry: &Inquiry<'_>, key: &Key) -> bool {
 
 /// Whether numo may have made a Job. Labels and annotations say nothing by themselves: whoever may create Jobs in a namespace that is
 /// watched can give them to one, and would hold every node. Where numo runs Jobs of rules, they are believed if its rule may run there or a
-/// turn of the node has its run; elsewhere one of the own run must have the name of an attempt, which nobody knows who does not know
-/// the uids of owner and node.
+/// turn of the node has its run; elsewhere it must have the name of an attempt.
 fn is_of_numo(inquiry: &Inquiry<'_>, (key, job): (&Key, &JobView)) -> bool {
-    let (subject, observed) = (&inquiry.subject, inquiry.observed);
-    let (is_own, to) = (job.run == subject.run, key.namespace.as_str());
-    let has_turn = |change: &ChangeView| {
-        change.spec.node_name == subject.node && change.spec.target.run_id == job.run && !change.is_word()
-    };
+    let (subject, observed, to) = (&inquiry.subject, inquiry.observed, key.namespace.as_str());
     let from = job.rule.split_once('/').map_or("", |(from, _)| from);
     if place::runs_jobs(observed, to) {
-        let rule = rule_of(inquiry, job);
-        return is_own
-            || rule.is_some_and(|_| place::takes_jobs(observed, from, to))
-            || observed.journals().any(has_turn);
+        return job.run == subject.run
+            || rule_of(inquiry, job).is_some_and(|_| place::takes_jobs(observed, from, to))
+            || turns(inquiry, job).next().is_some();
     }
-    let is_named_for = |phase, round, attempt| {
-        let identity = JobIdentity {
-            owner_uid: subject.owner_uid,
-            node_uid: subject.node_uid,
-            run: subject.run,
-            rule: &job.rule,
-            phase,
-            round,
-            attempt,
-        };
-        names::is_job_of(&key.name, &identity)
-    };
-    let last = subject.round;
-    let rounds = last.saturating_sub(COMPARED).max(1)..=last;
-    let mut attempts = rounds.flat_map(|round| (1..=COMPARED).map(move |one| (round, one)));
-    let mut is_named =
-        || attempts.any(|(round, one)| Phase::ALL.iter().any(|phase| is_named_for(*phase, round, one)));
-    is_own && place::takes_jobs(observed, from, to) && is_named()
+    place::takes_jobs(observed, from, to) && is_named(inquiry, (key, job))
+}
+
+/// The turns of the node in the run of a Job, of whatever owner. A stranger can write none.
+fn turns<'a>(inquiry: &Inquiry<'a>, job: &JobView) -> impl Iterator<Item = &'a ChangeView> {
+    let (node, run) = (inquiry.subject.node, job.run.as_str());
+    let journals = inquiry.observed.journals();
+    journals.filter(move |change| {
+        change.spec.node_name == node && change.spec.target.run_id == run && !change.is_word()
+    })
+}
+
+/// Whether a Job has the name of an attempt of this run, or of a turn of the node: nobody knows that who does not know the uids of owner and
+/// node.
+fn is_named(inquiry: &Inquiry<'_>, (key, job): (&Key, &JobView)) -> bool {
+    let subject = &inquiry.subject;
+    let own = (subject.owner_uid, subject.node_uid, subject.round);
+    let own = (job.run == subject.run).then_some(own);
+    let of_turns = turns(inquiry, job).map(|change| {
+        let spec = &change.spec;
+        (
+            spec.owner_ref.uid.as_str(),
+            spec.node_uid.as_str(),
+            change.status.attempt,
+        )
+    });
+    own.into_iter()
+        .chain(of_turns)
+        .any(|(owner_uid, node_uid, last)| {
+            let rounds = last.saturating_sub(COMPARED).max(1)..=last.max(1);
+            let mut attempts = rounds.flat_map(|round| (1..=COMPARED).map(move |one| (round, one)));
+            attempts.any(|(round, attempt)| {
+                Phase::ALL.iter().any(|phase| {
+                    let identity = JobIdentity {
+                        owner_uid,
+                        node_uid,
+                        run: &job.run,
+                        rule: &job.rule,
+                        phase: *phase,
+                        round,
+                        attempt,
+                    };
+                    names::is_job_of(&key.name, &identity)
+                })
+            })
+        })
 }
 
 /// The rule that a Job names, if there is one.

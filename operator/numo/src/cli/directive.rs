@@ -8,7 +8,7 @@ use super::{
     live::{self, Look},
     object::{ObjectArg, What},
     remarked::{ATTEMPTS, Change, SayArgs, Speaker},
-    turns::{hold_of, turn_of},
+    turns::{holds_of, turn_of},
     written::Written,
 };
 use crate::shell::{apply, client::Connection, project::Kind, watch};
@@ -139,7 +139,7 @@ pub async fn give(args: Wanted) -> Result<(), CliError> {
     let speaker = Speaker::of(&connection, &args.say).await?;
     let namespace = args.namespace.as_deref();
     if args.undo {
-        return take_back(&speaker, &node, hold_of(&connection, &node, namespace).await?).await;
+        return take_back_all(&speaker, &node, namespace).await;
     }
     let turn = turn_of(&connection, &node, namespace).await?;
     let directive = Directive {
@@ -197,36 +197,44 @@ fn or_until_over(change: &NodeChange) -> String {
     )
 }
 
-/// Takes a hold away: the node goes on from where it is.
-async fn take_back(
-    speaker: &Speaker<'_>,
-    node: &str,
-    hold: Option<(DynamicObject, NodeChange)>,
-) -> Result<(), CliError> {
-    let Some((object, change)) = hold else {
+/// Takes all holds of a node away: one that is left would hold it still.
+async fn take_back_all(speaker: &Speaker<'_>, node: &str, namespace: Option<&str>) -> Result<(), CliError> {
+    let holds = holds_of(speaker.connection, node, namespace).await?;
+    if holds.is_empty() {
         return Err(CliError::Usage(format!(
             "Node {node} is not held by `numo hold`: there is nothing to take back; `numo explain {node}` says what it \
              waits for"
         )));
-    };
-    let namespace = change.metadata.namespace.clone().unwrap_or_default();
-    let api = watch::api(&speaker.connection.write, Kind::NodeChange, &namespace);
+    }
+    for hold in &holds {
+        take_back(speaker, node, hold).await?;
+    }
+    live::say_idle(speaker.connection).await;
+    Ok(())
+}
+
+/// Takes a hold away: the node goes on from where it is.
+async fn take_back(
+    speaker: &Speaker<'_>,
+    node: &str,
+    (object, change): &(DynamicObject, NodeChange),
+) -> Result<(), CliError> {
+    let namespace = change.metadata.namespace.as_deref().unwrap_or_default();
+    let api = watch::api(&speaker.connection.write, Kind::NodeChange, namespace);
     let said = Change {
         resource: &watch::resource(Kind::NodeChange),
-        object: &object,
+        object,
         verb: "hold --undo",
         event: "HoldTakenBack",
         patch: json!({"spec": {"directive": null}}),
         said_of: &[],
     };
     let written = speaker.write(&api, said).await?;
-    let name = change.metadata.name.unwrap_or_default();
+    let name = change.metadata.name.as_deref().unwrap_or_default();
     speaker.say.print(
         written,
         format!("nodechange/{name}: Node {node} is no longer held and continues"),
-    )?;
-    live::say_idle(speaker.connection).await;
-    Ok(())
+    )
 }
 
 const fn verb_of(action: DirectiveAction) -> &'static str {

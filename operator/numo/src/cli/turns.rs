@@ -13,18 +13,18 @@ use std::collections::BTreeSet;
 /// A NodeChange, as it was read.
 pub type Found = (DynamicObject, NodeChange);
 
-/// The NodeChange by which a person holds the node, the latest one first: a hold stays when its owner goes to something else.
-pub async fn hold_of(
+/// The NodeChanges by which a person holds the node, of whatever owner: a hold stays when its owner goes to something else.
+pub async fn holds_of(
     connection: &Connection,
     node: &str,
     namespace: Option<&str>,
-) -> Result<Option<Found>, CliError> {
+) -> Result<Vec<Found>, CliError> {
     let is_held = |change: &NodeChange| {
         let directive = change.spec.directive.as_ref();
         directive.is_some_and(|directive| directive.action == DirectiveAction::Hold)
     };
-    let mut changes = changes_of(connection, node, namespace).await?.into_iter();
-    Ok(changes.find(|(_, change)| is_held(change)))
+    let changes = changes_of(connection, node, namespace).await?.into_iter();
+    Ok(changes.filter(|(_, change)| is_held(change)).collect())
 }
 
 /// The NodeChanges of a node, the latest one first.

@@ -33,6 +33,8 @@ const RETRY_ABSENT: Duration = Duration::from_mins(5);
 /// back sooner, and a stop for each of them would stop much; what changes meanwhile nobody sees, so it may be no longer than people take
 /// for a moment.
 const FAILING_FOR: Duration = Duration::from_mins(1);
+/// The same after what was seen was outdated, and was listed anew, and nothing was heard of the watch since.
+const FAILING_AGAIN: Duration = Duration::from_secs(10);
 /// Errors that are this far apart are of two outages: a watch is begun again after a minute at most, and tells nothing where nothing
 /// happens.
 const APART: Duration = Duration::from_mins(2);
@@ -147,6 +149,8 @@ pub async fn watch(client: Client, kind: Kind, scope: String, to: Sender<Seen>) 
 struct Outage {
     /// The first error since it was heard of last, and the last one.
     errors: Option<(Instant, Instant)>,
+    /// Whether what was seen was outdated, and nothing but a list was heard of since.
+    was_outdated: bool,
 }
 
 impl Outage {
@@ -154,13 +158,25 @@ impl Outage {
     fn fails(&mut self, now: Instant) -> bool {
         let errors = self.errors.filter(|(_, last)| now.duration_since(*last) < APART);
         let (first, _) = errors.unwrap_or((now, now));
-        let is_long = now.duration_since(first) >= FAILING_FOR;
+        let patience = if self.was_outdated {
+            FAILING_AGAIN
+        } else {
+            FAILING_FOR
+        };
+        let is_long = now.duration_since(first) >= patience;
         self.errors = (!is_long).then_some((first, now));
+        self.was_outdated |= is_long;
         is_long
     }
 
     /// It was heard of.
     const fn ends(&mut self) {
+        self.errors = None;
+        self.was_outdated = false;
+    }
+
+    /// It was listed: the list is fresh, and says nothing of the watch.
+    const fn lists(&mut self) {
         self.errors = None;
     }
 }
@@ -184,8 +200,10 @@ impl State {
         find: impl Fn(K) -> Found,
     ) -> Option<Seen> {
         let kind = self.kind;
-        if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
-            self.outage.ends();
+        match event {
+            watcher::Event::Init | watcher::Event::InitApply(_) => {}
+            watcher::Event::InitDone => self.outage.lists(),
+            watcher::Event::Apply(_) | watcher::Event::Delete(_) => self.outage.ends(),
         }
         match event {
             watcher::Event::Init => Some(Seen::Listing(kind, self.scope.clone())),
@@ -236,11 +254,7 @@ impl State {
 
     /// What is told of a watch that does nothing but fail.
     fn outdated(&self, mut all: Vec<Seen>, error: &watcher::Error) -> (Vec<Seen>, Option<Duration>) {
-        let words = format!(
-            "its watch has failed for {} s: {}",
-            FAILING_FOR.as_secs(),
-            said(error)
-        );
+        let words = format!("its watch only fails: {}", said(error));
         tracing::warn!(kind = ?self.kind, scope = self.scope, words, "what was seen is outdated; listing anew");
         if !self.kind.watched().missing.is_own_business() {
             all.push(Seen::ListFailed(self.kind, self.scope.clone(), words));
@@ -313,7 +327,7 @@ fn of_error(kind: Kind, scope: &str, error: &watcher::Error, (listed, first): (b
     // Whose Jobs run there waits for the first list, and is told what keeps it.
     let is_awaited = of_jobs && of_list && !is_refusal(error);
     if (listed || is_awaited) && !missing.is_own_business() && (is_refusal(error) || of_list) {
-        all.push(Seen::ListFailed(kind, scope.to_owned(), error.to_string()));
+        all.push(Seen::ListFailed(kind, scope.to_owned(), said(error)));
     }
     if first && matches!(missing, Missing::Told { .. }) {
         // Who has Plans there is told what is missing.
@@ -324,10 +338,6 @@ fn of_error(kind: Kind, scope: &str, error: &watcher::Error, (listed, first): (b
             all.push(Seen::Absent(kind, said(error)));
         }
         all.push(Seen::Listed(kind, scope.to_owned()));
-        if kind == Kind::Job {
-            // Where numo has no right any more, one may run from before: rules there are judged, and no turn goes on beside it.
-            all.push(Seen::ListFailed(kind, scope.to_owned(), said(error)));
-        }
     }
     all
 }
@@ -444,12 +454,18 @@ mod tests {
         };
         assert!(words.contains("too many requests"), "{words}");
         assert!(again.is_some());
-        // The list worked, and the watch does not: it is outdated again after the same time.
+        // The list worked, and the watch still does not: it is outdated again much sooner.
         let done = pools.of_event(watcher::Event::<Item>::InitDone, |_| Found::NotOurs);
         assert!(matches!(done, Some(Seen::Listed(..))));
         assert!(pools.of_error(&too_many(), after(75)).1.is_none());
+        assert!(pools.of_error(&too_many(), after(84)).1.is_none());
+        assert!(pools.of_error(&too_many(), after(85)).1.is_some());
+        // Once it is heard of, it has its whole time again.
+        pools.of_event(watcher::Event::<Item>::InitDone, |_| Found::NotOurs);
+        let gone: Item = serde_json::from_str(r#"{"metadata": {"name": "a"}}"#).unwrap();
+        pools.of_event(watcher::Event::Delete(gone), |_| Found::NotOurs);
+        assert!(pools.of_error(&too_many(), after(100)).1.is_none());
         assert!(pools.of_error(&too_many(), after(130)).1.is_none());
-        assert!(pools.of_error(&too_many(), after(140)).1.is_some());
     }
 
     #[test]
@@ -469,11 +485,5 @@ mod tests {
         assert!(pools.of_error(&broken(), after(400)).1.is_none());
         assert!(pools.of_error(&too_many(), after(430)).1.is_none());
         assert!(pools.of_error(&broken(), after(470)).1.is_none());
-        // What numo can do without is listed anew, and stops nobody.
-        let mut events = state(Kind::JobEvent);
-        assert!(events.of_error(&too_many(), after(0)).0.is_empty());
-        let (seen, again) = events.of_error(&too_many(), after(60));
-        let is_own = Kind::JobEvent.watched().missing.is_own_business();
-        assert_eq!((seen.is_empty(), again.is_some()), (is_own, true));
     }
 }

@@ -334,7 +334,29 @@ fn a_job_of_another_run_counts_if_its_rule_may_run_there_or_a_turn_of_the_node_h
     }
 }
 
-/// Whoever writes a Job says how long it may take: the wait for it is as long as its rule says.
+/// An edit that lowers the time of a rule makes no Job one that is stuck: nobody is told to delete what may run for hours more.
+#[test]
+fn a_job_that_numo_made_is_waited_for_as_long_as_it_was_made_for() {
+    for text in TURNS {
+        let (mut cluster, key) = retried(text);
+        job(&mut cluster, &key).deadline_seconds = Some(7200);
+        for rule in cluster.observed.rules.values_mut() {
+            rule.timeout_seconds = 300;
+        }
+        job(&mut cluster, &key).created = at(-7200);
+        check_cluster(
+            &cluster,
+            "node a PreRules RuleRunning ~ comes to its end first\n > nothing",
+        );
+        job(&mut cluster, &key).created = at(-7300);
+        check_cluster(
+            &cluster,
+            "node a PreRules RuleRunning ~ did not end within 7200 s: delete it",
+        );
+    }
+}
+
+/// Whoever writes a Job says how long it may take: the wait for one that numo may not have made is as long as its rule says.
 #[test]
 fn a_job_is_waited_for_as_long_as_its_rule_says() {
     for text in TURNS {
@@ -346,6 +368,9 @@ fn a_job_is_waited_for_as_long_as_its_rule_says() {
             .next()
             .expect("a rule")
             .timeout_seconds;
+        let written = Key::new(&key.namespace, "other-0123456789");
+        moved(&mut cluster, &key, &written, None);
+        let key = written;
         job(&mut cluster, &key).deadline_seconds = Some(timeout * 100);
         job(&mut cluster, &key).created = at(-timeout - 59);
         check_cluster(

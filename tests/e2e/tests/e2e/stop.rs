@@ -57,10 +57,7 @@ async fn a_stop_between_two_writes_of_a_round_holds_the_second() -> Result<()> {
     for _ in 0..3 {
         seen = released_after_a_while(&stage).await;
     }
-    assert!(
-        seen.len() < 3,
-        "one was on its way, the last was not: {seen:?}"
-    );
+    assert!(seen.len() < 3, "one was on its way, the last was not: {seen:?}");
     stage.say(&["start"]).await?;
     finish(&stage).await?;
     assert_eq!(released(&stage.world).len(), 3);

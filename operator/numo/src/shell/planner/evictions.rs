@@ -64,16 +64,17 @@ struct Until {
 }
 
 impl Until {
-    /// Why it is asked no more; none if it is.
-    fn over(&self) -> Option<&'static str> {
+    /// What is said of a pod that is asked no more; none if it is asked. One whose place came too late was not asked at all, and is decided
+    /// again.
+    fn over(&self) -> Option<Said> {
+        let busy = |words: &str| Some(Said::Busy(words.to_owned()));
         if !self.fence.holds() {
-            return Some("the leader lease was not sure when it was to be asked");
+            return busy("the leader lease was not sure when it was to be asked");
         }
         if self.stopped.load(Ordering::Acquire) {
-            return Some("a stop came before it was asked");
+            return busy("a stop came before it was asked");
         }
-        let is_old = self.decided.elapsed() > DECIDED_FOR;
-        is_old.then_some("its turn to be asked came too late after it was decided")
+        (self.decided.elapsed() > DECIDED_FOR).then_some(Said::Asked)
     }
 }
 
@@ -155,8 +156,8 @@ impl Evictions {
                 return;
             };
             // Whatever comes of it is told: a pod that was never asked would wait for an answer.
-            let said = if let Some(words) = until.over() {
-                Said::Busy(words.to_owned())
+            let said = if let Some(said) = until.over() {
+                said
             } else {
                 let asked = tokio::time::timeout(PATIENCE, apply::evict(&client, &eviction)).await;
                 let said = asked.unwrap_or_else(|_| Said::Busy("not answered in time".to_owned()));
@@ -183,11 +184,13 @@ mod tests {
         };
         assert_eq!(until.over(), None);
         until.decided = until.decided.checked_sub(2 * DECIDED_FOR).unwrap();
-        assert!(until.over().is_some_and(|words| words.contains("too late")));
+        assert_eq!(until.over(), Some(Said::Asked));
         until.decided = Instant::now();
         until.stopped.store(true, Ordering::Release);
-        assert!(until.over().is_some_and(|words| words.contains("a stop")));
+        let is_for =
+            |until: &Until, of: &str| matches!(until.over(), Some(Said::Busy(words)) if words.contains(of));
+        assert!(is_for(&until, "a stop"));
         until.fence = Fence::lapsed();
-        assert!(until.over().is_some_and(|words| words.contains("leader lease")));
+        assert!(is_for(&until, "leader lease"));
     }
 }

@@ -30,6 +30,16 @@ impl Store {
         let Some(pod) = pod.filter(|pod| pod.uid == eviction.uid) else {
             return;
         };
+        if said == Said::Asked {
+            // It was not: nothing was refused, and nobody waits for an answer.
+            let known = observed.evictions.get_mut(&eviction.uid);
+            if known.as_ref().is_none_or(|known| known.refusals == 0) {
+                observed.evictions.remove(&eviction.uid);
+            } else if let Some(known) = known {
+                known.said = Said::Busy("it was not asked again yet".to_owned());
+            }
+            return;
+        }
         let known = observed.evictions.get(&eviction.uid);
         let accepted = said == Said::Accepted;
         let refusals = known.map_or(0, |known| known.refusals);

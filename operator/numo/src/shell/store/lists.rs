@@ -5,7 +5,6 @@ use crate::shell::{
     kind::Kind,
     watched::{Missing, Place},
 };
-use jiff::Timestamp;
 use numo_core::{
     Owner,
     observed::{ETCD_PODS, Key},
@@ -118,22 +117,19 @@ impl Store {
     /// Why Jobs of a rule cannot be seen, where that is so.
     pub(super) fn unseen_jobs_of(&self, rule: &Key, namespace: &str) -> Option<String> {
         let blind = |place: &str| self.blind.iter().find(|((scope, _), _)| scope == place);
-        let ((scope, kind), (since, words)) = self.places_of(rule, namespace).find_map(blind)?;
+        let ((scope, kind), words) = self.places_of(rule, namespace).find_map(blind)?;
         let plural = kind.resource().3;
-        Some(format!(
-            "{plural} of namespace {scope} cannot be listed since {since}: {words}"
-        ))
+        Some(format!("{plural} of namespace {scope} cannot be listed: {words}"))
     }
 
-    /// Notes whether the Jobs of a namespace can be listed; true if that is news to a rule that runs some there.
+    /// Notes whether the Jobs of a namespace can be listed; true if that is news to a rule that runs some there. The words are those of the
+    /// first failure: others would be news each time.
     fn note_blind(&mut self, kind: Kind, scope: &str, words: Option<&str>) -> bool {
         let slot = (scope.to_owned(), kind);
-        let known = self.blind.get(&slot).map(|(since, _)| *since);
         let Some(words) = words else {
             return self.blind.remove(&slot).is_some() && self.refresh_rules_of(scope);
         };
-        let since = known.unwrap_or_else(Timestamp::now);
-        self.blind.insert(slot, (since, words.to_owned()));
+        self.blind.entry(slot).or_insert_with(|| words.to_owned());
         self.refresh_rules_of(scope)
     }
 
@@ -194,9 +190,11 @@ impl Store {
         self.listing.remove(&slot);
         let words = numo_core::rules::clip(words, 512);
         if kind.watched().place == Place::RuleJobs {
-            return self.note_blind(kind, &slot.1, Some(&words));
+            // Pods and Events say more of a Job that is seen: once they were listed, nobody waits for them.
+            let is_awaited = kind == Kind::Job || self.waiting_for.contains(&slot);
+            return is_awaited && self.note_blind(kind, &slot.1, Some(&words));
         }
-        self.failing.insert(slot, words.clone());
+        let words = self.failing.entry(slot).or_insert(words).clone();
         replace(&mut self.observed.unlisted, listed_as(kind), words)
     }
 

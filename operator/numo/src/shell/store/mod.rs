@@ -35,7 +35,6 @@ use super::{
     watched::object::{JobPodView, PlanPodView},
 };
 use crate::{frontends::mutex_notifier::NotifierView, runners::wasm::Examined};
-use jiff::Timestamp;
 use numo_api::{Condition, MutexRule, conditions::types};
 use numo_core::{
     Owner, OwnerKind,
@@ -108,7 +107,7 @@ pub struct Store {
     /// By rule, the namespaces where a Job of it may still run that began before it was edited.
     earlier: BTreeMap<Key, BTreeSet<String>>,
     /// Namespaces of which Jobs of rules, or their pods, cannot be listed: since when, and the API server's words.
-    blind: BTreeMap<(String, Kind), (Timestamp, String)>,
+    blind: BTreeMap<(String, Kind), String>,
 }
 
 /// What the watch of one node's pods has said beside the pods themselves.
