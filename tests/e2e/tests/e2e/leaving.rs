@@ -1,10 +1,10 @@
 //! Leaving a run never lets the MCO roll the rest ungated.
 
 use anyhow::{Context as _, Result};
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::{batch::v1::Job, core::v1::Namespace};
 use kube::{
     Api,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use numo_api::{NodeChange, RunResult, Step, marks};
 use numo_e2e::{Answers, NAMESPACE, Sink, Stage};
@@ -45,8 +45,20 @@ async fn deleted_again_and_again(world: WorldSpec, spec: serde_json::Value) -> R
     expected.at_version = None;
     stage.judge(&expected).await?;
 
-    // While a node is changing. Another run takes over the pool that the first one left paused.
+    // While a node is changing. Another run takes over the pool that the first one left paused. A node on which a Job of the first run still
+    // runs would let the next one have its turn.
     gate.open("worker-0")?;
+    let jobs: Api<Job> = Api::namespaced(stage.client.clone(), NAMESPACE);
+    stage
+        .until("the Job of the deleted run has ended", 60, || async {
+            let all = jobs.list(&ListParams::default()).await?.items;
+            let has_ended = |job: &Job| {
+                let status = job.status.as_ref();
+                status.is_some_and(|status| status.completion_time.is_some())
+            };
+            Ok(all.iter().all(has_ended).then_some(()))
+        })
+        .await?;
     apply(&stage, &[run_of(&["gated"], spec.clone())]).await?;
     seen(&stage, "worker-0 is let go", |w| released(w) == ["worker-0"]).await?;
     delete_run(&stage, "upgrade").await?;
