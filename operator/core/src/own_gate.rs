@@ -21,29 +21,27 @@ use std::collections::BTreeSet;
 /// Generation of what was lost: it is missed whatever else is edited.
 const LOST: &str = "-";
 
-/// What stands before a field that an edit has taken away.
-const TAKEN: char = '!';
-
 /// What the mark on an owner remembers.
 struct Remembered {
     /// The generation of the spec that had these fields; none once one of them was lost.
     generation: Option<i64>,
     fields: BTreeSet<String>,
-    /// The fields that edits have taken away while others stayed.
-    taken: BTreeSet<String>,
-    /// This numo wrote it, for this object.
-    is_own: bool,
 }
 
 impl Remembered {
     fn of(view: OwnerView<'_>) -> Option<Self> {
         if let Some(found) = view.annotations.get(marks::GATE) {
             let (whose, rest) = found.split_once(' ').unwrap_or_default();
-            // Who makes an object of another one's copies its annotations; that none of the gate is left is asked about all the same.
-            let is_its =
-                whose == of_uid(view.uid) || view.gate.fields().is_some_and(|there| there.is_empty());
-            if let Some(found) = Self::parse(rest, true) {
-                return Some(found).filter(|_| is_its);
+            if let Some(found) = Self::parse(rest) {
+                if whose == of_uid(view.uid) {
+                    return Some(found);
+                }
+                // Who makes an object of another one copies its annotations; that none of the gate is left is asked about all the same.
+                let is_bare = view.gate.fields().is_some_and(|there| there.is_empty());
+                return is_bare.then_some(Self {
+                    generation: None,
+                    ..found
+                });
             }
         }
         let found = view.annotations.get(marks::EARLIER_GATE)?;
@@ -51,35 +49,17 @@ impl Remembered {
         let hashed = || Self {
             generation: Some(i64::MIN),
             fields: BTreeSet::from(["mutex".to_owned()]),
-            taken: BTreeSet::new(),
-            is_own: false,
         };
         let is_plan = matches!(view.gate, GateOf::Settings(_));
-        Self::parse(found, false).or_else(|| is_plan.then(hashed))
+        Self::parse(found).or_else(|| is_plan.then(hashed))
     }
 
-    fn parse(text: &str, is_own: bool) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         let (generation, fields) = text.split_once(' ')?;
-        let (taken, fields): (Vec<&str>, Vec<&str>) =
-            fields.split(',').partition(|field| field.starts_with(TAKEN));
-        let taken = taken.into_iter().map(|field| field.trim_start_matches(TAKEN));
         Some(Self {
             generation: generation.parse().ok(),
-            fields: fields.into_iter().map(ToOwned::to_owned).collect(),
-            taken: taken.map(ToOwned::to_owned).collect(),
-            is_own,
+            fields: fields.split(',').map(ToOwned::to_owned).collect(),
         })
-    }
-
-    /// Whether numo has seen the field: what became of it since is told by the mark.
-    fn knows(&self, field: &str) -> bool {
-        self.is_own && (self.fields.contains(field) || self.taken.contains(field))
-    }
-
-    /// The fields that edits have taken away by now.
-    fn taken(&self, there: &BTreeSet<String>) -> BTreeSet<String> {
-        let all = self.taken.union(&self.fields);
-        all.filter(|field| !there.contains(*field)).cloned().collect()
     }
 
     /// The fields that are lost. What goes without an edit was dropped by a definition; an edit may take some of them away, but not all.
@@ -108,18 +88,11 @@ fn of_uid(uid: &str) -> String {
     names::hash(&["gate", uid], 8)
 }
 
-/// The field of which only `kubectl apply` remembers that it was there. Who writes the object since by other means leaves that as it was: of
-/// a field that numo has seen its own mark knows better.
-fn pruned(view: OwnerView<'_>, remembered: Option<&Remembered>) -> Option<&'static str> {
-    view.pruned
-        .filter(|field| remembered.is_none_or(|one| !one.knows(field)))
-}
-
 /// Why an owner begins nothing: it had a gate of its own, and somebody has dropped it.
 pub fn lost(owner: &Owner, view: OwnerView<'_>) -> Option<Why> {
     let there = view.gate.fields()?;
     let remembered = Remembered::of(view);
-    let said = match (pruned(view, remembered.as_ref()), &remembered) {
+    let said = match (view.pruned, &remembered) {
         (Some(field), _) => format!(
             "spec.{field} is in the manifest that kubectl apply remembers and not in the object: the definition of another operator, or of an \
              older numo, drops it, or somebody took it away (a MutexBinding gates as well)"
@@ -171,30 +144,21 @@ pub fn change(view: OwnerView<'_>) -> Option<Change> {
     let there = view.gate.fields()?;
     let remembered = Remembered::of(view);
     // A mark of what is left would say that nothing is missed.
-    if pruned(view, remembered.as_ref()).is_some() {
+    if view.pruned.is_some() {
         return None;
     }
     let lost = remembered.as_ref().map(|one| one.lost(view.generation, &there));
-    let mut taken = BTreeSet::new();
     let (generation, fields) = match &remembered {
         Some(one) if lost.is_some_and(|lost| !lost.is_empty()) => {
             if one.generation != Some(view.generation) {
                 return None;
             }
-            taken.clone_from(&one.taken);
             (LOST.to_owned(), &one.fields)
         }
         _ if there.is_empty() => return None,
-        Some(one) => {
-            taken = one.taken(&there);
-            (view.generation.to_string(), &there)
-        }
-        None => (view.generation.to_string(), &there),
+        _ => (view.generation.to_string(), &there),
     };
-    let fields = fields.iter().cloned();
-    let fields: Vec<String> = fields
-        .chain(taken.iter().map(|field| format!("{TAKEN}{field}")))
-        .collect();
+    let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
     let wanted = format!("{} {generation} {}", of_uid(view.uid), fields.join(","));
     let change = Change::of(view.annotations, marks::GATE, Some(wanted));
     (change.from != change.to).then_some(change)

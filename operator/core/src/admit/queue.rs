@@ -219,7 +219,7 @@ fn wake_for_hours<'a>(queue: &mut impl Queue<'a>) {
 
 /// Begins as many nodes as may be, and says of each other one what it waits for.
 pub fn admit<'a>(queue: &mut impl Queue<'a>) {
-    let (observed, answers, now) = queue.seen();
+    let (observed, _, now) = queue.seen();
     let taken = observed.taken(now);
     let (mut ledger, mut probes, mut asking) = (Ledger::of(observed, now), Probes::default(), 0);
     let forecast = forecast((observed, now), queue.whose());
@@ -233,7 +233,8 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
             continue;
         }
         let (node, change) = (queue.node(one), queue.change(one));
-        let against = gates::weigh(queue.is_asked(one), |gate| match gate {
+        let is_asked = queue.is_asked(one);
+        let against = gates::weigh(is_asked, |gate| match gate {
             Gate::Stop => ledger::stop(observed, node),
             Gate::Window => shut.refusal(node, queue.schedule(), now, &forecast),
             Gate::Leaving => {
@@ -246,11 +247,8 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
             Gate::Unread => unreadable(queue, one).into_iter().next(),
             Gate::Budget if queue.leaves_service() => ledger.refusal(node),
             Gate::Budget => None,
-            Gate::Drain => {
-                let again = queue.tried_again();
-                probes.refusal(queue.out(), change, (answers, now), again)
-            }
-            Gate::Busy => queue.against(one, gate).or_else(|| runs_on(queue, one)),
+            Gate::Busy if is_asked => queue.against(one, gate).or_else(|| runs_on(queue, one)),
+            Gate::Drain => at_last(queue, one, is_asked, &mut probes),
             gate => queue.against(one, gate),
         });
         let against = against.and_of_owner(|| queue.against_owner());
@@ -277,6 +275,14 @@ pub fn admit<'a>(queue: &mut impl Queue<'a>) {
         queue.take_place(one, false);
         begin(queue, one);
     }
+}
+
+/// The last gate. Whether a Job runs on a node is dear to tell of each one: of those that nobody asks about, it is told here, of the few that
+/// come so far.
+fn at_last<'a, Q: Queue<'a>>(queue: &mut Q, one: Q::One, is_asked: bool, probes: &mut Probes) -> Option<Why> {
+    let busy = (!is_asked).then(|| runs_on(queue, one)).flatten();
+    let ((_, answers, now), change, again) = (queue.seen(), queue.change(one), queue.tried_again());
+    busy.or_else(|| probes.refusal(queue.out(), change, (answers, now), again))
 }
 
 /// Why a node has no turn beside a Job of a rule that still runs there: in a turn it would wait with slot, budget and lease.

@@ -353,39 +353,9 @@ fn what_was_applied_and_is_not_there_holds_every_owner() {
     }
 }
 
-/// `kubectl apply` was used once, and other means have taken the field away since: numo has seen it go by an edit.
-#[test]
-fn what_was_applied_long_ago_says_nothing_of_a_field_that_numo_saw_go() {
-    for mut cluster in owners() {
-        let owner = cluster.owner();
-        let begins = written(&decided(&cluster));
-        for run in cluster.observed.runs.values_mut() {
-            run.spec.waves = Some(Vec::from([numo_api::Wave::default()]));
-        }
-        remember(&mut cluster);
-        for run in cluster.observed.runs.values_mut() {
-            run.spec.waves = None;
-            run.generation += 1;
-        }
-        if owner.kind == OwnerKind::MutexRunConfig {
-            remember(&mut cluster);
-        }
-        prune(&mut cluster);
-        let found = decided(&cluster);
-        assert_ne!(hold(&found), Some(Reason::GateLost), "{owner}");
-        assert_eq!(written(&found), (None, begins.1), "{owner}");
-        // The mark still counts, and who takes it away takes that away, too.
-        drop_fields(&mut cluster, true);
-        let (reason, message) = held(&decided(&cluster));
-        assert_eq!(reason, Some(Reason::GateLost), "{owner}");
-        let both = format!("{}- {}-`", marks::GATE, marks::LAST_APPLIED);
-        assert!(message.contains(&both), "{message}");
-    }
-}
-
 /// A person applies it beside others that the older definition has, or numo has seen before.
 #[test]
-fn a_field_that_was_never_seen_is_missed_beside_a_mark() {
+fn a_field_that_an_apply_has_lost_is_missed_beside_a_mark() {
     for mut cluster in owners().filter(|cluster| cluster.owner().kind == OwnerKind::MutexRunConfig) {
         remember(&mut cluster);
         prune(&mut cluster);
