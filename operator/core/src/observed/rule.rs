@@ -44,7 +44,7 @@ pub struct RuleView {
     pub log_tail_bytes: usize,
     /// What is known of its validity.
     pub validity: Validity,
-    /// Why its Jobs cannot be seen now, where that is so: which namespace, since when, and the API server's words.
+    /// Why its Jobs cannot be seen now, where that is so: which namespace, and the API server's words.
     pub unseen: Option<String>,
 }
 

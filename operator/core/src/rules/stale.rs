@@ -55,11 +55,11 @@ fn due<'r>(
     let all = all.flat_map(|rule| phases.iter().map(move |phase| (rule, *phase)));
     let all: Vec<(&RuleView, Phase)> = all.filter(|(rule, phase)| rule.runs_in(*phase)).collect();
     let last = |rule: &RuleView, phase| last_word(verdicts, &rule.key, phase, subject.round);
-    let old = |at: Timestamp, is_asked: bool| -> Vec<_> {
+    let old = |at: Timestamp, is_evaluated: bool| -> Vec<_> {
         let of_type = all
             .iter()
             .copied()
-            .filter(|(rule, _)| rule.is_evaluated == is_asked);
+            .filter(|(rule, _)| rule.is_evaluated == is_evaluated);
         let is_old = |(rule, phase): &(&RuleView, Phase)| {
             last(rule, *phase).is_none_or(|verdict| !is_fresh(rule, verdict, at))
         };

@@ -39,7 +39,7 @@ pub struct Crowd {
 impl Crowd {
     /// Takes a place for an object of this weight (bytes) in the stead of the one that it had. False if there is none: it is turned away.
     pub fn take(&mut self, kind: Kind, key: &Key, weight: usize) -> bool {
-        self.restore(kind, key);
+        self.free(kind, key);
         let own = self.of.get(&key.namespace).copied().unwrap_or(0);
         if own.saturating_add(weight) <= OF_ONE && self.all.saturating_add(weight) <= ALL {
             self.all += weight;
@@ -63,7 +63,7 @@ impl Crowd {
 
     /// Counts an object that is kept whatever the others take.
     pub fn hold(&mut self, kind: Kind, key: &Key, weight: usize) {
-        self.restore(kind, key);
+        self.free(kind, key);
         self.all = self.all.saturating_add(weight);
         let own = self.of.entry(key.namespace.clone()).or_default();
         *own = own.saturating_add(weight);
@@ -85,7 +85,7 @@ impl Crowd {
 
     /// An object is gone, or counts no longer.
     pub fn leave(&mut self, kind: Kind, key: &Key) {
-        if !self.restore(kind, key) {
+        if !self.free(kind, key) {
             return;
         }
         for ((_, namespace), away) in &mut self.away {
@@ -95,7 +95,7 @@ impl Crowd {
         }
     }
 
-    fn restore(&mut self, kind: Kind, key: &Key) -> bool {
+    fn free(&mut self, kind: Kind, key: &Key) -> bool {
         let Some(weight) = self.places.remove(&(kind, key.clone())) else {
             return false;
         };

@@ -235,12 +235,12 @@ impl Candidate {
 
     /// Gives the lease back, so that the next leader need not wait.
     pub async fn release(&self) {
-        if tokio::time::timeout(RELEASE, self.restore()).await.is_err() {
+        if tokio::time::timeout(RELEASE, self.free_lease()).await.is_err() {
             tracing::warn!("the leader lease was not released in time");
         }
     }
 
-    async fn restore(&self) {
+    async fn free_lease(&self) {
         let Ok(mut lease) = self.api.get(&self.name).await else {
             return;
         };

@@ -75,7 +75,7 @@ impl Taken {
         Ok(())
     }
 
-    fn restore(&mut self, namespace: &str, weight: usize) {
+    fn free(&mut self, namespace: &str, weight: usize) {
         self.all = self.all.saturating_sub(weight);
         if let Some(own) = self.of.get_mut(namespace) {
             *own = own.saturating_sub(weight);
@@ -139,7 +139,7 @@ impl Room {
         if seat.lack.is_some() {
             self.lacking = self.lacking.saturating_sub(1);
         } else {
-            self.taken.restore(&key.namespace, seat.weight);
+            self.taken.free(&key.namespace, seat.weight);
         }
         self.is_due |= self.lacking > 0;
     }

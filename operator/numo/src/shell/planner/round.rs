@@ -31,6 +31,7 @@ use tracing::{Instrument, Span};
 
 /// Rounds of one pass: each is at least one write further, so this bounds what one owner may hold up.
 const MAX_ROUNDS: usize = 200;
+
 /// Questions that the planner waits for and that are asked at once. Each may try the evictions of a node's pods, some at once too.
 const ASKED_AT_ONCE: usize = 4;
 
